@@ -44,7 +44,7 @@ from ledger.primitives.leases.keeping import Keeping, in_loop
 from ledger.primitives.leases.state import LeaseGrant, NotHeld
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
-from ledger.settings import Settings
+from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.seen import SeenNets
@@ -72,6 +72,10 @@ class Compactor:
     Its metrics go to `registry`. Simulations replace `stores`, `clock`, `randomness` and `owner`;
     `owner` must be unique to this object. With `contract` given stores, too, are used under the
     table's contract. `archive` has the places of the contract's archive, if they are open already.
+
+    Raises:
+        SettingsError: these are no settings.
+        InvalidInput: `registry` is none of prometheus_client.
     """
 
     def __init__(
@@ -86,7 +90,7 @@ class Compactor:
         contract: bool = False,
         archive: Sequence[Place] | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings = checked_settings(settings)
         self._given_archive = archive
         self.metrics = CompactorMetrics.of(registry)
         self._ledger_metrics = Metrics.of(registry)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         MethodConflict,
         NetVanished,
         NeverApplied,
+        NotSent,
         OutcomeUnknown,
         ReadTooSlow,
         RegionConflict,
@@ -62,6 +63,16 @@ if TYPE_CHECKING:
     from ledger.ledger import Ledger
     from ledger.runtime.gc import tune_gc
     from ledger.settings import Settings
+    from ledger.settings.groups import (
+        CacheSettings,
+        CompactorSettings,
+        Region,
+        ShardStep,
+        WatchSettings,
+        WriterSettings,
+    )
+    from ledger.settings.periods import PeriodSettings
+    from ledger.settings.pipelines import PipelineSettings
     from ledger.store.writes import (
         Action,
         Applied,
@@ -87,9 +98,11 @@ __all__ = [
     "ArchiveError",
     "ArchiveMissing",
     "BrokenRow",
+    "CacheSettings",
     "Change",
     "Check",
     "ClockOff",
+    "CompactorSettings",
     "ContractChangeRefused",
     "ContractConflict",
     "ContractDamaged",
@@ -119,12 +132,16 @@ __all__ = [
     "MethodConflict",
     "NetVanished",
     "NeverApplied",
+    "NotSent",
     "OutcomeUnknown",
     "Period",
+    "PeriodSettings",
     "PeriodTotals",
+    "PipelineSettings",
     "Put",
     "ReadTooSlow",
     "Reconciled",
+    "Region",
     "RegionConflict",
     "RegionUnreadable",
     "Rejected",
@@ -133,6 +150,7 @@ __all__ = [
     "RetryHorizonPassed",
     "Settings",
     "SettingsError",
+    "ShardStep",
     "StoreError",
     "Table",
     "TableMissing",
@@ -143,32 +161,43 @@ __all__ = [
     "Unreachable",
     "Update",
     "UpgradeNeeded",
+    "WatchSettings",
+    "WriterSettings",
     "tune_gc",
 ]
 
 _ERRORS = "ledger.core.errors"
+_GROUPS = "ledger.settings.groups"
 _WRITES = "ledger.store.writes"
 _PLACES = {
     "Action": _WRITES,
     "Applied": _WRITES,
+    "CacheSettings": _GROUPS,
     "Change": "ledger.writing.plan",
     "Check": _WRITES,
+    "CompactorSettings": _GROUPS,
     "Crossing": "ledger.core.watches",
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
     "InTable": _WRITES,
     "Ledger": "ledger.ledger",
     "Listed": "ledger.core.index",
+    "Period": "ledger.totals.periods",
+    "PeriodSettings": "ledger.settings.periods",
+    "PeriodTotals": "ledger.totals.periods",
+    "PipelineSettings": "ledger.settings.pipelines",
     "Put": _WRITES,
     "Reconciled": "ledger.core.reconciled",
+    "Region": _GROUPS,
     "Rejected": _WRITES,
     "Settings": "ledger.settings",
+    "ShardStep": _GROUPS,
     "Table": "ledger.table",
-    "Period": "ledger.totals.periods",
-    "PeriodTotals": "ledger.totals.periods",
     "Total": "ledger.totals.reader",
     "Unknown": _WRITES,
     "Update": _WRITES,
+    "WatchSettings": _GROUPS,
+    "WriterSettings": _GROUPS,
     "tune_gc": "ledger.runtime.gc",
 }
 """The module of each public name; all others are errors."""

@@ -1,7 +1,7 @@
 """`Ledger`: writer, reader and cache of one region, the library's public face."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -26,8 +26,10 @@ from ledger.parts import Parts, check_age, counters_of
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
 from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.deadline import NEVER, bounded, end_of, not_sent
 from ledger.runtime.metrics import Metrics
-from ledger.settings import Settings
+from ledger.runtime.supervised import Supervised
+from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
@@ -52,11 +54,16 @@ class Ledger(Listings):
     table's own replication. Totals count the changes that have reached this region, each once,
     merged or not.
 
-    Any number of tasks of one event loop may use a ledger::
+    Any number of tasks of one asyncio event loop may use a ledger::
 
         async with Ledger.open(Settings.load(), region="eu-west-1") as ledger:
             await ledger.record("customer1-balance", 3, note="refund")
             total = await ledger.total("customer1-balance", max_age=0)
+
+    Any of them may enter it, and any other leave or `close` it, as fixtures and notebooks do
+    (`await ledger.__aenter__()`). It is open once at a time, and may be opened again. An error of a
+    task in the background, which would be a defect, closes it: later calls fail with it as their
+    cause, and closing raises it. A process that is forked meanwhile opens it anew.
     """
 
     def __init__(
@@ -72,7 +79,7 @@ class Ledger(Listings):
         contract: bool = False,
         archive: Sequence[Place] | None = None,
     ) -> None:
-        settings.region(region)
+        checked_settings(settings).region(region)
         self._given_archive = archive
         self.settings = settings
         self.region = region
@@ -82,10 +89,9 @@ class Ledger(Listings):
         self._is_contracted = contract or store is None
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
-        self._stack = AsyncExitStack()
         self._watches = Watches(settings)
         self._view: ContractView | None = None
-        self._parts: Parts | None = None
+        self._opening = Supervised(self._opened)
 
     @classmethod
     def open(
@@ -100,20 +106,23 @@ class Ledger(Listings):
         `registry` receives the metrics, to be served with those of the application.
 
         Raises:
-            SettingsError: the region is not in the settings.
+            SettingsError: these are no settings, or the region is not in them.
+            InvalidInput: `registry` is none of prometheus_client.
         """
-        return cls(settings, region=settings.home if region is None else region, registry=registry)
+        chosen = checked_settings(settings).home if region is None else region
+        return cls(settings, region=chosen, registry=registry)
 
     async def __aenter__(self) -> Self:
-        await self._stack.__aenter__()
-        try:
-            self._parts = await self._open()
-        except BaseException:
-            await self._stack.aclose()
-            raise
+        await self._opening.open()
         return self
 
-    async def _open(self) -> Parts:
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Parts]:
+        """Make the parts, and close them in the reverse order."""
+        async with AsyncExitStack() as stack:
+            yield await self._open(stack)
+
+    async def _open(self, stack: AsyncExitStack) -> Parts:
         store, settings = self._given_store, self.settings
         live: LiveSettings = settings
         if store is None:
@@ -127,16 +136,16 @@ class Ledger(Listings):
                 clock=self._clock,
                 randomness=self._random,
             )
-            store = await self._stack.enter_async_context(opening)
+            store = await stack.enter_async_context(opening)
         if self._is_contracted:
             live = self._view = ContractView(store, settings, clock=self._clock)
             await self._view.open()
-            self._stack.callback(self._view.close)
-        tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._stack.callback(tasks.cancel_scope.cancel)
+            stack.callback(self._view.close)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
         writer = Writer(store, settings=live, clock=self._clock, randomness=self._random)
         writer.share(tasks, on_group=partial(self.metrics.group, self.region))
-        self._stack.callback(writer.close)
+        stack.callback(writer.close)
         reader = Reader(store, settings=live, clock=self._clock, metrics=self.metrics)
         watcher = Watcher(
             self._watches,
@@ -159,8 +168,8 @@ class Ledger(Listings):
             on_read=watcher.saw,
         )
         hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
-        self._stack.push_async_callback(hints.close)
-        self._stack.push_async_callback(watcher.close)
+        stack.push_async_callback(hints.close)
+        stack.push_async_callback(watcher.close)
         archive = ArchiveAccess(
             live,
             region=self.region,
@@ -168,7 +177,7 @@ class Ledger(Listings):
             metrics=self._archive_metrics,
             places=self._given_archive,
         )
-        self._stack.push_async_callback(archive.close)
+        stack.push_async_callback(archive.close)
         late = LateAnswers(store, live, archive, hints)
         reverser = Reverser(
             store, live, self._clock, self._random, archive=archive, on_entry=hints.wrote
@@ -184,18 +193,21 @@ class Ledger(Listings):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # The error of the block is not shown to the task group inside, which would wrap it.
         await self.close()
 
     async def close(self) -> None:
         """Close the connections; calls under way in other tasks end. It may be repeated.
 
         Their reads fail; their writes return what is durable by now, or raise `OutcomeUnknown` with
-        the entries that may not be. Leaving `async with` closes as well. Call it from the task that
-        opened the ledger.
+        the entries that may not be. Leaving `async with` closes as well. Any task of the event loop
+        that opened the ledger may call it; one that is cancelled meanwhile cuts short what is still
+        to be written for the compactor.
+
+        Raises:
+            LedgerError: another event loop opened it.
+            And an error of a task in the background.
         """
-        self._parts = None
-        await self._stack.aclose()
+        await self._opening.close()
 
     async def record(
         self,
@@ -206,6 +218,7 @@ class Ledger(Listings):
         effective: date | None = None,
         key: str | None = None,
         at: datetime | None = None,
+        timeout: float | None = None,
     ) -> Entry:
         """Add `change` to a counter; durable in this region when it returns.
 
@@ -214,10 +227,24 @@ class Ledger(Listings):
         for more changes than this one: `count` is their number, `change` their sum.
 
         Without a key each call is a change of its own; lost answers are retried within the call.
-        With `key` and `at` (an aware time, chosen once by the caller) repeating the call, in any
-        process and region, changes nothing: until `at` is older than `retry_horizon`, and in a
-        table with an archive for as long as that is kept. If two regions use one key for different
-        changes at the same time, one of them is kept.
+        With a `key` that is a UUIDv7 or a ULID, or with any `key` and `at`, an aware time,
+        repeating the call, in any process and region, changes nothing: until that time is older
+        than `retry_horizon`, and in a table with an archive for as long as that is kept. Key and
+        time are chosen once, and kept for all tries::
+
+            order.key = str(uuid7())  # when the order is made
+            await ledger.record("stock", -1, key=order.key)
+            await ledger.record("stock", -1, key="order-17", at=order.made_at)  # the same
+
+            await ledger.record("stock", -1, key="order-17", at=datetime.now(UTC))  # WRONG:
+            # a repeat has another time, so another id, and counts a second time
+
+        A key for another change is refused wherever the first one is visible; if two regions use it
+        before either sees the other's, one of the changes is kept.
+
+        With `timeout` the call ends after so many seconds, with what is true by then: `NotSent`, or
+        `OutcomeUnknown` with the entry to `retry`. An `asyncio.timeout` around the call cancels it,
+        and the id that it made is lost: give `timeout`, or a key, which you have.
 
         Raises:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was written.
@@ -225,75 +252,90 @@ class Ledger(Listings):
                 known: there is no archive, or not each change of that time is merged yet.
             NeverApplied: it was never applied, by the archive; a new key is safe.
             KeyConflict: the key already stands for another change.
-            OutcomeUnknown: no answer within `write_deadline`; see `retry`.
+            OutcomeUnknown: no answer within `write_deadline`, or `timeout`; see `retry`.
+            NotSent: `timeout` ended, or the ledger was closed, before it was sent.
             ClockOff: this machine's clock is off by more than `clock_skew`; nothing was written.
             StoreError: DynamoDB could not do it; nothing was written.
         """
-        parts, view = self._open_parts, self._view
+        parts, view = self._opening.here(), self._view
+        end = NEVER if timeout is None else end_of(timeout)
         try:
             if view is not None and view.is_due():  # one call in millions waits for it
-                await view.renew()
+                await bounded(end, view.renew(), not_sent)
             if note is None and effective is None and key is None and at is None:
-                entry = await parts.writer.add(counter, change)
+                entry = await parts.writer.add(counter, change, end=end)
             else:
                 asked = Change(counter, change, note, effective, key, at)
-                entry = await parts.writer.record(asked)
+                entry = await parts.writer.record(asked, end=end)
         except RetryHorizonPassed as error:
-            return await self._counted(parts.late.applied(error))
+            late = error  # by `timeout` it is not known whether it was applied
+            return await self._counted(bounded(end, parts.late.applied(error), lambda: late))
         except LedgerError as error:
             self.metrics.error(self.region, error)
             raise
         parts.hints.wrote(entry)
         return entry
 
-    async def record_many(self, changes: Iterable[ChangeLike]) -> list[Entry]:
+    async def record_many(
+        self, changes: Iterable[ChangeLike], *, timeout: float | None = None
+    ) -> list[Entry]:
         """Record many changes, each on its own, in batches; all are checked before any is sent.
 
-        A change is a `Change`, or a pair of counter and amount.
+        A change is a `Change`, or a pair of counter and amount. `timeout` as in `record`.
 
         Raises:
             OutcomeUnknown: some are not confirmed: pass its `entries` to `retry`; all others are
                 durable.
-            And as `record`; a `StoreError` means that none was written.
+            And as `record`; a `StoreError` or `NotSent` means that none was written.
         """
-        asked, parts = changes_of(changes), self._open_parts
-        await self._counted(self._renew())
-        entries = await self._counted(parts.writer.record_many(asked))
+        asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
+        await self._renew_by(end)
+        entries = await self._counted(parts.writer.record_many(asked, end=end))
         parts.hints.wrote_all(entries)
         return entries
 
-    async def record_together(self, changes: Iterable[ChangeLike]) -> list[Entry]:
+    async def record_together(
+        self, changes: Iterable[ChangeLike], *, timeout: float | None = None
+    ) -> list[Entry]:
         """Record up to 100 changes in one transaction: all or none in this region.
 
         Other regions receive them one by one, as global tables replicate. Costs twice the write
-        units of single changes.
+        units of single changes. `timeout` as in `record`.
 
         Raises:
             As `record`.
         """
-        asked, parts = changes_of(changes), self._open_parts
-        await self._counted(self._renew())
-        entries = await self._counted(parts.writer.record_together(asked))
+        asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
+        await self._renew_by(end)
+        entries = await self._counted(parts.writer.record_together(asked, end=end))
         parts.hints.wrote_all(entries)
         return entries
 
-    async def retry(self, entries: Sequence[Entry], *, together: bool = False) -> list[Entry]:
+    async def retry(
+        self,
+        entries: Sequence[Entry],
+        *,
+        together: bool = False,
+        timeout: float | None = None,
+    ) -> list[Entry]:
         """Write the entries of an `OutcomeUnknown` again, under the same ids.
 
         Each counts once afterwards, whether the first attempt was applied or not. `together` as in
-        the error.
+        the error, `timeout` as in `record`; of `NotSent` the first attempt is as unknown as before.
 
         Raises:
             InvalidInput: `entries` is not a list of entries; nothing was written.
             As `record`; RetryHorizonPassed when it is too late to be sure: with an archive all of
                 them are looked up, and nothing is written.
         """
-        parts = self._open_parts
-        await self._counted(self._renew())
+        parts, end = self._open_parts, end_of(timeout)
+        await self._renew_by(end)
         try:
-            written = await parts.writer.retry(entries, together=together)
+            written = await parts.writer.retry(entries, together=together, end=end)
         except RetryHorizonPassed as error:
-            return await self._counted(parts.late.all_applied(error, entries))
+            late = error
+            known = parts.late.all_applied(error, entries)
+            return await self._counted(bounded(end, known, lambda: late))
         except LedgerError as error:
             self.metrics.error(self.region, error)
             raise
@@ -308,6 +350,7 @@ class Ledger(Listings):
         at: datetime | None = None,
         reason: str | None = None,
         token: str | None = None,
+        timeout: float | None = None,
     ) -> Reconciled:
         """Correct a total by a physical count, in the home region, by an entry of the difference.
 
@@ -320,16 +363,20 @@ class Ledger(Listings):
             InvalidInput: `at` is before what single entries still show (`settle` at least), or not
                 later than a count taken into account; the token stands for another count; this is
                 not the home region. Nothing was written.
-            OutcomeUnknown: no answer; repeat the call with the token in the message.
+            OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call with the
+                token in the message.
             And as `record` and `total`.
         """
-        await self._counted(self._renew())
-        call = self._open_parts.reconciler.reconcile(
-            counter, counted=counted, at=at, reason=reason, token=token
+        reconciler, end = self._open_parts.reconciler, end_of(timeout)
+        await self._renew_by(end)
+        call = reconciler.reconcile(
+            counter, counted=counted, at=at, reason=reason, token=token, end=end
         )
         return await self._counted(call)
 
-    async def reverse(self, entry: Entry, *, note: str | None = None) -> Entry:
+    async def reverse(
+        self, entry: Entry, *, note: str | None = None, timeout: float | None = None
+    ) -> Entry:
         """Take an entry back by the opposite change, in the home region, once; return that entry.
 
         Its `reverses` is the entry's id. However often and late the call is repeated, it returns
@@ -341,12 +388,13 @@ class Ledger(Listings):
         Raises:
             InvalidInput: there is no such entry; it is a reversal itself, or was reversed with
                 another note; this is not the home region. Nothing was written.
-            OutcomeUnknown: no answer; repeat the call.
+            OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call.
             ArchiveError: the archive cannot be read.
             And as `record`.
         """
-        await self._counted(self._renew())
-        return await self._counted(self._open_parts.reverser.reverse(entry, note=note))
+        reverser, end = self._open_parts.reverser, end_of(timeout)
+        await self._renew_by(end)
+        return await self._counted(reverser.reverse(entry, note=note, end=end))
 
     async def total(
         self,
@@ -356,6 +404,7 @@ class Ledger(Listings):
         steady: bool = False,
         at: datetime | date | None = None,
         effective: bool = False,
+        timeout: float | None = None,
     ) -> Total:
         """Return the total of a counter, from the cache if it is recent enough.
 
@@ -378,13 +427,16 @@ class Ledger(Listings):
             InvalidInput: `steady` with a `max_age`: a steady total is never cached. Or `at` is no
                 moment, or so far back that what was merged since, without an archive, is not known.
             ArchiveError: the archive cannot be read.
-            ReadTooSlow: the collection cannot be read within `read_deadline`, or no two looks
-                agreed within it.
+            ReadTooSlow: the collection cannot be read within `read_deadline`, or the call's
+                `timeout` in seconds, or no two looks agreed within it.
             DamagedItem: an item cannot be counted; the message has its key.
             NetVanished: what was merged, and was read here before, is no longer in the table.
             AmountOverflow: the sum does not fit in 38 digits.
             StoreError: DynamoDB could not do it.
         """
+        if timeout is not None:
+            asked = self.total(counter, max_age=max_age, steady=steady, at=at, effective=effective)
+            return await self._in_time(timeout, asked)
         checked = keys.checked_counter(counter)
         check_age(max_age, steady=steady, at=at, effective=effective)
         parts = self._open_parts
@@ -401,7 +453,12 @@ class Ledger(Listings):
         return total
 
     async def totals(
-        self, counters: Iterable[str], *, max_age: float | None = None, steady: bool = False
+        self,
+        counters: Iterable[str],
+        *,
+        max_age: float | None = None,
+        steady: bool = False,
+        timeout: float | None = None,
     ) -> dict[str, Total]:
         """Return the totals of many counters by name, in the order asked, each name once.
 
@@ -414,6 +471,9 @@ class Ledger(Listings):
             InvalidInput: `counters` is not a list of them; nothing was read.
             And as `total`.
         """
+        if timeout is not None:
+            asked = self.totals(counters, max_age=max_age, steady=steady)
+            return await self._in_time(timeout, asked)
         checked = counters_of(counters)
         check_age(max_age, steady=steady)
         parts = self._open_parts
@@ -441,6 +501,7 @@ class Ledger(Listings):
         since: datetime | date | None = None,
         until: datetime | date | None = None,
         effective: bool = False,
+        timeout: float | None = None,
     ) -> PeriodTotals:
         """Return what a counter came to by hour, by day or by month, read from the table.
 
@@ -459,7 +520,7 @@ class Ledger(Listings):
             DamagedItem, NetVanished, AmountOverflow, StoreError: as `total`.
         """
         found = await self.periods_many(
-            [counter], by=by, since=since, until=until, effective=effective
+            [counter], by=by, since=since, until=until, effective=effective, timeout=timeout
         )
         return found[counter]
 
@@ -471,18 +532,29 @@ class Ledger(Listings):
         since: datetime | date | None = None,
         until: datetime | date | None = None,
         effective: bool = False,
+        timeout: float | None = None,
     ) -> dict[str, PeriodTotals]:
         """Return what `periods` would of many counters, by name, in the order asked.
 
         A bounded number are read at a time; the first that fails cancels the rest.
         """
+        if timeout is not None:
+            asked = self.periods_many(
+                counters, by=by, since=since, until=until, effective=effective
+            )
+            return await self._in_time(timeout, asked)
         checked, parts = counters_of(counters), self._open_parts
         await self._counted(self._renew())
         ask = Asking(by, since=since, until=until, effective=effective, now=self._clock.now())
         return await self._counted(parts.reader.periods(checked, ask))
 
     async def history(
-        self, counter: str, *, after: Bound = None, before: Bound = None
+        self,
+        counter: str,
+        *,
+        after: Bound = None,
+        before: Bound = None,
+        timeout: float | None = None,
     ) -> AsyncIterator[Entry]:
         """Yield a counter's entries in the order of their ids, from all shards.
 
@@ -490,14 +562,21 @@ class Ledger(Listings):
         that is not in the ledger's form must be that of an entry of this counter. Where the table
         has an archive, entries that were merged since it began come from there, in their order;
         those merged before, or without one, are not yielded. Pages are read as they are needed,
-        so the entries do not show one moment.
+        so the entries do not show one moment. `timeout` bounds each wait for the next one, in
+        seconds.
 
         Raises:
             InvalidCounter, InvalidEntry: a bound or the counter breaks a rule.
             DamagedItem: an entry cannot be read.
             ArchiveError: the archive cannot be read, or is damaged.
+            ReadTooSlow: `timeout` ended.
             StoreError: DynamoDB could not do it.
         """
+        if timeout is not None:
+            asked = self.history(counter, after=after, before=before)
+            async for entry in self._each_in_time(timeout, asked):
+                yield entry
+            return
         checked = keys.checked_counter(counter)
         parts = self._open_parts
         await self._counted(self._renew())
@@ -543,9 +622,9 @@ class Ledger(Listings):
         Raises:
             LedgerError: it is not open.
         """
-        return self._open_parts.store
+        return self._opening.resource.store
 
 
 def live_settings(ledger: Ledger) -> LiveSettings:
     """Return the settings that an open ledger goes by, for other parts over the same store."""
-    return ledger._open_parts.settings  # noqa: SLF001 (of this module; no name of the public face)
+    return ledger._opening.resource.settings  # noqa: SLF001 (of this module; no name of the public face)

@@ -34,6 +34,7 @@ from ledger.core.errors import (
 from ledger.core.reconciled import Reconciled, reconciled_of, record_item
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
+from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.tasks import run_all
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
@@ -67,6 +68,8 @@ class Count:
     token: str
     is_past: bool
     """Whether entries later than `at` are to be left out."""
+    is_named: bool
+    """Whether the same call has the same token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +129,20 @@ class Reconciler:
         at: datetime | None = None,
         reason: str | None = None,
         token: str | None = None,
+        end: float = NEVER,
     ) -> Reconciled:
-        """Correct a total by a physical count; see `Ledger.reconcile`."""
+        """Correct a total by a physical count; see `Ledger.reconcile`.
+
+        `end` is a moment of the event loop's time, at which the outcome is unknown.
+        """
         settings = self._settings.current
         check_home(self._store, settings, what="a total is reconciled")
         skew = settings.clock_skew
         check_offset(self._store.clock_offset, skew=skew, region=self._store.region)
         count = self._checked(counter, counted, at, reason, token)
         with signed_within(self._settings.validity, self._clock):
-            return await self._reconciled(count, settings)
+            work = self._reconciled(count, settings)
+            return await bounded(end, work, partial(_unknown, count, TIMEOUT))
 
     def _checked(
         self,
@@ -145,6 +153,7 @@ class Reconciler:
         token: str | None,
     ) -> Count:
         now = self._clock.now()
+        is_named = token is not None or at is not None
         moment = now if at is None else entry_id(_aware(at), 0).at
         if moment > now:
             raise InvalidEntry(f"at must not be in the future, got {moment.isoformat()}")
@@ -158,6 +167,7 @@ class Reconciler:
             reason,
             checked_key(token, what="token"),
             is_past=at is not None,
+            is_named=is_named,
         )
 
     async def _reconciled(self, count: Count, settings: Settings) -> Reconciled:
@@ -174,12 +184,7 @@ class Reconciler:
                         self._on_entry(planned.entry)
                     return done
                 case Unknown(cause):
-                    raise OutcomeUnknown(
-                        f"no answer for counter {count.counter!r}: it may be corrected or not"
-                        f" ({cause}); repeat the call with token {count.token!r}, which corrects it"
-                        " once",
-                        entries=[],
-                    )
+                    raise _unknown(count, cause)
         raise InvalidInput(
             f"counter {count.counter!r} was corrected by others during each of {LOOKS_MAX} looks"
         )
@@ -309,6 +314,15 @@ class Reconciler:
             return await self._store.transact(actions)
 
         return await self._retrier.until_answered(attempt)
+
+
+def _unknown(count: Count, cause: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"no answer for counter {count.counter!r}: it may be corrected or not ({cause}); repeat the"
+        f" call with token {count.token!r}, which corrects it once",
+        entries=[],
+        retryable=count.is_named,
+    )
 
 
 def _repeated(count: Count, first: Reconciled) -> Reconciled:

@@ -11,6 +11,7 @@ returns the reversal that was made first, long after both entries were merged.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from ledger.archive.access import ArchiveAccess, archived_of
@@ -21,6 +22,7 @@ from ledger.core.entry import Item, damaged, entry_item, entry_of
 from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
+from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent
@@ -58,18 +60,25 @@ class Reverser:
         self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
 
-    async def reverse(self, entry: Entry, *, note: str | None) -> Entry:
-        """Write the opposite of an entry; see `Ledger.reverse`."""
+    async def reverse(self, entry: Entry, *, note: str | None, end: float = NEVER) -> Entry:
+        """Write the opposite of an entry; see `Ledger.reverse`.
+
+        `end` is a moment of the event loop's time, at which the outcome is unknown.
+        """
         _check(entry)
         check_home(self._store, self._settings.current, what="an entry is reversed")
         with signed_within(self._settings.validity, self._clock):
-            for _ in range(TRIES_MAX):
-                record = await self._store.get(Get(reversal_key(entry.counter, entry.id)))
-                if record is not None:
-                    return _repeated(entry, note, record)
-                found = await self._written(entry, note)
-                if found is not None:
-                    return found
+            work = self._reversed(entry, note)
+            return await bounded(end, work, partial(_unknown, entry, TIMEOUT))
+
+    async def _reversed(self, entry: Entry, note: str | None) -> Entry:
+        for _ in range(TRIES_MAX):
+            record = await self._store.get(Get(reversal_key(entry.counter, entry.id)))
+            if record is not None:
+                return _repeated(entry, note, record)
+            found = await self._written(entry, note)
+            if found is not None:
+                return found
         raise InvalidInput(f"entry {entry.id} of {entry.counter!r} is reversed by others just now")
 
     async def _written(self, entry: Entry, note: str | None) -> Entry | None:
@@ -93,11 +102,7 @@ class Reverser:
                 self._on_entry(reversal)
                 return reversal
             case Unknown(cause):
-                raise OutcomeUnknown(
-                    f"no answer for the reversal of {entry.id} of {entry.counter!r} ({cause}):"
-                    " repeat the call, which reverses it once",
-                    entries=[],
-                )
+                raise _unknown(entry, cause)
         return None
 
     def _planned(self, original: Entry, note: str | None) -> Planned:
@@ -129,6 +134,15 @@ class Reverser:
             f"counter {entry.counter!r} has no entry {entry.id} in {self._store.region}: it never"
             " was one, or was merged without an archive, or has not come home yet"
         )
+
+
+def _unknown(entry: Entry, cause: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"no answer for the reversal of {entry.id} of {entry.counter!r} ({cause}): repeat the call,"
+        " which reverses it once",
+        entries=[],
+        retryable=True,
+    )
 
 
 def record_of(reversal: Entry, *, is_erased: bool = False) -> Item:

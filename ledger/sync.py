@@ -2,6 +2,10 @@
 
 One event loop runs in a thread of its own while a table or a ledger is open; any thread may call.
 Each class here has the methods, with the guarantees and errors, of its async namesake.
+
+A fork has no such thread: in a child process of gunicorn with `--preload`, Celery or
+multiprocessing what was opened before is refused (`LedgerError`), and so is what was made of it.
+Open it in the child, as in gunicorn's `post_fork`: the same object may be opened anew there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +29,8 @@ from ledger.primitives.versions.committing import Committed
 from ledger.primitives.versions.lock import WAIT_SECONDS
 from ledger.primitives.versions.state import Repeats, checked_handler
 from ledger.primitives.versions.turns import WAITING_MAX
-from ledger.runtime.portal import Loop as _Loop
+from ledger.runtime.portal import Entered as _Entered
+from ledger.runtime.portal import HasPortal as _HasPortal
 from ledger.runtime.portal import Opened as _Opened
 from ledger.runtime.portal import Sync as _Sync
 from ledger.runtime.portal import context as _context
@@ -243,7 +248,7 @@ class Importer(_Sync[AsyncImporter]):
 class Pipeline:
     """`ledger.pipeline.stages.worker.Pipeline` with plain calls."""
 
-    def __init__(self, behind: "AsyncPipeline", loop: _Loop) -> None:
+    def __init__(self, behind: "AsyncPipeline", loop: _HasPortal) -> None:
         self._behind = behind
         self._loop = loop
 
@@ -315,8 +320,8 @@ class Table(_Opened[AsyncTable]):
         """Return a counter; see `ledger.Table.counter`."""
         behind = self._behind.counter(name, method=method, **options)
         if isinstance(behind, counters.ItemCounter):
-            return ItemCounter(behind, self._loop)
-        return Counter(behind, self._loop)
+            return ItemCounter(behind, self._loop.current)
+        return Counter(behind, self._loop.current)
 
     convert_counter = _plain(AsyncTable.convert_counter)
 
@@ -345,8 +350,8 @@ class Table(_Opened[AsyncTable]):
         """Return a sequence of numbers; see `ledger.Table.sequence`."""
         behind = self._behind.sequence(name, **options)
         if isinstance(behind, sequences.CounterSequence):
-            return CounterSequence(behind, self._loop)
-        return SortKeySequence(behind, self._loop)
+            return CounterSequence(behind, self._loop.current)
+        return SortKeySequence(behind, self._loop.current)
 
     def lease(
         self,
@@ -367,7 +372,7 @@ class Table(_Opened[AsyncTable]):
             in_thread=in_thread,
             delete_on_release=delete_on_release,
         )
-        return Lease(behind, self._loop)
+        return Lease(behind, self._loop.current)
 
     leases = _iterator(AsyncTable.leases)
 
@@ -399,8 +404,8 @@ class Table(_Opened[AsyncTable]):
         """Return a guard of record versions; see `ledger.Table.versions`."""
         behind = self._behind.versions(**options)
         if isinstance(behind, versions.ConditionGuard):
-            return ConditionGuard(behind, self._loop)
-        return LockGuard(behind, self._loop)
+            return ConditionGuard(behind, self._loop.current)
+        return LockGuard(behind, self._loop.current)
 
     def importer(
         self,
@@ -412,7 +417,7 @@ class Table(_Opened[AsyncTable]):
 
         `on_batch` is called in the loop's thread and must not call back into the table.
         """
-        return Importer(self._behind.importer(stop=stop, on_batch=on_batch), self._loop)
+        return Importer(self._behind.importer(stop=stop, on_batch=on_batch), self._loop.current)
 
     @contextmanager
     def pipeline(
@@ -431,5 +436,5 @@ class Table(_Opened[AsyncTable]):
         opening = self._behind.pipeline(
             lane, source, dead_letters=dead_letters, name=name, on_counted=on_counted
         )
-        with self._loop.portal.wrap_async_context_manager(opening) as behind:
-            yield Pipeline(behind, self._loop)
+        with _Entered(self._loop, opening) as behind:
+            yield Pipeline(behind, self._loop.current)

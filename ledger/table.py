@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from ledger.ledger import Ledger, live_settings
 from ledger.methods import Methods
 from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.settings import Settings
+from ledger.settings import Settings, checked_settings
 from ledger.settings.live import OfPipeline
 from ledger.store.port import Store
 
@@ -79,9 +79,11 @@ class Table(Methods):
         `registry` receives the metrics, to be served with those of the application.
 
         Raises:
-            SettingsError: the region is not in the settings.
+            SettingsError: these are no settings, or the region is not in them.
+            InvalidInput: `registry` is none of prometheus_client.
         """
-        return cls(settings, region=settings.home if region is None else region, registry=registry)
+        chosen = checked_settings(settings).home if region is None else region
+        return cls(settings, region=chosen, registry=registry)
 
     async def __aenter__(self) -> Self:
         await self.ledger.__aenter__()
@@ -96,7 +98,7 @@ class Table(Methods):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; call it from the task that opened them. It may be repeated."""
+        """Close the connections, from any task of the event loop; see `Ledger.close`."""
         await self.ledger.close()
 
     def importer(

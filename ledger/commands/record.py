@@ -28,7 +28,8 @@ def record(
         str | None, typer.Option(help="ISO date on which the change takes effect.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Key of your own, part of the entry's id; requires --at.")
+        str | None,
+        typer.Option(help="Key of your own, part of the entry's id; with --at, unless a UUIDv7."),
     ] = None,
     at: Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")] = None,
     region: Region = None,
@@ -38,7 +39,7 @@ def record(
     """Record a change to a counter; it is durable in its region when the command returns.
 
     With --key and --at, repeating the command changes nothing, in any region, until the retry
-    horizon has passed.
+    horizon has passed. A UUIDv7 or a ULID as key carries its time, and needs no --at.
     """
     amount, day, moment = amount_of(change), _date(effective), iso_time("--at", at)
 
@@ -69,7 +70,7 @@ def _with_advice(error: OutcomeUnknown, *, keyed: bool) -> OutcomeUnknown:
         if keyed
         else f"before recording it again, look for {entry.id} in `ledger history {entry.counter}`"
     )
-    return OutcomeUnknown(f"{error}; {advice}", entries=error.entries)
+    return OutcomeUnknown(f"{error}; {advice}", entries=error.entries, retryable=keyed)
 
 
 def _date(text: str | None) -> date | None:

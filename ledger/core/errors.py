@@ -15,9 +15,10 @@
     │   └── BrokenRow               a row of an import cannot be read
     ├── KeyConflict                 the same id already stands for another change
     ├── OutcomeUnknown              no answer in time: the change may or may not be there
+    ├── NotSent                     the call ended before anything was sent; nothing was written
     ├── DamagedItem                 an item in the table breaks the ledger's form
     │   └── NetVanished             what was merged is no longer counted in the table
-    ├── ReadTooSlow                 no read finished within `read_deadline`
+    ├── ReadTooSlow                 no read finished within `read_deadline` or `timeout`
     ├── SettingsError               regions.yaml, or a variable, breaks a rule
     │   └── ContractConflict        a setting differs from the table's contract
     ├── ContractMissing             the table has no contract yet
@@ -47,6 +48,9 @@
         ├── ReplicasDiffer          the table's replicas are not those of its contract, or one rests
         └── RegionUnreadable        a region cannot be read, so merging waits
 
+Each says what a program asks first: `outcome`, whether the change of the call was made, and
+`retryable`, whether the same call may be made again.
+
 Expected outcomes of one step (applied, rejected, unknown) are values, not errors: see
 `ledger.store.writes`.
 
@@ -54,16 +58,25 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ledger.core.values import Entry
+
+Outcome = Literal["not_applied", "unknown"]
 
 
 class LedgerError(Exception):
     """The base of all errors of the ledger; the message is one line.
 
-    An error can be copied and pickled with all that it carries.
+    `outcome` is "not_applied" where this call wrote nothing of the change that the error is about,
+    and "unknown" where it may have; past the retry horizon an earlier call may have. `retryable` is
+    True where the same call, made again now or a little later, is harmless and may succeed; else
+    something has to change first, or the call would count twice. An error can be copied and pickled
+    with all that it carries.
     """
+
+    outcome: Outcome = "not_applied"
+    retryable: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, self.__dict__)
@@ -107,8 +120,10 @@ class RegionConflict(InvalidInput):
 class RetryHorizonPassed(InvalidInput):
     """The change is older than the retry horizon: repeating it could count it twice.
 
-    `entry` is what it would have been written as.
+    `entry` is what it would have been written as. Whether it was, before, is not known.
     """
+
+    outcome: Outcome = "unknown"
 
     def __init__(self, message: str, *, entry: Entry | None = None) -> None:
         super().__init__(message)
@@ -117,6 +132,8 @@ class RetryHorizonPassed(InvalidInput):
 
 class NeverApplied(RetryHorizonPassed):
     """The change is past the retry horizon, and was never applied: a new key is safe."""
+
+    outcome: Outcome = "not_applied"
 
 
 class BrokenRow(InvalidInput):
@@ -139,13 +156,34 @@ class OutcomeUnknown(LedgerError):
     """No answer came in time: the changes in `entries` may or may not be in the table.
 
     Until the retry horizon passes, `Ledger.retry` writes the same entries again without harm;
-    `together` is True if they were to be written all or none.
+    `together` is True if they were to be written all or none. `retryable` is True if the same call
+    is as harmless, since it names its changes (by keys, a token, an entry); without a name it would
+    count them a second time.
     """
 
-    def __init__(self, message: str, *, entries: Sequence[Entry], together: bool = False) -> None:
+    outcome: Outcome = "unknown"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        entries: Sequence[Entry],
+        together: bool = False,
+        retryable: bool = False,
+    ) -> None:
         super().__init__(message)
         self.entries = tuple(entries)
         self.together = together
+        self.retryable = retryable
+
+
+class NotSent(LedgerError):
+    """The call ended, by its `timeout` or the ledger's closing, before anything was sent.
+
+    Nothing was written, and nothing will be.
+    """
+
+    retryable = True
 
 
 class DamagedItem(LedgerError):
@@ -157,7 +195,9 @@ class NetVanished(DamagedItem):
 
 
 class ReadTooSlow(LedgerError):
-    """No read of the whole collection finished within `read_deadline`."""
+    """No read of what was asked finished within `read_deadline`, or the call's `timeout`."""
+
+    retryable = True
 
 
 class SettingsError(LedgerError):
@@ -214,10 +254,13 @@ class LeftOut(LedgerError):
 class ImportRefused(LedgerError):
     """The import would not be exact, so nothing, or nothing more, was written."""
 
+    outcome: Outcome = "unknown"
+
 
 class ArchiveError(LedgerError):
     """The archive did not do what was asked; `reason` is why, as a word for metrics."""
 
+    retryable = True
     reason = "failed"
 
     def __init__(self, message: str, *, reason: str = "") -> None:
@@ -229,12 +272,14 @@ class ArchiveError(LedgerError):
 class ArchiveMissing(ArchiveError):
     """The archive has no object of this name."""
 
+    retryable = False
     reason = "missing"
 
 
 class ArchiveDamaged(ArchiveError):
     """An object of the archive is not what was written, or a link of a chain does not hold."""
 
+    retryable = False
     reason = "damaged"
 
 
@@ -245,6 +290,7 @@ class LocalTableError(LedgerError):
 class StoreError(LedgerError):
     """DynamoDB did not do what was asked; `requests` were sent before it was given up."""
 
+    retryable = True
     requests = 1
 
 
@@ -266,13 +312,19 @@ class Throttled(StoreError):
 class AccessDenied(StoreError):
     """The credentials are missing, wrong, or not allowed to do this."""
 
+    retryable = False
+
 
 class TableMissing(StoreError):
     """The table does not exist in this region."""
 
+    retryable = False
+
 
 class RequestRefused(StoreError):
     """DynamoDB rejected the request itself as invalid."""
+
+    retryable = False
 
 
 class TokenReused(RequestRefused):
@@ -284,6 +336,8 @@ class ClockOff(StoreError):
 
     `offset_seconds` is by how much it is ahead of that of `region`, to half a second.
     """
+
+    retryable = False
 
     def __init__(self, message: str, *, region: str, offset_seconds: float) -> None:
         super().__init__(message)

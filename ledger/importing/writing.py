@@ -191,6 +191,7 @@ def _given_up(batch: Batch, verdict: _Again, *, unknown: bool) -> LedgerError:
             " counted twice",
             # The import alone can repeat them: written one by one they would be counted twice.
             entries=(),
+            retryable=True,
         )
     if verdict.error is not None:
         return verdict.error

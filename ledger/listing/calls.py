@@ -1,9 +1,9 @@
 """`Listings`: what a `Ledger` says of many counters without reading them, and descriptions."""
 
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ledger.contract.view import ContractView
 from ledger.core import keys
@@ -14,7 +14,9 @@ from ledger.listing.describing import Describer
 from ledger.listing.reading import in_order, indexed
 from ledger.parts import Parts
 from ledger.runtime.clock import Clock
+from ledger.runtime.deadline import bounded, end_of, not_read, not_sent
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.supervised import Supervised
 
 Result = TypeVar("Result")
 PAGE_COUNTERS = 100
@@ -29,7 +31,7 @@ class Listings:
     _clock: Clock
     _random: Random
     _view: ContractView | None
-    _parts: Parts | None
+    _opening: Supervised[Parts]
 
     async def counters(
         self,
@@ -39,6 +41,7 @@ class Listings:
         limit: int | None = None,
         exact: bool = False,
         described: bool = False,
+        timeout: float | None = None,
     ) -> AsyncIterator[Listed]:
         """Yield the counters that begin with a prefix, and what they came to, in order of ids.
 
@@ -57,16 +60,25 @@ class Listings:
 
         With `exact` each total is read as `totals` reads it, page by page, and costs what that
         does; so are those of `unmerged` counters in any case. `described` adds descriptions, at
-        half a read unit each, or one if reads are strongly consistent.
+        half a read unit each, or one if reads are strongly consistent. `timeout` bounds each wait
+        for the next one, in seconds.
 
         Raises:
             InvalidInput: the contract's index does not cover the prefix, or `limit` is not 1 or
                 more.
             InvalidCounter: `prefix` or `after` cannot be of a counter.
             DamagedItem: an item was edited by hand; the compactor's next search mends the index.
+            ReadTooSlow: `timeout` ended.
             StoreError: DynamoDB could not do it.
             With `exact`, and of `unmerged` counters: as `totals`.
         """
+        if timeout is not None:
+            asked = self.counters(
+                prefix, after=after, limit=limit, exact=exact, described=described
+            )
+            async for one in self._each_in_time(timeout, asked):
+                yield one
+            return
         if limit is not None:
             _check_count("limit", limit)
         behind = None if after is None else keys.checked_counter(after, "after")
@@ -80,7 +92,13 @@ class Listings:
                 return
 
     async def top(
-        self, prefix: str, n: int = 10, *, smallest: bool = False, exact: bool = False
+        self,
+        prefix: str,
+        n: int = 10,
+        *,
+        smallest: bool = False,
+        exact: bool = False,
+        timeout: float | None = None,
     ) -> list[Listed]:
         """Return the `n` counters of a prefix with the largest values, or smallest, in order.
 
@@ -91,8 +109,11 @@ class Listings:
 
         Raises:
             InvalidInput: `n` is not 1 to 1,000.
+            ReadTooSlow: `timeout` seconds ended.
             And as `counters`.
         """
+        if timeout is not None:
+            return await self._in_time(timeout, self.top(prefix, n, smallest=smallest, exact=exact))
         _check_count("n", n, TOP_MAX)
         best = Best(n, smallest=smallest)
         async for page in self._pages(prefix):
@@ -107,7 +128,11 @@ class Listings:
         return best.found()
 
     async def describe(
-        self, counter: str, attributes: Mapping[str, Value | None]
+        self,
+        counter: str,
+        attributes: Mapping[str, Value | None],
+        *,
+        timeout: float | None = None,
     ) -> dict[str, Value]:
         """Set attributes of a counter, remove those given as None; return all that it has then.
 
@@ -124,14 +149,15 @@ class Listings:
             InvalidInput: a name or value breaks a rule, or there would be too many; nothing was
                 written.
             InvalidAmount, AmountOverflow, InvalidCounter: the same.
-            OutcomeUnknown: no answer; repeat the call.
+            OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call.
+            NotSent: `timeout` ended before anything was sent.
             StoreError: DynamoDB could not do it, or others wrote it all the time.
         """
-        checked = keys.checked_counter(counter)
-        await self._counted(self._renew())
-        return await self._counted(self._describer.describe(checked, attributes))
+        checked, end = keys.checked_counter(counter), end_of(timeout)
+        await self._renew_by(end)
+        return await self._counted(self._describer.describe(checked, attributes, end=end))
 
-    async def description(self, counter: str) -> dict[str, Value]:
+    async def description(self, counter: str, *, timeout: float | None = None) -> dict[str, Value]:
         """Return the attributes that a counter was described by, as this region has them.
 
         Whole numbers are int, others Decimal. Without a description it is empty.
@@ -139,8 +165,11 @@ class Listings:
         Raises:
             InvalidCounter: not a counter id.
             DamagedItem: the item was edited by hand.
+            ReadTooSlow: `timeout` seconds ended.
             StoreError: DynamoDB could not do it.
         """
+        if timeout is not None:
+            return await self._in_time(timeout, self.description(counter))
         checked = keys.checked_counter(counter)
         await self._counted(self._renew())
         return await self._counted(self._describer.description(checked))
@@ -197,11 +226,48 @@ class Listings:
         if self._view is not None:
             await self._view.renew()
 
+    async def _renew_by(self, end: float) -> None:
+        """Read it again for a call that writes, by the call's end."""
+        await self._counted(bounded(end, self._renew(), not_sent))
+
+    async def _in_time(self, timeout: float, call: Coroutine[Any, Any, Result]) -> Result:
+        """Await a call that reads, for so many seconds.
+
+        Raises:
+            ReadTooSlow: they have passed.
+            And as the call.
+        """
+        try:
+            end = end_of(timeout)
+        except InvalidInput:
+            call.close()
+            raise
+        return await bounded(end, call, self._not_read)
+
+    async def _each_in_time(
+        self, timeout: float, items: AsyncIterator[Result]
+    ) -> AsyncIterator[Result]:
+        """Yield what an iterator yields, with so many seconds for each wait.
+
+        Raises:
+            ReadTooSlow: they have passed.
+            And as the iterator.
+        """
+        while True:
+            try:
+                item = await bounded(end_of(timeout), anext(items), self._not_read)
+            except StopAsyncIteration:
+                return
+            yield item
+
+    def _not_read(self) -> LedgerError:
+        error = not_read()
+        self.metrics.error(self.region, error)
+        return error
+
     @property
     def _open_parts(self) -> Parts:
-        if self._parts is None:
-            raise LedgerError("not open: use it inside `async with`")
-        return self._parts
+        return self._opening.here()
 
     async def _counted(self, call: Awaitable[Result]) -> Result:
         """Count the errors raised to the caller."""

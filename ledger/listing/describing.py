@@ -5,6 +5,7 @@ each take effect. Regions write without knowing of each other: the item written 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from random import Random
 
 from ledger.core.descriptions import (
@@ -18,9 +19,10 @@ from ledger.core.descriptions import (
     description_of,
     stamp_in,
 )
-from ledger.core.entry import Item, damaged
+from ledger.core.entry import AttributeValue, Item, damaged
 from ledger.core.errors import OutcomeUnknown, StoreError
 from ledger.runtime.clock import Clock
+from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Condition, Equals
@@ -47,18 +49,27 @@ class Describer:
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
 
     async def describe(
-        self, counter: str, attributes: Mapping[str, Value | None]
+        self, counter: str, attributes: Mapping[str, Value | None], *, end: float = NEVER
     ) -> dict[str, Value]:
-        """Set and remove attributes; return all that there are then. See `Ledger.describe`."""
+        """Set and remove attributes; return all that there are then. See `Ledger.describe`.
+
+        `end` is a moment of the event loop's time, at which the outcome is unknown.
+        """
         asked = checked(attributes)
         self._settings.current.check_written(self._store.region)
         with signed_within(self._settings.validity, self._clock):
-            for _ in range(TRIES_MAX):
-                item = await self._store.get(Get(description_key(counter)))
-                _read(item)  # damaged values are refused, not kept
-                after = changed(attributes_in(item), asked)
-                if after == attributes_in(item) or await self._put(counter, after, item):
-                    return description_of(after)
+            work = self._described(counter, asked)
+            return await bounded(end, work, partial(_unknown, counter, TIMEOUT))
+
+    async def _described(
+        self, counter: str, asked: Mapping[str, AttributeValue | None]
+    ) -> dict[str, Value]:
+        for _ in range(TRIES_MAX):
+            item = await self._store.get(Get(description_key(counter)))
+            _read(item)  # damaged values are refused, not kept
+            after = changed(attributes_in(item), asked)
+            if after == attributes_in(item) or await self._put(counter, after, item):
+                return description_of(after)
         raise StoreError(
             f"the description of {counter!r} was written by others {TRIES_MAX} times in a row:"
             " repeat the call"
@@ -78,11 +89,7 @@ class Describer:
         put = Put(made, unchanged)
         final = await self._retrier.until_answered(lambda: self._store.write(put))
         if isinstance(final.outcome, Unknown):
-            raise OutcomeUnknown(
-                f"no answer for the description of {counter!r} ({final.outcome.cause}): repeat the"
-                " call, which sets the same",
-                entries=[],
-            )
+            raise _unknown(counter, final.outcome.cause)
         return isinstance(final.outcome, Applied)
 
     async def description(self, counter: str) -> dict[str, Value]:
@@ -103,6 +110,15 @@ class Describer:
             read = await self._store.get_each(gets)
             found |= {counter: _read(item) for counter, item in zip(some, read.items, strict=True)}
         return found
+
+
+def _unknown(counter: str, cause: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"no answer for the description of {counter!r} ({cause}): repeat the call, which sets the"
+        " same",
+        entries=[],
+        retryable=True,
+    )
 
 
 def _read(item: Item | None) -> dict[str, Value]:

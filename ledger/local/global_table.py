@@ -17,6 +17,7 @@ from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
 from ledger.local.front.faults import Fault, FaultHook, FaultRule
 from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options
+from ledger.runtime.fork import Owner
 from ledger.settings import Settings
 from ledger.settings.fields import LIVES_OF_A_HOLD
 from ledger.settings.groups import Seconds
@@ -38,6 +39,8 @@ class LocalGlobalTable:
     Each item replicates on its own, asynchronously, in any order; the last writer wins; conditions
     and transactions see the local replica only. `start` runs it in a thread of this process,
     `spawn` in a child process, `connect` finds one that runs already: all return this same object.
+    Another task than the one that entered such a block may leave it. A fork has no part in the
+    thread of `start`: it uses the endpoints, or `connect(world.control_url)`.
     """
 
     def __init__(self, control: Control, status: Mapping[str, Any]) -> None:
@@ -283,7 +286,10 @@ def _server(options: Options) -> "Server":
 
 
 def _control_in_process(server: "Server") -> Control:
+    owner = Owner()
+
     def control(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        owner.check()
         return server.run(server.control(name, body))
 
     return control

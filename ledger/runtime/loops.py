@@ -1,12 +1,28 @@
-"""The event loop of processes of the ledger's own: uvloop where it is installed."""
+"""The event loop: the caller's, of asyncio; in processes of our own uvloop, if it is installed."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from ledger.core.errors import LedgerError
 from ledger.runtime.gc import is_gc_tuned, tune_gc
 
 Result = TypeVar("Result")
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of this task.
+
+    Raises:
+        LedgerError: there is none of asyncio's.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise LedgerError(
+            "needs asyncio: open and use it in a task of an asyncio event loop (not of trio), or"
+            " take `ledger.sync`"
+        ) from None
 
 
 def loop_name() -> str:

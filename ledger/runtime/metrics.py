@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import InvalidInput, LedgerError
 
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
@@ -80,14 +80,27 @@ class RegistryMetrics(ABC):
 
     @classmethod
     def of(cls, registry: "CollectorRegistry | None") -> Self:
-        """Return the one instance of a registry; a new one with its own registry for None."""
+        """Return the one instance of a registry; a new one with its own registry for None.
+
+        Raises:
+            InvalidInput: it is no registry of prometheus_client.
+        """
         if registry is None:
             return cls()
+        _check_registry(registry)
         with cls._shared_lock:
             found: Self | None = cls._shared.get(registry)
             if found is None:
                 found = cls._shared[registry] = cls(registry)
             return found
+
+
+def _check_registry(registry: object) -> None:
+    # Imported here, as above.
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415
+
+    if not isinstance(registry, CollectorRegistry):
+        raise InvalidInput(f"registry must be a CollectorRegistry, got {registry!r}")
 
 
 class Metrics(RegistryMetrics):

@@ -1,19 +1,18 @@
 """Async objects called from any thread: one event loop in a thread of its own, behind a portal."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-)
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial, wraps
+from threading import Thread
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
 from ledger.core.errors import LedgerError
+from ledger.runtime.fork import Owner, keep_inherited
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -22,42 +21,149 @@ Behind_co = TypeVar("Behind_co", covariant=True)
 Openable = TypeVar("Openable", bound=AbstractAsyncContextManager[Any])
 
 _END = object()
+_NOT_OPEN = "not open: use it inside `with`"
 
 
-class Loop:
-    """The event loop in its thread; there is none before opening and after closing."""
+class HasPortal(Protocol):
+    """What knows the way into an event loop."""
+
+    @property
+    def portal(self) -> BlockingPortal:
+        """The way into the loop."""
+
+
+class Opening:
+    """An event loop in a thread of its own, with an async object entered in it."""
 
     def __init__(self) -> None:
-        self._portal: BlockingPortal | None = None
+        self._owner = Owner()
+        self._thread = _LoopThread()
+        self._entered: AbstractContextManager[Any] | None = None
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether a fork has taken this process away from the thread."""
+        return self._owner.is_another
 
     @property
     def portal(self) -> BlockingPortal:
         """The way into the loop.
 
         Raises:
-            LedgerError: there is no loop.
+            LedgerError: it is closed, or was opened before a fork.
         """
-        if self._portal is None:
-            raise LedgerError("not open: use it inside `with`")
-        return self._portal
+        self._owner.check()
+        if self._entered is None:
+            raise LedgerError(_NOT_OPEN)
+        return self._thread.portal
 
-    @contextmanager
-    def run(self, behind: AbstractAsyncContextManager[Any]) -> Iterator[None]:
-        """Run the loop, with `behind` entered in it."""
-        if self._portal is not None:
-            raise LedgerError("already open")
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(behind):
-            self._portal = portal
+    def enter(self, behind: AbstractAsyncContextManager[Any]) -> None:
+        """Enter the object; if that fails the thread has ended."""
+        entered = self._thread.portal.wrap_async_context_manager(behind)
+        try:
+            entered.__enter__()
+        except BaseException:
+            self._thread.stop(cancel=True)
+            raise
+        self._entered = entered
+
+    def leave(self) -> None:
+        """Leave the object, and end the thread; at once if that is done, or another does it."""
+        entered, self._entered = self._entered, None
+        if entered is not None:
             try:
-                yield
+                entered.__exit__(None, None, None)
             finally:
-                self._portal = None
+                self._thread.stop()
+
+
+class _LoopThread:
+    """A thread that runs an event loop until it is stopped.
+
+    No generator holds it, as that of `start_blocking_portal` would: at the end of a forked child
+    such a generator is closed, and waits for a thread that is not there.
+    """
+
+    def __init__(self) -> None:
+        self._started: Future[BlockingPortal] = Future()
+        self._thread = Thread(target=self._run, name="ledger loop", daemon=True)
+        self._thread.start()
+        self.portal = self._started.result()
+
+    def stop(self, *, cancel: bool = False) -> None:
+        """End the loop, with or without waiting for the calls under way."""
+        self.portal.call(self.portal.stop, cancel)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            anyio.run(self._serve)
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)  # no loop could be made: raised to who opens
+
+    async def _serve(self) -> None:
+        async with BlockingPortal() as portal:
+            self._started.set_result(portal)
+            await portal.sleep_until_stopped()
+
+
+class Loop:
+    """Where an object that can be opened is open; there is no loop before and after.
+
+    A child process cannot use what its parent opened before a fork, nor can it close it for the
+    parent; it can open the object anew.
+    """
+
+    def __init__(self) -> None:
+        self._opening: Opening | None = None
+
+    @property
+    def portal(self) -> BlockingPortal:
+        """The way into the loop.
+
+        Raises:
+            LedgerError: it is not open, or was opened before a fork.
+        """
+        if self._opening is None:
+            raise LedgerError(_NOT_OPEN)
+        return self._opening.portal
+
+    @property
+    def current(self) -> HasPortal:
+        """The loop of this opening alone, for what is made of the object while it is open."""
+        return self if self._opening is None else self._opening
+
+    def open(self, behind: AbstractAsyncContextManager[Any]) -> None:
+        """Run the loop, with `behind` entered in it.
+
+        Raises:
+            LedgerError: it is open already.
+            And what entering raises.
+        """
+        if self._opening is not None and not self._opening.is_inherited:
+            raise LedgerError("already open: close it first, or make another one")
+        self.close()
+        opening = Opening()
+        opening.enter(behind)
+        self._opening = opening
+
+    def close(self) -> None:
+        """Leave the object and end the thread; a fork only forgets them."""
+        opening, self._opening = self._opening, None
+        if opening is None:
+            return
+        if opening.is_inherited:
+            keep_inherited(opening)
+        else:
+            opening.leave()
 
 
 class Sync(Generic[Behind_co]):
     """An async object whose methods are called from any thread."""
 
-    def __init__(self, behind: Behind_co, loop: Loop) -> None:
+    def __init__(self, behind: Behind_co, loop: HasPortal) -> None:
         self._behind = behind
         self._loop = loop
 
@@ -65,14 +171,16 @@ class Sync(Generic[Behind_co]):
 class Opened(Sync[Openable]):
     """An async object that is opened by `with`, in a loop of its own."""
 
+    _loop: Loop
+
     def __init__(self, behind: Openable, loop: Loop | None = None) -> None:
+        """Take the loop of another object, that opens and closes this one as well."""
         super().__init__(behind, loop or Loop())
-        self._stack = ExitStack()
+        self._has_opened = False
 
     def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(self._loop.run(self._behind))
-            self._stack = stack.pop_all()
+        self._loop.open(self._behind)
+        self._has_opened = True
         return self
 
     def __exit__(
@@ -84,8 +192,36 @@ class Opened(Sync[Openable]):
         self.close()
 
     def close(self) -> None:
-        """Close the connections and end the thread; it may be repeated."""
-        self._stack.close()
+        """Close the connections and end the thread, from any thread; it may be repeated.
+
+        A part of another object is closed with that. In a child process that was forked meanwhile
+        nothing of the parent's is closed.
+        """
+        if self._has_opened:
+            self._has_opened = False
+            self._loop.close()
+
+
+class Entered(AbstractContextManager[Result]):
+    """An async context for `with`: entered and left by the loop; a fork only forgets it."""
+
+    def __init__(self, loop: HasPortal, context: AbstractAsyncContextManager[Result]) -> None:
+        self._owner = Owner()
+        self._context = loop.portal.wrap_async_context_manager(context)
+
+    def __enter__(self) -> Result:
+        return self._context.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        if self._owner.is_another:
+            keep_inherited(self._context)
+            return None
+        return self._context.__exit__(kind, error, traceback)
 
 
 def plain(
@@ -129,6 +265,6 @@ def context(
     def call(
         self: Sync[Behind], /, *args: P.args, **kwargs: P.kwargs
     ) -> AbstractContextManager[Result]:
-        return self._loop.portal.wrap_async_context_manager(method(self._behind, *args, **kwargs))
+        return Entered(self._loop, method(self._behind, *args, **kwargs))
 
     return call

@@ -37,6 +37,11 @@ async def background_tasks() -> AsyncIterator[anyio.abc.TaskGroup]:
             tasks.cancel_scope.cancel()
 
 
+def is_cancelled() -> bool:
+    """Return whether a scope around the calling task is cancelled: each wait of it ends at once."""
+    return anyio.current_effective_deadline() <= anyio.current_time()
+
+
 async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:
     """Run every job, at most `at_once` together, and return their results in order.
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ledger.core.contract import CONTRACT_LIFE
+from ledger.settings.given import TransportName
 from ledger.settings.groups import (
     READ_KEYS_MAX,
     CacheSettings,
@@ -108,7 +109,7 @@ class SettingsFields(BaseModel):
     write_deadline: Seconds = Field(default_factory=_write_deadline)
     consistent_reads: bool = True
     read_keys_max: Count = constant(READ_KEYS_MAX)
-    transport: Literal["aiobotocore", "lean"] = "aiobotocore"
+    transport: TransportName = "aiobotocore"
     writer: WriterSettings = WriterSettings()
     cache: CacheSettings = CacheSettings()
     compactor: CompactorSettings = CompactorSettings()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import pairwise
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -29,6 +29,13 @@ from ledger.core.errors import InvalidInput
 from ledger.core.ids import PACKED_BYTES
 from ledger.core.watches import NAME_BYTES_MAX, Watch
 from ledger.settings.file import CONSTANT, Broken, raise_broken
+from ledger.settings.given import (
+    CacheGiven,
+    CompactorGiven,
+    ShardStepGiven,
+    WatchGiven,
+    WriterGiven,
+)
 
 MERGED_ID_BYTES = PACKED_BYTES
 """One id in the net change's `merged`: 8 bytes of microseconds, 8 of suffix."""
@@ -168,6 +175,10 @@ class CacheSettings(Group):
     region an entry may arrive at any age, and nothing in the table shows that none is under way.
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Unpack[CacheGiven]) -> None: ...
+
     max_age: Seconds = 1.0
     counters_max: Count = 10_000
     stale_max: Seconds = 0.0
@@ -176,6 +187,10 @@ class CacheSettings(Group):
 
 class WriterSettings(Group):
     """How concurrent changes share requests; see `ledger.writing.group_commit`."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Unpack[WriterGiven]) -> None: ...
 
     linger: Annotated[Seconds, Field(le=LINGER_SECONDS_MAX)] = 0.002
     in_flight: Count = constant(8)
@@ -197,6 +212,10 @@ SLICES_MAX = 64
 
 class CompactorSettings(Group):
     """When and how much the compactor merges."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Unpack[CompactorGiven]) -> None: ...
 
     name: Annotated[str, Field(min_length=1, max_length=255)] = "compactor"
     lease: PositiveSeconds = 30.0
@@ -261,6 +280,10 @@ Bound = Annotated[Decimal, BeforeValidator(_bound)]
 class WatchSettings(Group):
     """A bound on the totals of the counters of a pattern; see `ledger/watching/README.md`."""
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Unpack[WatchGiven]) -> None: ...
+
     counters: Annotated[str, Field(min_length=1, max_length=NAME_BYTES_MAX)]
     below: Bound | None = None
     above: Bound | None = None
@@ -281,6 +304,10 @@ class WatchSettings(Group):
 
 class ShardStep(Group):
     """From `since` on, the counter's changes may use `count` shards."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Unpack[ShardStepGiven]) -> None: ...
 
     count: Annotated[Count, Field(le=SHARDS_MAX)]
     since: AwareDatetime | None = None

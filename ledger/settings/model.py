@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from pydantic import (
     BaseModel,
@@ -37,6 +37,7 @@ from ledger.settings.file import (
     read_sources,
     settings_error,
 )
+from ledger.settings.given import SettingsChanges, SettingsGiven
 from ledger.settings.groups import (
     Region,
     ShardSteps,
@@ -71,10 +72,14 @@ class Settings(SettingsFields):
         SettingsError: a rule is broken; `problems` has all that were found.
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Unpack[SettingsGiven]) -> None: ...
+
     _terms: Terms | None = PrivateAttr(None)
 
     @classmethod
-    def load(cls, path: str | Path | None = None, **overrides: Any) -> Self:
+    def load(cls, path: str | Path | None = None, **overrides: Unpack[SettingsChanges]) -> Self:
         """Read the settings: `overrides`, then `LEDGER_*` variables, then the file.
 
         The file is `path`, else the one that LEDGER_CONFIG names, else ./regions.yaml, which may be
@@ -84,6 +89,8 @@ class Settings(SettingsFields):
         Raises:
             SettingsError: a rule is broken; the message names the file and line, or the variable.
         """
+        if path is not None and not isinstance(path, str | Path):
+            raise SettingsError(f"path must be a str or a Path, got {path!r}")
         sources = read_sources(cls, path, overrides)
         if constants := tuple(constants_in(sources, cls)):
             raise settings_error(constants, sources)
@@ -94,7 +101,7 @@ class Settings(SettingsFields):
                 raise settings_error(problems_of(error.__cause__, cls), sources) from None
             raise
 
-    def replace(self, **overrides: Any) -> Self:
+    def replace(self, **overrides: Unpack[SettingsChanges]) -> Self:
         """Return the same settings but for `overrides`, all rules checked again.
 
         A mapping for a group, such as `cache`, changes only the fields that it names. What was not
@@ -113,15 +120,16 @@ class Settings(SettingsFields):
                 values[name] = value
         return type(self)(**values)
 
-    def with_defaults(self, **values: Any) -> Self:
+    def with_defaults(self, **values: Unpack[SettingsChanges]) -> Self:
         """Return the same settings, with these values for what they do not set themselves.
 
         Raises:
             SettingsError: a rule is broken.
         """
-        return self.replace(
-            **{name: value for name, value in values.items() if name not in self.model_fields_set}
-        )
+        missing: dict[str, Any] = {
+            name: value for name, value in values.items() if name not in self.model_fields_set
+        }
+        return self.replace(**missing)
 
     def of_pipeline(self, name: str | None = None) -> Self:
         """Return these settings with the pipeline of a name as `pipeline`.
@@ -186,7 +194,7 @@ class Settings(SettingsFields):
         Raises:
             SettingsError: it is not one of the regions.
         """
-        if name not in self.regions:
+        if not isinstance(name, str) or name not in self.regions:
             raise SettingsError(
                 f"{name!r} is not one of the regions in the settings: {', '.join(self.regions)}"
             )
@@ -381,6 +389,18 @@ class Settings(SettingsFields):
             return handler(values)
         except ValidationError as error:
             raise settings_error(problems_of(error, cls), Sources()) from error
+
+
+def checked_settings(given: object) -> Settings:
+    """Return what was given as settings, if it is that.
+
+    Raises:
+        SettingsError: it is something else, such as the path of a file.
+    """
+    if isinstance(given, Settings):
+        return given
+    rule = "settings must be a Settings, from Settings.load(path) or made in code"
+    raise SettingsError(f"{rule}, got {given!r}")
 
 
 def contracted(terms: Terms) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from ledger.core.sums import SLOTS_MAX
+from ledger.settings.given import PipelineGiven, TransportName
 from ledger.settings.groups import (
     Count,
     Group,
@@ -25,7 +26,7 @@ KEEP_FIELDS_MAX = 50
 """The most further fields that the states of one pipeline keep."""
 BATCH_RECORDS_MAX = 10_000
 """The most records of one batch: as many as Kinesis hands to a Lambda function at once."""
-PIPELINE_TRANSPORT = "lean"
+PIPELINE_TRANSPORT: TransportName = "lean"
 """What carries a pipeline's requests, unless the settings say: it sends far more than it waits."""
 PIPELINES_MAX = 100
 """The most pipelines of one file of settings."""
@@ -112,6 +113,10 @@ class PipelineSettings(Group):
     `keep_states`; such records are refused from then on. `adapt` names a function through which
     each record goes before it is read (`ledger.pipeline.core.adapting`).
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Unpack[PipelineGiven]) -> None: ...
 
     name: str = ""
     fields: PipelineFields | None = None

@@ -8,6 +8,7 @@ from botocore.exceptions import BotoCoreError
 
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.gc import free_closed_clients
+from ledger.runtime.loops import running_loop
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.dynamodb.client import TableClient
@@ -38,7 +39,9 @@ async def open_store(
     Raises:
         SettingsError: the region is not in the settings.
         AccessDenied: the profile does not exist.
+        LedgerError: the event loop is not asyncio's, which the connections need.
     """
+    running_loop()
     settings.region(region)
     clock, metrics = clock or SystemClock(), metrics or Metrics(None)
     async with AsyncExitStack() as stack:

@@ -27,7 +27,7 @@ from ledger.core.errors import AccessDenied, InvalidInput, LedgerError
 from ledger.core.watches import Step, WatchState, decide
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
-from ledger.runtime.tasks import run_all
+from ledger.runtime.tasks import is_cancelled, run_all
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -184,8 +184,7 @@ class Watcher:
         """End the looks under way, for a moment, and begin no more; called before the tasks end."""
         self._is_closed = True
         self._asked.set()
-        is_cancelled = anyio.current_effective_deadline() <= anyio.current_time()
-        if self._ended is not None and not is_cancelled:
+        if self._ended is not None and not is_cancelled():
             with anyio.move_on_after(CLOSE_SECONDS_MAX, shield=True):
                 await self._ended.wait()
 

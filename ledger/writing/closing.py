@@ -1,18 +1,22 @@
-"""Sending for calls that a closing ledger must end, each with what is true of its changes.
+"""Sending for calls that end early: when the ledger closes, or at the end that the caller gave.
 
-What is durable when the ledger closes counts as written; of the rest a call cannot tell, so it ends
-`OutcomeUnknown`, with those entries: no call goes on sending over connections that are closed.
+What is durable by then counts as written; of the rest a call cannot tell, so it ends
+`OutcomeUnknown`, with those entries; what was not begun to be sent is never sent (`NotSent`). No
+call goes on sending over connections that are closed.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
+from functools import partial
 from random import Random
 from typing import TypeVar
 
 import anyio
 
-from ledger.core.errors import OutcomeUnknown
+from ledger.core.errors import NotSent, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
+from ledger.runtime.deadline import NEVER, TIMEOUT, has_come
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writing.plan import Planned
@@ -21,30 +25,44 @@ from ledger.writing.sender import ReportDurable, ReportResult, Result, Sender
 Returned = TypeVar("Returned")
 
 
+class _Calls:
+    """The calls of a sender that are under way."""
+
+    def __init__(self) -> None:
+        self.scopes: set[anyio.CancelScope] = set()
+        self.is_closed = False
+
+
 class ClosableSender(Sender):
-    """A sender whose calls end when it is closed."""
+    """A sender whose calls end when it is closed, or at a moment."""
 
     def __init__(
         self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
     ) -> None:
         super().__init__(store, settings=settings, clock=clock, randomness=randomness)
-        self._calls: set[anyio.CancelScope] = set()
-        self._is_closed = False
+        self._calls = _Calls()
+        self._end = NEVER
+
+    def until(self, end: float) -> "ClosableSender":
+        """Return this sender for calls that end at a moment of the event loop's time, too."""
+        bounded: ClosableSender = copy(self)
+        bounded._end = end
+        return bounded
 
     def close(self) -> None:
         """End every call, and those that begin later, without waiting for them."""
-        self._is_closed = True
-        for call in self._calls:
-            call.cancel()
+        self._calls.is_closed = True
+        for scope in self._calls.scopes:
+            scope.cancel()
 
     async def put(self, planned: Planned) -> Entry:
         """Send one entry, as `Sender.put`.
 
         Raises:
-            OutcomeUnknown: closed meanwhile.
+            OutcomeUnknown, NotSent: ended meanwhile, or before.
             And as `Sender.put`.
         """
-        return await self._until_closed(super().put(planned), [planned])
+        return await self._until_end(partial(super().put, planned), [planned])
 
     async def batch(
         self, planned: Sequence[Planned], report_durable: ReportDurable = lambda _durable: None
@@ -52,7 +70,8 @@ class ClosableSender(Sender):
         """Send up to 25 entries, as `Sender.batch`.
 
         Raises:
-            OutcomeUnknown: closed meanwhile; with the entries that were not reported.
+            OutcomeUnknown: ended meanwhile; with the entries that were not reported.
+            NotSent: ended before.
             And as `Sender.batch`.
         """
         left = list(planned)
@@ -62,7 +81,7 @@ class ClosableSender(Sender):
             left[:] = [change for change in left if id(change) not in done]
             report_durable(durable)
 
-        await self._until_closed(super().batch(planned, report), left)
+        await self._until_end(partial(super().batch, planned, report), left)
 
     async def each(self, planned: Sequence[Planned], report: ReportResult) -> None:
         """Send up to 25 different entries, as `Sender.each`; what is open at the end is unknown."""
@@ -73,38 +92,51 @@ class ClosableSender(Sender):
                 report(change, result)
 
         try:
-            await self._until_closed(super().each(planned, noted), planned)
-        except OutcomeUnknown:
+            await self._until_end(partial(super().each, planned, noted), planned)
+        except (OutcomeUnknown, NotSent) as error:
+            is_sent = isinstance(error, OutcomeUnknown)
             for change in list(left.values()):
-                noted(change, _closed([change]))
+                noted(change, self._unknown([change]) if is_sent else error)
 
     async def transaction(self, planned: Sequence[Planned]) -> None:
         """Send up to 100 entries, all or none, as `Sender.transaction`.
 
         Raises:
-            OutcomeUnknown: closed meanwhile.
+            OutcomeUnknown, NotSent: ended meanwhile, or before.
             And as `Sender.transaction`.
         """
-        await self._until_closed(super().transaction(planned), planned, together=True)
+        await self._until_end(partial(super().transaction, planned), planned, together=True)
 
-    async def _until_closed(
-        self, call: Awaitable[Returned], planned: Sequence[Planned], *, together: bool = False
+    async def _until_end(
+        self,
+        call: Callable[[], Awaitable[Returned]],
+        planned: Sequence[Planned],
+        *,
+        together: bool = False,
     ) -> Returned:
-        with anyio.CancelScope() as scope:
-            self._calls.add(scope)
-            if self._is_closed:
-                scope.cancel()
+        if self._calls.is_closed or has_come(self._end):
+            raise NotSent(f"{self._why} before {_changes(planned)} sent: not written")
+        with anyio.CancelScope(deadline=self._end) as scope:
+            self._calls.scopes.add(scope)
             try:
-                return await call
+                return await call()
             finally:
-                self._calls.discard(scope)
-        raise _closed(planned, together=together)
+                self._calls.scopes.discard(scope)
+        raise self._unknown(planned, together=together)
+
+    def _unknown(self, planned: Sequence[Planned], *, together: bool = False) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"{self._why} before {_changes(planned)} confirmed: the change may or may not be there;"
+            " Ledger.retry is safe until the retry horizon",
+            entries=[change.entry for change in planned],
+            together=together,
+            retryable=all(change.keyed for change in planned),
+        )
+
+    @property
+    def _why(self) -> str:
+        return "the ledger was closed" if self._calls.is_closed else TIMEOUT
 
 
-def _closed(planned: Sequence[Planned], *, together: bool = False) -> OutcomeUnknown:
-    return OutcomeUnknown(
-        f"the ledger was closed before {len(planned)} changes were confirmed: they may or may"
-        " not be there; Ledger.retry is safe until the retry horizon",
-        entries=[change.entry for change in planned],
-        together=together,
-    )
+def _changes(planned: Sequence[Planned]) -> str:
+    return f"{len(planned)} change{'s were' if len(planned) != 1 else ' was'}"

@@ -12,7 +12,8 @@ arrival rate. The queue is bounded: once `queue_max` calls wait for their outcom
 for room. An entry stands in one request at a time, so what is known of a change is what is known of
 its request: the guarantees are those of a single put. With a change that has a key among them all
 puts of a request are conditional, each with its own outcome. A caller that is cancelled cancels
-no other; its own change is not sent if it has not been yet, else its outcome is unknown.
+no other; its own change is not sent if it has not been yet, else its outcome is unknown. So it is
+with a caller whose time is over (`end`), who is told which of the two.
 
 Combining goes further, for counters that the settings name: changes of one counter that wait
 together become one entry with their sum and count. Batching saves time of clients and servers, but
@@ -33,9 +34,10 @@ from anyio.abc import TaskGroup
 
 from ledger.core import amounts
 from ledger.core.entry import Key
-from ledger.core.errors import AmountOverflow, LedgerError, OutcomeUnknown
+from ledger.core.errors import AmountOverflow, LedgerError, NotSent, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
+from ledger.runtime.deadline import NEVER, TIMEOUT, bounded, not_sent
 from ledger.settings.groups import WriterSettings
 from ledger.store.writes import BATCH_WRITES_MAX
 from ledger.writing.plan import Change, Planned
@@ -72,6 +74,10 @@ class _Pending:
     def is_wanted(self) -> bool:
         """Return whether a caller still waits."""
         return self.waiter is not None and not self.waiter.done()
+
+    def has(self, waiter: "asyncio.Future[Entry]") -> bool:
+        """Return whether this is what a caller waits for."""
+        return self.waiter is waiter
 
     def resolve(self, entry: Entry) -> int:
         """Give the entry to the caller, once; returns how many callers had not heard before."""
@@ -110,6 +116,10 @@ class _PendingSum(_Pending):
             if not waiter.done():
                 return True
         return False
+
+    def has(self, waiter: "asyncio.Future[Entry]") -> bool:
+        """Return whether this is what a caller waits for."""
+        return waiter in self.waiters
 
     def resolve(self, entry: Entry) -> int:
         """Give the entry to every caller; returns how many."""
@@ -169,46 +179,47 @@ class GroupCommit:
         self._looked_at = clock.monotonic()
         self._gap_seconds = settings.linger
 
-    def record(self, counter: str, change: Decimal) -> Awaitable[Entry]:
+    def record(self, counter: str, change: Decimal, end: float = NEVER) -> Awaitable[Entry]:
         """Write one change with others; its id is made when its batch is.
 
         Raises:
-            OutcomeUnknown: as for a single write, with this entry alone.
+            OutcomeUnknown: as for a single write, with this entry alone; or `end` came.
+            NotSent: closed, or `end` came, before its request was made.
             StoreError: nothing of this change was written.
         """
-        if self._waiting < self._queue_max and not self._room_waiters:
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
             return self._enter(counter, change)
-        return self._enter_later(self._enter, counter, change)
+        return self._enter_later(end, self._enter, counter, change)
 
-    def record_change(self, change: Change) -> Awaitable[Entry]:
+    def record_change(self, change: Change, end: float = NEVER) -> Awaitable[Entry]:
         """Write one change that is more than an amount; it is planned once there is room.
 
         Raises:
             As `record`, and InvalidInput if the change breaks a rule.
         """
-        if self._waiting < self._queue_max and not self._room_waiters:
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
             return self._enter_planned(change)
-        return self._enter_later(self._enter_planned, change)
+        return self._enter_later(end, self._enter_planned, change)
 
-    def combine(self, counter: str, change: Decimal) -> Awaitable[Entry]:
+    def combine(self, counter: str, change: Decimal, end: float = NEVER) -> Awaitable[Entry]:
         """Write a change as part of an entry that stands for all that wait with it.
 
         Raises:
             As `record`; the entry in the error is the whole one, the same for all its callers.
         """
-        if self._waiting < self._queue_max and not self._room_waiters:
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
             return self._enter_sum(counter, change)
-        return self._enter_later(self._enter_sum, counter, change)
+        return self._enter_later(end, self._enter_sum, counter, change)
 
     def close(self) -> None:
         """End every wait: what is in flight is unknown, what still waits is not sent."""
         self._is_closed = True
-        unsent = LedgerError("the ledger was closed before the change was sent: it is not written")
+        unsent = NotSent("the ledger was closed before the change was sent: it is not written")
         for pending in self._queue:
             self._free(pending.fail(unsent))
         self._queue.clear()
         for pending in self._in_flight:
-            self._free(pending.fail(_closed(pending)))
+            self._free(pending.fail(_unknown(pending, "the ledger was closed")))
 
     def _enter(
         self, counter: str, change: Decimal, planned: Planned | None = None
@@ -234,10 +245,32 @@ class GroupCommit:
 
     async def _enter_later(
         self,
+        end: float,
         enter: Callable[[Unpack[Arguments]], "asyncio.Future[Entry]"],
         *arguments: *Arguments,
     ) -> Entry:
-        """Wait for room, first come first served, and go in."""
+        """Go in once there is room, and wait for the outcome; at the end it is what it is by then.
+
+        Raises:
+            As `record`.
+        """
+        if self._waiting >= self._queue_max or self._room_waiters:
+            await bounded(end, self._room(), not_sent)
+        try:
+            waiter = enter(*arguments)
+        except LedgerError:
+            self._free(0)
+            raise
+        if end == NEVER:
+            return await waiter
+        timer = self._loop.call_at(end, self._expire, waiter)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+
+    async def _room(self) -> None:
+        """Wait for room, first come first served; it must be taken at once."""
         room: asyncio.Future[None] = self._loop.create_future()
         self._room_waiters.append(room)
         try:
@@ -246,13 +279,14 @@ class GroupCommit:
             if room.done() and not room.cancelled():  # the room came too late
                 self._free(1)
             raise
-        self._waiting -= 1  # the room that was kept: taken again at once
-        try:
-            waiter = enter(*arguments)
-        except LedgerError:
-            self._free(0)
-            raise
-        return await waiter
+        self._waiting -= 1
+
+    def _expire(self, waiter: "asyncio.Future[Entry]") -> None:
+        """End the wait of a caller whose time is over."""
+        if not waiter.done():
+            found = (pending for pending in self._in_flight if pending.has(waiter))
+            sent = next(found, None)
+            waiter.set_exception(not_sent() if sent is None else _unknown(sent, TIMEOUT))
 
     def _free(self, room: int) -> None:
         """Give room back, and hand it on to the calls that wait for it."""
@@ -266,7 +300,7 @@ class GroupCommit:
     def _wait(self) -> "asyncio.Future[Entry]":
         """Return what a caller waits for; a task that forms batches is started if none runs."""
         if self._is_closed:
-            raise LedgerError("the ledger was closed: the change is not written")
+            raise NotSent("the ledger was closed: the change is not written")
         self._arrived += 1
         self._waiting += 1
         if not self._is_forming:
@@ -396,7 +430,7 @@ class GroupCommit:
             unknown = set(error.entries)
             for pending, change in zip(group, planned, strict=True):
                 if change.entry in unknown:
-                    own = OutcomeUnknown(str(error), entries=[change.entry])
+                    own = OutcomeUnknown(str(error), entries=[change.entry], retryable=change.keyed)
                     self._free(pending.fail(own))
         except Exception as error:  # noqa: BLE001 (raised in every caller that waits)
             for pending in group:
@@ -445,9 +479,10 @@ def linger_seconds(
     return min(longest, gap_seconds * missing)
 
 
-def _closed(pending: _Pending) -> OutcomeUnknown:
+def _unknown(pending: _Pending, why: str) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"the ledger was closed while a change of {pending.counter!r} was in flight: it may or may"
-        " not be there; Ledger.retry is safe until the retry horizon",
+        f"{why} while a change of {pending.counter!r} was in flight: it may or may not be there;"
+        " Ledger.retry is safe until the retry horizon",
         entries=[pending.planned.entry] if pending.planned else [],
+        retryable=pending.planned is not None and pending.planned.keyed,
     )

@@ -21,6 +21,7 @@ from ledger.core.hints import Hint, ending_below, hint_for, ripe_hint
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.tasks import is_cancelled
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.writes import BATCH_WRITES_MAX, Put
@@ -146,8 +147,7 @@ class Hints:
         another is on its way through the same exits, would tie their contexts into a ring.
         """
         self._is_closed = True
-        is_cancelled = anyio.current_effective_deadline() <= anyio.current_time()
-        if self._waiting and not self._is_refused and not is_cancelled:
+        if self._waiting and not self._is_refused and not is_cancelled():
             with anyio.move_on_after(CLOSE_SECONDS_MAX, shield=True):
                 await self._send_batch()
 

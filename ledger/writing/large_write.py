@@ -3,7 +3,14 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from ledger.core.errors import DamagedItem, KeyConflict, LedgerError, OutcomeUnknown, StoreError
+from ledger.core.errors import (
+    DamagedItem,
+    KeyConflict,
+    LedgerError,
+    NotSent,
+    OutcomeUnknown,
+    StoreError,
+)
 from ledger.runtime.tasks import run_all
 from ledger.store.writes import BATCH_WRITES_MAX, EACH_WRITES_MAX
 from ledger.writing.plan import Planned, distinct
@@ -20,12 +27,12 @@ async def send_all(sender: Sender, planned: Sequence[Planned]) -> None:
     Raises:
         KeyConflict, DamagedItem: one stands for another change; the others are written.
         OutcomeUnknown: with the entries that are not confirmed.
-        StoreError: nothing was written.
+        StoreError, NotSent: nothing was written.
     """
     once = distinct(planned)
     keyed = [change for change in once if change.keyed]
     free = [change for change in once if not change.keyed]
-    write = _LargeWrite(total=len(once))
+    write = _LargeWrite(total=len(once), is_keyed=not free)
     jobs = [partial(write.send_each, part, sender) for part in _parts_of(keyed, EACH_WRITES_MAX)]
     jobs += [partial(write.send, part, sender.batch) for part in _parts_of(free, BATCH_WRITES_MAX)]
     await run_all(jobs, at_once=WRITES_AT_ONCE)
@@ -39,11 +46,12 @@ def _parts_of(planned: Sequence[Planned], most: int) -> list[Sequence[Planned]]:
 class _LargeWrite:
     """What became of the parts of a large write."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, is_keyed: bool) -> None:
         self._total = total
+        self._is_keyed = is_keyed
         self._unwritten: list[Planned] = []
         self._unknown: OutcomeUnknown | None = None
-        self._refused: StoreError | None = None
+        self._refused: StoreError | NotSent | None = None
         self._conflict: KeyConflict | DamagedItem | None = None
         self._conflicting: list[Planned] = []
 
@@ -78,7 +86,7 @@ class _LargeWrite:
             case KeyConflict() | DamagedItem():
                 self._conflict = self._conflict or error
                 self._conflicting.extend(part)
-            case StoreError():
+            case StoreError() | NotSent():
                 self._refused = error
                 self._unwritten.extend(part)
             case _:
@@ -96,6 +104,7 @@ class _LargeWrite:
             raise OutcomeUnknown(
                 f"{len(entries)} of {self._total} changes are not confirmed: {cause}",
                 entries=entries,
+                retryable=self._is_keyed,
             )
         if self._conflict is not None:
             raise self._conflict

@@ -19,6 +19,7 @@ from ledger.core.errors import (
     KeyConflict,
     RetryHorizonPassed,
 )
+from ledger.core.timed_keys import time_in
 from ledger.core.values import Entry
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
@@ -33,8 +34,9 @@ SPANS_KEPT = 8
 class Change:
     """A change to be recorded.
 
-    `key` and `at` together make the id the same in every call and region. `note` is free text,
-    `effective` the date that the change is for, where it is not the day of writing.
+    `key` and `at` together make the id the same in every call and region; a UUIDv7 or a ULID as
+    key carries its `at`. `note` is free text, `effective` the date that the change is for, where it
+    is not the day of writing.
     """
 
     counter: str
@@ -90,17 +92,18 @@ def plan(
         ContractChangeRefused: a pending change of the contract decides its shard.
     """
     counter = keys.checked_counter(change.counter)
-    keyed = change.key is not None
-    if keyed != (change.at is not None):
-        raise InvalidEntry(
-            f"change of {counter!r}: key and at belong together, since both make the id"
-        )
-    if not keyed:
+    if keyed := change.key is not None:
+        key = checked_key(change.key)
+        suffix = ids.suffix_of(counter, key)
+        made = entry_id(_time_of(counter, key, change.at), suffix)
+        at, shards = made.at, _shards_keyed(counter, made.at, settings)
+    elif change.at is None:
         at, shards = now, settings.shards_now(counter, now)
     else:
-        suffix = ids.suffix_of(counter, checked_key(change.key))
-        made = entry_id(_checked_at(change.at), suffix)
-        at, shards = made.at, _shards_keyed(counter, made.at, settings)
+        raise InvalidEntry(
+            f"change of {counter!r}: at belongs to a key, and with it makes the id: give both, or"
+            " neither"
+        )
     entry = Entry(
         counter,
         ids.sort_key(at, suffix),
@@ -297,7 +300,15 @@ def checked_key(key: object, *, what: str = "key") -> str:
     return key
 
 
-def _checked_at(at: object) -> datetime:
+def _time_of(counter: str, key: str, at: object) -> datetime:
+    """Return the time that makes the id with a key: `at`, by default the one in the key."""
+    if at is None and (carried := time_in(key)) is not None:
+        return carried
+    if at is None:
+        raise InvalidEntry(
+            f"change of {counter!r}: key {key[:40]!r} needs at, the time that was chosen with it"
+            " and is the same at each try; a UUIDv7 or a ULID as key carries its own"
+        )
     if not isinstance(at, datetime):
         raise InvalidEntry(f"at must be an aware datetime, got {at!r}")
     return at

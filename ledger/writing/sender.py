@@ -171,7 +171,8 @@ class Sender:
         try:
             await self._until_known(send, planned)
         except OutcomeUnknown as error:
-            raise OutcomeUnknown(str(error), entries=[change.entry for change in left]) from None
+            entries = [change.entry for change in left]
+            raise OutcomeUnknown(str(error), entries=entries, retryable=error.retryable) from None
 
     async def transaction(self, planned: Sequence[Planned]) -> None:
         """Send up to 100 entries, all or none.
@@ -339,17 +340,15 @@ def _unknown(
     first = planned[0].entry
     more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
     # Without a key the same call would make a new id, and count a second time.
-    safe = (
-        "the same call or Ledger.retry"
-        if all(change.keyed for change in planned)
-        else "Ledger.retry"
-    )
+    is_keyed = all(change.keyed for change in planned)
+    safe = "the same call or Ledger.retry" if is_keyed else "Ledger.retry"
     return OutcomeUnknown(
         f"no answer after {requests} request{'s' if requests != 1 else ''} for counter"
         f" {first.counter!r} id {first.id}{more}: the change may or may not be there ({cause});"
         f" until the retry horizon {safe} is safe",
         entries=[change.entry for change in planned],
         together=together,
+        retryable=is_keyed,
     )
 
 

@@ -21,6 +21,7 @@ from ledger.core import amounts, keys
 from ledger.core.clock_offset import check_offset
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
+from ledger.runtime.deadline import NEVER
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writing import large_write
@@ -72,50 +73,57 @@ class Writer:
         if self._group is not None:
             self._group.close()
 
-    def record(self, change: Change) -> Awaitable[Entry]:
-        """Write one change; see `Ledger.record`. What breaks a rule is refused before any wait."""
+    def record(self, change: Change, *, end: float = NEVER) -> Awaitable[Entry]:
+        """Write one change; see `Ledger.record`. What breaks a rule is refused before any wait.
+
+        `end` is a moment of the event loop's time, as in all calls here: then this one is over.
+        """
         self._check_clock()
         if self._group is None:
-            return self._direct.put(self._planner.plan(change))
+            return self._direct.until(end).put(self._planner.plan(change))
         if change.is_plain:
-            return self.add(change.counter, change.change)
-        return self._group.record_change(change)
+            return self.add(change.counter, change.change, end=end)
+        return self._group.record_change(change, end)
 
-    def add(self, counter: str, change: int | Decimal) -> Awaitable[Entry]:
+    def add(self, counter: str, change: int | Decimal, *, end: float = NEVER) -> Awaitable[Entry]:
         """Write a change that is only an amount, as `record` does.
 
         The clock is looked at when its id is made: with those of the calls that share its request.
         """
         if self._group is None:
             self._check_clock()
-            return self._direct.put(self._planner.plan(Change(counter, change)))
+            return self._direct.until(end).put(self._planner.plan(Change(counter, change)))
         counter, amount = keys.checked_counter(counter), amounts.exact(change)
         if self._settings.combine and self._combines(counter):
-            return self._group.combine(counter, amount)
-        return self._group.record(counter, amount)
+            return self._group.combine(counter, amount, end)
+        return self._group.record(counter, amount, end)
 
-    async def record_many(self, changes: Sequence[Change]) -> list[Entry]:
+    async def record_many(self, changes: Sequence[Change], *, end: float = NEVER) -> list[Entry]:
         """Write many changes, each on its own; see `Ledger.record_many`."""
         self._check_clock()
         planned = self._planner.plan_many(changes)
-        await large_write.send_all(self._direct, planned)
+        await large_write.send_all(self._direct.until(end), planned)
         return [change.entry for change in planned]
 
-    async def record_together(self, changes: Sequence[Change]) -> list[Entry]:
+    async def record_together(
+        self, changes: Sequence[Change], *, end: float = NEVER
+    ) -> list[Entry]:
         """Write up to 100 changes, all or none; see `Ledger.record_together`."""
         self._check_clock()
         planned = [self._planner.plan(change) for change in changes]
-        await self._direct.transaction(planned)
+        await self._direct.until(end).transaction(planned)
         return [change.entry for change in planned]
 
-    async def retry(self, entries: Sequence[Entry], *, together: bool) -> list[Entry]:
+    async def retry(
+        self, entries: Sequence[Entry], *, together: bool, end: float = NEVER
+    ) -> list[Entry]:
         """Write the same entries again; see `Ledger.retry`."""
         self._check_clock()
         planned = self._planner.replan(entries)
         if together:
-            await self._direct.transaction(planned)
+            await self._direct.until(end).transaction(planned)
         else:
-            await large_write.send_all(self._direct, planned)
+            await large_write.send_all(self._direct.until(end), planned)
         return [change.entry for change in planned]
 
     def _check_clock(self) -> None:

@@ -89,7 +89,7 @@ OPTIONS = [
     usage("ledger record a 1 --key k --at 2026-11-21T06:50", "--at must end with a zone"),
     Case("ledger record a 1 --key k --at 2020-01-01T00:00Z", "past the retry horizon of 300 s"),
     usage("ledger record a 1 --key k --at 2999-01-01T00:00Z", "ahead of the clock"),
-    usage("ledger record a 1 --key k", "key and at belong together"),
+    usage("ledger record a 1 --key k", "a UUIDv7 or a ULID as key carries its own"),
     usage(
         "ledger record a 1 --effective 2026-13-45",
         "2026-11-21, got '2026-13-45'",
@@ -256,7 +256,7 @@ def room(desk: Desk) -> Iterator[Room]:
         yield Room(desk, settings, {"taken": taken.rpartition(":")[2]})
 
 
-def _write(desk: Desk, name: str, region: Mapping[str, Any], **others: float) -> None:
+def _write(desk: Desk, name: str, region: Mapping[str, Any], **others: Any) -> None:
     """Write settings of one region."""
     desk.write_settings(Settings(home=HOME, regions={HOME: region}, **others), name)
 

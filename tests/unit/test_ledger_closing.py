@@ -1,6 +1,8 @@
 """Opening and closing: calls under way, errors inside, what is given back."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
@@ -9,6 +11,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from support.clock import START
 from support.ledgers import AWAY, HOME, make_ledger, make_settings
+from support.tables import make_table
 
 import ledger.ledger
 import ledger.store.opening
@@ -27,6 +30,7 @@ from ledger.store.wrappers.faults import (
     Raises,
 )
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Put, Write
+from ledger.table import Table
 
 
 class HangingStore(MemoryStore):
@@ -113,6 +117,87 @@ async def test_closing_again_and_opening_again() -> None:
         await book.close()
     async with book:
         assert (await book.total("c", max_age=0)).value == 1
+
+
+class Fixture:
+    """What pytest-asyncio does with a fixture: set-up, test and tear-down are three tasks."""
+
+    def __init__(self, opened: AbstractAsyncContextManager[Ledger | Table]) -> None:
+        self._opened = opened
+
+    async def run(self, test: Callable[[], Awaitable[object]]) -> None:
+        """Run a test between set-up and tear-down."""
+        await asyncio.create_task(in_a_task(self._opened.__aenter__))
+        await asyncio.create_task(in_a_task(test))
+        await asyncio.create_task(in_a_task(lambda: self._opened.__aexit__(None, None, None)))
+
+
+async def in_a_task(call: Callable[[], Awaitable[object]]) -> None:
+    """Make a call."""
+    await call()
+
+
+async def test_a_fixture_opens_and_closes_a_ledger() -> None:
+    """Set-up and tear-down are different tasks: neither fails, and what was written is there."""
+    book = make_ledger()
+    await Fixture(book).run(lambda: book.record("c", 1))
+    async with book:
+        assert (await book.total("c")).value == 1
+
+
+async def test_a_fixture_opens_and_closes_a_table() -> None:
+    """The same of a table, and of a lease that is held in it."""
+    async with make_table() as table:
+        held = table.lease("job").held()
+        await asyncio.create_task(in_a_task(held.__aenter__))
+        await asyncio.create_task(in_a_task(lambda: held.__aexit__(None, None, None)))
+    await Fixture(table).run(lambda: table.ledger.record("c", 1))
+
+
+def test_two_notebook_cells() -> None:
+    """Each cell is a task of one loop: one opens a ledger, one uses it, and one closes it."""
+    book = make_ledger()
+    with asyncio.Runner() as notebook:
+        notebook.run(book.__aenter__())
+        notebook.run(in_a_task(lambda: book.record("c", 1)))
+        assert notebook.run(book.total("c", max_age=0)).value == 1
+        notebook.run(book.close())
+
+
+async def test_closing_in_a_task_of_its_own() -> None:
+    """`create_task(ledger.close())` closes it, while the block goes on."""
+    async with make_ledger() as book:
+        await asyncio.create_task(book.close())
+        with pytest.raises(LedgerError, match="not open"):
+            await book.total("c")
+
+
+async def test_opening_within_a_time_limit() -> None:
+    """`wait_for` opens in a task of its own before Python 3.12; the ledger outlives that."""
+    book = make_ledger()
+    await asyncio.wait_for(asyncio.create_task(book.__aenter__()), 60.0)
+    await book.record("c", 1)
+    await book.close()
+
+
+async def test_two_ledgers_are_closed_in_the_order_of_opening() -> None:
+    """Closing the first cancels nothing: the second goes on."""
+    first, second = make_ledger(), make_ledger()
+    await first.__aenter__()
+    await second.__aenter__()
+    await first.close()
+    await second.record("c", 1)
+    await second.close()
+    with pytest.raises(LedgerError, match="not open"):
+        await second.total("c")
+
+
+async def test_an_open_ledger_is_not_opened_again() -> None:
+    """Entering it a second time is refused, and it stays open."""
+    async with make_ledger() as book:
+        with pytest.raises(LedgerError, match="already open"):
+            await book.__aenter__()
+        await book.record("c", 1)
 
 
 async def many_changes(book: Ledger) -> list[Entry]:

@@ -178,7 +178,7 @@ def test_open_takes_settings_and_registry() -> None:
 def test_failed_opening_gives_the_thread_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the ledger behind cannot be opened its error comes out and no thread stays."""
 
-    async def fail(_: object) -> None:
+    async def fail(*_: object) -> None:
         raise LedgerError("no store")
 
     monkeypatch.setattr(AsyncLedger, "_open", fail)
@@ -188,6 +188,21 @@ def test_failed_opening_gives_the_thread_back(monkeypatch: pytest.MonkeyPatch) -
         book.__enter__()
     with pytest.raises(LedgerError, match="not open"):
         book.total("c")
+
+
+def test_a_loop_that_cannot_be_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a file left for an event loop opening fails, and nothing waits for its thread."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("Too many open files")
+
+    book = make_ledger()
+    with monkeypatch.context() as patched:
+        patched.setattr("anyio.run", fail)
+        with pytest.raises(OSError, match="Too many open files"):
+            book.__enter__()
+    with book:
+        book.record("c", 1)
 
 
 def test_a_watch_calls_a_plain_function_that_may_use_the_ledger() -> None:

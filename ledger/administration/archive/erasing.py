@@ -102,6 +102,7 @@ async def _replace(store: Store, record: Item, entry: str) -> None:
         raise OutcomeUnknown(
             f"the note of {entry} may still be in the table, in its record: repeat the call",
             entries=[],
+            retryable=True,
         )
 
 

@@ -213,6 +213,7 @@ class Rebuild:
                 raise OutcomeUnknown(
                     f"no answer for {put.key}: it may be in the table or not; repeat the rebuild",
                     entries=[],
+                    retryable=True,
                 )
 
 

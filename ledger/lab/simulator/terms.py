@@ -106,7 +106,8 @@ def draw_contract(seed: int, settings: Settings) -> tuple[Settings, ContractPlan
     if chance.random() < SHRINKING_SHARE:
         times.reverse()
     chance.shuffle(reads)
-    settings = settings.replace(**times[0], **reads[0], contract_life=chance.choice(LIVES_SECONDS))
+    first: dict[str, Any] = {**times[0], **reads[0]}
+    settings = settings.replace(**first, contract_life=chance.choice(LIVES_SECONDS))
     changes = _changes(chance, settings, dict(times[1]), dict(reads[1]))
     both = [dict(times[0]), *(change.values for change in changes)]
     filing = stream(seed, "files")

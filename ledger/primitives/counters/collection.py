@@ -5,11 +5,12 @@ from decimal import Decimal
 from random import Random
 from typing import Protocol
 
-from ledger.core import ids, keys
+from ledger.core import keys
 from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidEntry, InvalidInput, KeyConflict, OutcomeUnknown
 from ledger.core.marker import Details, Marker
 from ledger.core.reconciled import Reconciled
+from ledger.core.timed_keys import time_in
 from ledger.core.values import Entry
 from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.tokens import new_token
@@ -28,14 +29,7 @@ from ledger.writing.writer import Writer
 class Records(Protocol):
     """The part of an open `Ledger` that the counter needs."""
 
-    async def record(
-        self,
-        counter: str,
-        change: int | Decimal,
-        *,
-        key: str | None = None,
-        at: datetime | None = None,
-    ) -> Entry:
+    async def record(self, counter: str, change: int | Decimal, *, key: str | None = None) -> Entry:
         """Add to a counter; see `Ledger.record`."""
 
     async def total(self, counter: str, *, max_age: float | None = None) -> Total:
@@ -64,7 +58,7 @@ class CollectionCounter:
         unknown="Exact: a try without an answer is repeated under the same id, and counts once.",
         tokens="Recognized in every region until the retry horizon (5 min), merged or not; then"
         " refused, never counted twice. Another change under it is refused. Its time is the"
-        " token's: make tokens with `new_token`.",
+        " token's: a UUIDv7, a ULID, or one of `new_token`.",
         thresholds="None: no condition can see the sum, which other regions change.",
         regions="Any number may write at once; nothing is lost, and all agree in the end.",
         cost="About 2.04 write units a change in its whole life with merging (1 to write, 1 to"
@@ -92,13 +86,12 @@ class CollectionCounter:
         if details is not None:
             raise keeps_nothing(self.name, "details")
         token = checked_token(token) or new_token(self._clock.now(), self._random)
-        entry_id = ids.parse(token)
-        if entry_id is None:
+        if time_in(token) is None:
             raise InvalidEntry(
-                f"token must contain a time (make it with new_token), got {token[:60]!r}"
+                f"token must contain a time (a UUIDv7, a ULID, or of new_token), got {token[:60]!r}"
             )
         try:
-            await self._ledger.record(self.name, change, key=token, at=entry_id.at)
+            await self._ledger.record(self.name, change, key=token)
         except KeyConflict as error:
             return Rejected("token conflict", str(error))
         except OutcomeUnknown as error:
@@ -154,16 +147,9 @@ class BareLedger:
             store, settings, clock, randomness, on_entry=lambda _: None
         ).reconcile
 
-    async def record(
-        self,
-        counter: str,
-        change: int | Decimal,
-        *,
-        key: str | None = None,
-        at: datetime | None = None,
-    ) -> Entry:
+    async def record(self, counter: str, change: int | Decimal, *, key: str | None = None) -> Entry:
         """Add to a counter; see `Ledger.record`."""
-        return await self._writer.record(Change(counter, change, key=key, at=at))
+        return await self._writer.record(Change(counter, change, key=key))
 
     async def total(self, counter: str, *, max_age: float | None = None) -> Total:
         """Read a counter's total now."""

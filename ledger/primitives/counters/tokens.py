@@ -13,7 +13,8 @@ TAG_BITS = 64
 def new_token(now: datetime, randomness: Random) -> str:
     """Return a unique token that contains the time it was made.
 
-    Every method accepts it; the item collection accepts no other, since its entries need a time.
+    Every method accepts it; the item collection accepts no text without a time, since its entries
+    need one.
     """
     return ids.sort_key(now, randomness.getrandbits(ids.SUFFIX_BITS))
 

@@ -48,6 +48,7 @@ from ledger.primitives.leases.state import (
 )
 from ledger.primitives.leases.watching import is_alive
 from ledger.runtime.clock import Clock
+from ledger.runtime.supervised import supervised
 from ledger.runtime.tasks import background_tasks
 from ledger.store.port import Store
 from ledger.store.writes import Action, Applied, Check, Outcome, Rejected, checked_kinds
@@ -332,7 +333,8 @@ class Lease:
         The body gets what `acquire` returned, and runs in both cases. `lost` is set before
         another can take the lease, unless the event loop is held up until then; the body is not
         stopped: it asks `check`, or waits for `lost`. The release happens on errors and on
-        cancellation too, within `RELEASE_SECONDS_MAX`.
+        cancellation too, within `RELEASE_SECONDS_MAX`. Another task of the event loop may leave the
+        block than the one that entered it.
 
         Raises:
             InvalidInput, LeaseLost, DamagedItem, StoreError: as `acquire`, before the body runs;
@@ -344,12 +346,18 @@ class Lease:
             return
         holding = self._current()
         try:
-            async with self._keeping(holding, self._item, self._clock), background_tasks() as tasks:
-                tasks.start_soon(expire, holding, self._item, self._clock)
+            async with supervised(self._kept(holding)):
                 yield outcome
         finally:
             with anyio.CancelScope(shield=True):
                 await give_back(self, self._clock)
+
+    @asynccontextmanager
+    async def _kept(self, holding: Holding) -> AsyncIterator[None]:
+        """Keep a holding by heartbeats, and lose it when its time is over."""
+        async with self._keeping(holding, self._item, self._clock), background_tasks() as tasks:
+            tasks.start_soon(expire, holding, self._item, self._clock)
+            yield
 
     def _observe(self, record: LeaseRecord | None) -> None:
         """Take in what an answer that has just come showed."""

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from ledger.core import errors
 from ledger.core.errors import (
     ClockOff,
     KeyConflict,
@@ -20,7 +21,7 @@ from ledger.core.values import Entry
 
 ENTRY = Entry("counter", "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", Decimal("2.50"))
 ERRORS = (
-    OutcomeUnknown("no answer", entries=[ENTRY], together=True),
+    OutcomeUnknown("no answer", entries=[ENTRY], together=True, retryable=True),
     KeyConflict("another change", ours=ENTRY, theirs=ENTRY),
     RegionUnreadable("eu-west-1", Throttled("slow down")),
     ClockOff("set it", region="eu-west-1", offset_seconds=-700.5),
@@ -43,3 +44,41 @@ def test_an_error_is_copied_whole(
     assert type(found) is type(error)
     assert str(found) == str(error)
     assert vars(found) == vars(error)
+
+
+RETRYABLE = {
+    "ArchiveError",
+    "ContractStale",
+    "HomeMoving",
+    "NotSent",
+    "ReadTooSlow",
+    "RegionUnreadable",
+    "ReplicasDiffer",
+    "StoreError",
+    "Throttled",
+    "Unreachable",
+}
+"""Those that pass by themselves, and after which nothing can be counted twice."""
+UNKNOWN = {"ImportRefused", "OutcomeUnknown", "RetryHorizonPassed"}
+
+
+def kinds() -> list[type[LedgerError]]:
+    """Return every error of the tree."""
+    return [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, LedgerError)
+    ]
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_each_error_says_whether_the_call_may_be_repeated(kind: type[LedgerError]) -> None:
+    """Only what is harmless to repeat says so, and only what surely wrote nothing says that."""
+    assert kind.retryable == (kind.__name__ in RETRYABLE)
+    assert kind.outcome == ("unknown" if kind.__name__ in UNKNOWN else "not_applied")
+
+
+def test_an_unknown_outcome_is_repeated_by_its_entries() -> None:
+    """The same call is harmless only where it names its changes; unless it says so it does not."""
+    assert not OutcomeUnknown("no answer", entries=[ENTRY]).retryable
+    assert OutcomeUnknown("no answer", entries=[ENTRY], retryable=True).retryable

@@ -20,6 +20,7 @@ from ledger.core.errors import (
     InvalidCounter,
     KeyConflict,
     LedgerError,
+    NotSent,
     OutcomeUnknown,
     StoreError,
     Throttled,
@@ -300,10 +301,10 @@ async def test_closing_leaves_nobody_waiting() -> None:
         for change in ones(2):
             tasks.start_soon(one, writer, change)
             await turns()
-    assert sorted(type(error).__name__ for error in errors) == ["LedgerError", "OutcomeUnknown"]
+    assert sorted(type(error).__name__ for error in errors) == ["NotSent", "OutcomeUnknown"]
     unknown = next(error for error in errors if isinstance(error, OutcomeUnknown))
     assert [entry.change for entry in unknown.entries] == [1]
-    with pytest.raises(LedgerError, match="closed"):
+    with pytest.raises(NotSent, match="closed"):
         await writer.record(Change("c", 3))
 
 

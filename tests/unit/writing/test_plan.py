@@ -91,8 +91,9 @@ def test_bad_value_is_named_with_its_rule(
         ({"key": "", "at": START}, "''", "non-empty string of up to 1024 bytes"),
         ({"key": 5, "at": START}, "5", "non-empty string of up to 1024 bytes"),
         ({"key": "k" * 1025, "at": START}, "kkk", "over 1024 bytes"),
-        ({"key": "k"}, "'c'", "belong together"),
-        ({"at": START}, "'c'", "belong together"),
+        ({"key": "order-17"}, "'order-17'", "a UUIDv7 or a ULID as key carries its own"),
+        ({"key": "0" * 10 + "-0000-4000-8000-" + "0" * 12}, "'0000", "needs at"),
+        ({"at": START}, "'c'", "at belongs to a key"),
         ({"key": "k", "at": datetime(2026, 11, 21)}, "2026-11-21", "aware"),  # noqa: DTZ001
         ({"key": "k", "at": date(2026, 11, 21)}, "2026", "aware datetime"),
         ({"key": "k", "at": "2026-11-21T06:50:00Z"}, "'2026-11-21T06:50:00Z'", "aware datetime"),

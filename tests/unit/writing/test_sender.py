@@ -13,13 +13,14 @@ from support.clock import START, FakeClock
 from support.ledgers import HOME, make_settings, seeded
 
 from ledger.core.entry import entry_item
-from ledger.core.errors import OutcomeUnknown
+from ledger.core.errors import NotSent, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Partial
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 from ledger.writing.closing import ClosableSender
+from ledger.writing.large_write import send_all
 from ledger.writing.plan import Change, Planned, plan
 from ledger.writing.sender import Result, Sender
 
@@ -133,19 +134,35 @@ async def test_closing_a_transaction_leaves_its_entries_together() -> None:
     """The retry of what was to be all or none must be all or none again."""
     changes = planned(3)
     closing = closable(HalfStore(hangs=True))
-    closing.close()
-    with anyio.fail_after(20), pytest.raises(OutcomeUnknown) as caught:
-        await closing.transaction(changes)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_close_soon, closing)
+        with pytest.raises(OutcomeUnknown) as caught:
+            await closing.transaction(changes)
     assert caught.value.together
     assert caught.value.entries == tuple(change.entry for change in changes)
 
 
 async def test_a_closed_sender_begins_no_call() -> None:
-    """A call that comes after closing ends as well: its connections are being closed."""
+    """A call that comes after closing sends nothing, and says so: connections are being closed."""
     closing = closable(HalfStore(hangs=True))
     closing.close()
-    with anyio.fail_after(20), pytest.raises(OutcomeUnknown, match="closed before"):
+    with pytest.raises(NotSent, match="closed before 1 change was sent: not written"):
         await closing.put(planned(1)[0])
+    told = await each(closing, planned(2, keyed=True))
+    assert [type(one) for one in told] == [NotSent, NotSent]
+
+
+async def test_a_call_whose_time_is_over_sends_nothing() -> None:
+    """One that comes to be sent after its end is not; the sender goes on for other calls."""
+    store = MemoryStore(HOME)
+    closing, changes = closable(store), planned(30)
+    late = closing.until(anyio.current_time())
+    with pytest.raises(NotSent, match="timeout ended before 1 change was sent: not written"):
+        await late.put(changes[0])
+    with pytest.raises(NotSent, match="timeout ended"):
+        await send_all(late, changes)
+    assert store.table.partitions == {}
+    await closing.put(changes[0])
 
 
 async def test_each_entry_ends_on_its_own() -> None:

@@ -1,8 +1,10 @@
 """Writing through every kind of failure: each change once, or the caller knows it is not sure."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import anyio
 import pytest
@@ -114,6 +116,80 @@ async def test_same_call_in_two_regions_at_once_converges_to_one() -> None:
     world.deliver()
 
     assert changes(home.table, "c") == changes(away.table, "c") == [Decimal(5)]
+
+
+async def test_a_key_that_carries_its_time_needs_no_other() -> None:
+    """A UUIDv7 alone makes the id: the same in each try, whenever it is, and in each region."""
+    world, clock = two_regions(), FakeClock(instant=True)
+    home, away = world.replicas.values()
+    key = str(UUID(int=int(START.timestamp() * 1000) << 80 | 7 << 76 | 2 << 62))
+
+    first = await make_writer(home, clock=clock).record(Change("c", 5, key=key))
+    clock.pass_by(250.0)
+    again = await make_writer(home, clock=clock).record(Change("c", 5, key=key))
+    world.deliver()
+    there = await make_writer(away, clock=clock).record(Change("c", 5, key=key))
+    clock.pass_by(51.0)
+    with pytest.raises(RetryHorizonPassed):
+        await make_writer(home, clock=clock).record(Change("c", 5, key=key))
+
+    assert first.at == START
+    assert first.id == again.id == there.id
+    assert changes(home.table, "c") == changes(away.table, "c") == [Decimal(5)]
+
+
+async def test_a_key_with_the_time_of_each_try_counts_each() -> None:
+    """The wrong use, which the docstring of `record` shows: another time is another change."""
+    store, table = faulty()
+    for second in range(2):
+        at = START + timedelta(seconds=second)
+        await make_writer(store).record(Change("c", 5, key="order-17", at=at))
+    assert changes(table, "c") == [Decimal(5)] * 2
+
+
+async def many_of_one(writer: Writer, change: Change) -> object:
+    """Record a change as one of many."""
+    return await writer.record_many([Change("d", 1), change])
+
+
+async def one_of_a_transaction(writer: Writer, change: Change) -> object:
+    """Record a change together with another."""
+    return await writer.record_together([Change("d", 1), change])
+
+
+@pytest.mark.parametrize("write", [Writer.record, many_of_one, one_of_a_transaction])
+async def test_a_key_of_another_region_is_refused_for_another_change(
+    write: Callable[[Writer, Change], Awaitable[object]],
+) -> None:
+    """Once the first change is visible in a region, its key is refused there for another amount."""
+    world = two_regions()
+    home, away = world.replicas.values()
+    await make_writer(home).record(Change("c", 5, key="order-17", at=START))
+    world.deliver()
+
+    with pytest.raises(KeyConflict, match=r"refused change 6, .*stands for change 5"):
+        await write(make_writer(away), Change("c", 6, key="order-17", at=START))
+    assert changes(away.table, "c") == [Decimal(5)]
+
+
+async def test_a_key_of_two_regions_at_once_is_refused_to_the_loser() -> None:
+    """Of two amounts written before either region saw the other's one stays, and names the other.
+
+    Whoever repeats the call that lost is told, in each region.
+    """
+    world = two_regions()
+    home, away = world.replicas.values()
+    await make_writer(home).record(Change("c", 5, key="order-17", at=START))
+    await make_writer(away).record(Change("c", 6, key="order-17", at=START))
+    world.deliver()
+    [kept] = changes(home.table, "c")
+    lost = Decimal(11) - kept
+
+    assert changes(away.table, "c") == [kept]
+    for replica in (home, away):
+        await make_writer(replica).record(Change("c", kept, key="order-17", at=START))
+        with pytest.raises(KeyConflict):
+            await make_writer(replica).record(Change("c", lost, key="order-17", at=START))
 
 
 async def test_same_key_for_another_change_is_refused() -> None:

@@ -107,8 +107,8 @@ async def test_a_hand_over_beside_heartbeats(world: World) -> None:
 
     async def hand_over() -> None:
         async with one.held():
+            await world.clock.sleep(10.0)  # just when a heartbeat is sent
             for tries in range(1, 5):
-                await world.clock.sleep(10.0)  # exactly as often as the heartbeats
                 if await one.hand_over(THERE):
                     done.append(tries)
                     return

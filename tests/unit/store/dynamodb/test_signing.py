@@ -13,6 +13,7 @@ from support.scripted import ok
 from support.wire import TRANSPORTS, open_wire
 
 from ledger.settings import Settings
+from ledger.settings.given import TransportName
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb import signing
 from ledger.store.dynamodb.transport import Transport
@@ -62,7 +63,7 @@ def test_earliest_limit_of_a_request_counts() -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_transport_looks_before_it_sends(
-    transport: str, monkeypatch: pytest.MonkeyPatch
+    transport: TransportName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No transport even connects for a write whose time is over: no one listens there."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "example")

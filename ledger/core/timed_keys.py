@@ -1,0 +1,49 @@
+"""Keys that carry the time at which they were made: UUIDv7, ULID, and the ledger's own ids.
+
+Such a key is chosen once and kept by the caller, and its time with it: a repeat cannot come with
+another time by mistake, as it can where `at` is asked of a clock at each try.
+
+Source: RFC 9562, section 5.7, and github.com/ulid/spec: each begins with 48 bits of milliseconds
+since 1970.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import re
+from datetime import datetime, timedelta
+
+from ledger.core import ids
+
+_UUID7 = re.compile(
+    r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
+    flags=re.IGNORECASE | re.ASCII,
+)
+_ULID = re.compile(
+    r"([0-7][0-9a-hjkmnp-tv-z]{9})[0-9a-hjkmnp-tv-z]{16}", flags=re.IGNORECASE | re.ASCII
+)
+_BASE32 = {digit: value for value, digit in enumerate("0123456789abcdefghjkmnpqrstvwxyz")}
+_MILLISECONDS_MAX = ids.MICROSECONDS_MAX // 1000
+
+
+def time_in(key: str) -> datetime | None:
+    """Return the time that a key carries, aware, in UTC; None if it is in none of the forms.
+
+    Upper and lower case say the same time, but are different keys.
+    """
+    milliseconds = _milliseconds(key)
+    if milliseconds is not None:
+        return ids.EPOCH + timedelta(milliseconds=milliseconds)
+    entry_id = ids.parse(key)
+    return None if entry_id is None else entry_id.at
+
+
+def _milliseconds(key: str) -> int | None:
+    if found := _UUID7.fullmatch(key):
+        milliseconds = int(found[1] + found[2], 16)
+    elif found := _ULID.fullmatch(key):
+        milliseconds = 0
+        for digit in found[1].lower():
+            milliseconds = milliseconds * len(_BASE32) + _BASE32[digit]
+    else:
+        return None
+    return milliseconds if milliseconds <= _MILLISECONDS_MAX else None

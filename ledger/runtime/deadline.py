@@ -1,0 +1,57 @@
+"""The end of one call that its caller bounds by `timeout`: a moment of the event loop's time."""
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+from ledger.core.errors import InvalidInput, LedgerError, NotSent, ReadTooSlow
+
+Result = TypeVar("Result")
+
+NEVER = math.inf
+TIMEOUT = "the call's timeout ended"
+
+
+def end_of(timeout: float | None) -> float:
+    """Return when a call ends that begins now and may take so many seconds; None: any number.
+
+    Raises:
+        InvalidInput: it is not a number above 0.
+    """
+    if timeout is None:
+        return NEVER
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not (is_number and timeout > 0):
+        raise InvalidInput(f"timeout must be a number of seconds above 0, got {timeout!r}")
+    return anyio.current_time() + timeout
+
+
+def has_come(end: float) -> bool:
+    """Return whether an end has come."""
+    return end < NEVER and anyio.current_time() >= end
+
+
+async def bounded(end: float, call: Awaitable[Result], late: Callable[[], LedgerError]) -> Result:
+    """Await a call; at the end it is cancelled, and `late` is raised.
+
+    Raises:
+        LedgerError: `late`.
+        And what the call raises.
+    """
+    if end == NEVER:
+        return await call
+    with anyio.CancelScope(deadline=end):
+        return await call
+    raise late()
+
+
+def not_sent() -> NotSent:
+    """Return the error of a change that was not sent by the end."""
+    return NotSent(f"{TIMEOUT} before anything was sent: it is not written")
+
+
+def not_read() -> ReadTooSlow:
+    """Return the error of what was not read by the end."""
+    return ReadTooSlow(f"{TIMEOUT} before it was read")
