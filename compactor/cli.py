@@ -11,9 +11,6 @@ from typing import Annotated, TypeVar
 import anyio
 import typer
 from prometheus_client import CollectorRegistry
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from compactor.job import Compactor
 from compactor.report import CompactorReport
@@ -26,7 +23,9 @@ from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, Config, SayOnce, new_app, run
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import serve
+from ledger.runtime.printing import say
 from ledger.runtime.signals import stopped_by_signals
+from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
 
@@ -76,7 +75,7 @@ def run_compactor(
     with ExitStack() as stack:
         if metrics_port is not None:
             server = stack.enter_context(serve(metrics_port, registry, host=metrics_host))
-            typer.echo(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
+            say(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
         if every is not None:
             seconds = _seconds("--every", every, is_positive=True)
             run_tuned(_stoppable(lambda stop: _service(compactor, seconds, stop)))
@@ -93,9 +92,9 @@ def status(config: Config = None) -> None:
     """Show the leader, how processes share the work, and whether every region can be read."""
     settings = Settings.load(config)
     shown = anyio.run(status_of, settings)
-    Console().print(_status_table(shown))
+    print_grid(_status_grid(shown))
     for owner, count in sorted(shown.led.items()):
-        typer.echo(f"{count} slices are led by {owner}" if owner else f"{count} have no leader")
+        say(f"{count} slices are led by {owner}" if owner else f"{count} have no leader")
     for view in shown.regions.values():
         if isinstance(view, StoreError):
             raise view
@@ -113,7 +112,7 @@ def move_home(
     table set --withdraw`.
     """
     anyio.run(partial(change, Settings.load(config), "home", target, report=SayOnce()))
-    typer.echo(f"the home is {target} now; a `home` in settings files must say so, or go")
+    say(f"the home is {target} now; a `home` in settings files must say so, or go")
 
 
 @app.command("take-home")
@@ -132,14 +131,14 @@ def take_home_command(
     not the home: TARGET is then the home as it is. If interrupted, run it again.
     """
     remaining = without_lost(Settings.load(config), target, lost)
-    typer.echo(at_stake(lost), err=True)
+    say(at_stake(lost), err=True)
     _confirm_lost(lost, confirm)
 
     async def take() -> Contract:
         return await take_home(remaining, target, lost, clock=SystemClock(), report=SayOnce())
 
     contract = anyio.run(take)
-    typer.echo(
+    say(
         f"the home is {contract.terms.home}, {', '.join(lost)} given up: revision"
         f" {contract.revision} of generation {contract.generation} of the contract is in force;"
         " compactors take over collection by collection"
@@ -182,23 +181,22 @@ def _seconds(option: str, text: str, *, is_positive: bool = False) -> float:
         raise InvalidInput(f"{option} {error}") from None
 
 
-def _status_table(shown: CompactorStatus) -> Table:
-    table = Table(box=box.SIMPLE, title=f"table {shown.table}, lease {shown.lease}")
-    for name in ("region", "leader", "epoch", "home"):
-        table.add_column(name, overflow="fold")
+def _status_grid(shown: CompactorStatus) -> Grid:
+    columns = (Column("region"), Column("leader"), number("epoch"), Column("home"))
+    rows = []
     for region, view in shown.regions.items():
         if isinstance(view, StoreError):
-            table.add_row(region, "cannot be read", "", "")
+            rows.append((region, "cannot be read", "", ""))
         elif view is None:
-            table.add_row(region, "no compactor has run yet", "", "")
+            rows.append((region, "no compactor has run yet", "", ""))
         else:
             owner = view.owner or "none (released)"
-            table.add_row(region, owner, str(view.epoch), view.home)
-    return table
+            rows.append((region, owner, str(view.epoch), view.home))
+    return Grid(columns, rows, title=f"table {shown.table}, lease {shown.lease}")
 
 
 def _conclude(report: CompactorReport) -> None:
-    typer.echo(report.sentence())
+    say(report.sentence())
     if report.damaged or not report.is_success:
         raise typer.Exit(FAILED)
 

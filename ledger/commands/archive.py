@@ -17,6 +17,7 @@ from ledger.core import keys
 from ledger.core.errors import InvalidInput
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import say
 from ledger.settings import Settings
 
 SHOWN_EVERY = 100
@@ -66,12 +67,12 @@ def sweep_objects(
 
     swept = anyio.run(call)
     verb = "would be removed" if dry_run else "removed"
-    typer.echo(
+    say(
         f"{swept.removed:,} objects {verb}, {swept.kept:,} stay; {swept.left_over:,} segments that"
         " no net names"
     )
     if swept.only_here:
-        typer.echo(
+        say(
             f"{swept.only_here:,} of those that stay have entries that this table does not show:"
             " nets were lost (`ledger verify --archive` names them, `ledger archive rebuild` makes"
             " them again), another table has this archive, too, or it was taken back and begun"
@@ -103,7 +104,7 @@ def erase(
                 shards=current.shards_max(counter),
             )
 
-    typer.echo(f"{anyio.run(call):,} notes erased")
+    say(f"{anyio.run(call):,} notes erased")
 
 
 @app.command()
@@ -116,7 +117,7 @@ def rebuild(*, config: Config = None) -> None:
 
     def show(done: Rebuilt) -> None:
         if (done.collections + done.there) % SHOWN_EVERY == 0:
-            typer.echo(f"so far {_rebuilt(done)}", err=True)
+            say(f"so far {_rebuilt(done)}", err=True)
 
     async def call() -> Rebuilt:
         clock = SystemClock()
@@ -125,7 +126,7 @@ def rebuild(*, config: Config = None) -> None:
             home = table.stores[current.home]
             return await Rebuild(home, places, current, clock.now(), system_random(), show).run()
 
-    typer.echo(_rebuilt(anyio.run(call)))
+    say(_rebuilt(anyio.run(call)))
 
 
 def _rebuilt(done: Rebuilt) -> str:

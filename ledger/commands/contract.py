@@ -7,9 +7,6 @@ from typing import Annotated, Any
 
 import anyio
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from ledger.administration.contract import (
     Shown,
@@ -19,10 +16,12 @@ from ledger.administration.contract import (
     first_values,
     show,
 )
-from ledger.commands.options import iso_time
+from ledger.commands.options import AsJson, iso_time
 from ledger.core.contract_item import Contract, terms_to_values
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.command_line import FAILED, Config, SayOnce
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, print_grid, prose
 from ledger.settings import Settings
 
 NONE = "none"
@@ -54,7 +53,7 @@ def established(settings: Settings) -> None:
 def show_contract(
     *,
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what is in force for all processes, what is pending, and which region waits for it."""
     shown = anyio.run(show, Settings.load(config))
@@ -67,15 +66,15 @@ def show_contract(
             f"table {shown.table} has no contract: `ledger table adopt` writes it from the settings"
         )
     if as_json:
-        typer.echo(json.dumps(_as_json(shown, newest), indent=2))
+        print_json([_as_json(shown, newest)])
     else:
-        Console().print(_as_table(shown, newest))
+        print_grid(contract_grid(shown, newest))
     for region, each in shown.regions.items():
         if isinstance(each, LedgerError):
-            typer.echo(f"error: {region}: {each}", err=True)
+            say(f"error: {region}: {each}", err=True)
         elif each != newest:
             revision = "no contract" if each is None else f"revision {each.revision}"
-            typer.echo(f"{region} shows {revision}, not {newest.revision} yet", err=True)
+            say(f"{region} shows {revision}, not {newest.revision} yet", err=True)
     if shown.behind:
         raise typer.Exit(FAILED)
 
@@ -123,7 +122,7 @@ def set_value(
 
 def _say(contract: Contract) -> None:
     state = "in force" if contract.coming is None else "pending"
-    typer.echo(f"revision {contract.revision} of the contract is {state}")
+    say(f"revision {contract.revision} of the contract is {state}")
 
 
 def _as_json(shown: Shown, newest: Contract) -> dict[str, Any]:
@@ -138,24 +137,21 @@ def _as_json(shown: Shown, newest: Contract) -> dict[str, Any]:
     }
 
 
-def _as_table(shown: Shown, newest: Contract) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, title=f"contract of table {shown.table}, revision {newest.revision}"
-    )
-    table.add_column("value")
-    table.add_column("in force")
+def contract_grid(shown: Shown, newest: Contract) -> Grid:
+    """Return the newest contract as a table."""
     coming = None if newest.coming is None else terms_to_values(newest.coming)
-    if coming is not None:
-        table.add_column("pending")
+    columns = [Column("value"), prose("in force"), *([] if coming is None else [prose("pending")])]
     values = terms_to_values(newest.terms)
+    rows = []
     for name in dict.fromkeys((*values, *(coming or {}))):
         value = values.get(name, NONE)
         cells = [name, _text(value)]
         if coming is not None:
             then = coming.get(name, NONE)
             cells.append(_text(then) if then != value else "")
-        table.add_row(*cells)
-    return table
+        rows.append(cells)
+    title = f"contract of table {shown.table}, revision {newest.revision}"
+    return Grid(columns, rows, title=title)
 
 
 def _text(value: Any) -> str:

@@ -4,13 +4,14 @@ from typing import Annotated
 
 import anyio
 import typer
-from rich.console import Console
 
-from ledger.commands.listed import listed_fields, listed_table
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.listed import listed_fields, listed_grid
+from ledger.commands.options import AsJson, Region
 from ledger.core.index import Listed
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import print_grid
 from ledger.settings import Settings
 
 app = new_app()
@@ -51,11 +52,6 @@ def counters(
     if as_json:
         print_json(map(listed_fields, found))
         return
-    console = Console()
-    console.print(listed_table(found))
+    print_grid(listed_grid(found))
     if more:
-        console.print(
-            f"more counters follow: continue with --after '{found[-1].counter}'",
-            markup=False,
-            soft_wrap=True,
-        )
+        say(f"more counters follow: continue with --after '{found[-1].counter}'")

@@ -6,11 +6,12 @@ import anyio
 import typer
 
 from ledger.commands.listed import shown, text_of
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.options import AsJson, Region
 from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 app = new_app()
@@ -47,7 +48,7 @@ def describe(
         print_json([{"counter": counter, "description": shown(found)}])
         return
     for name, value in found.items():
-        typer.echo(f"{name}={text_of(value)}")
+        say(f"{name}={text_of(value)}")
 
 
 def _asked(attributes: list[str], remove: list[str]) -> dict[str, Value | None]:

@@ -19,6 +19,7 @@ from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import json_line, printable, say
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Scan
@@ -99,7 +100,7 @@ def export(
         if partial is not None:
             with suppress(OSError):
                 partial.unlink()
-    typer.echo(f"{written:,} entries", err=True)
+    say(f"{written:,} entries", err=True)
 
 
 async def counters_in(store: Store) -> list[str]:
@@ -135,7 +136,7 @@ class _JsonLines:
         self._file = file
 
     def take(self, row: dict[str, Any]) -> None:
-        self._file.write(orjson.dumps(row).decode() + "\n")
+        self._file.write(json_line(orjson.dumps(row).decode()))
 
     def end(self) -> None:
         self._file.flush()
@@ -148,7 +149,15 @@ class _Csv:
         self._file = file
 
     def take(self, row: dict[str, Any]) -> None:
-        self._rows.writerow(row)
+        self._rows.writerow(self._shown(row))
+
+    def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row as it is in a file, and with its texts made harmless on a terminal."""
+        if not self._file.isatty():
+            return row
+        return {
+            name: printable(cell) if isinstance(cell, str) else cell for name, cell in row.items()
+        }
 
     def end(self) -> None:
         self._file.flush()

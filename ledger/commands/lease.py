@@ -8,12 +8,14 @@ import anyio
 import typer
 
 from ledger.commands.leased_run import LeasedRun
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.options import AsJson, Region
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.primitives.leases import LeaseRecord, LeaseTerms
 from ledger.primitives.leases.state import LEASE_SECONDS_MAX, MARGIN_SHARE_MAX
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings
 from ledger.table import Table
 
@@ -73,7 +75,7 @@ def run(
                 os.environ,
                 grace_seconds=grace,
                 clock=SystemClock(),
-                say=lambda text: typer.echo(text, err=True),
+                say=lambda text: say(text, err=True),
             )
             return await leased.run(patience, take_expired=not released_only)
 
@@ -118,8 +120,7 @@ def list_command(*, region: Region = None, config: Config = None, as_json: AsJso
     if as_json:
         print_json(map(_fields, records))
         return
-    for line in _lines(records):
-        typer.echo(line)
+    print_grid(_grid(records))
 
 
 @app.command()
@@ -149,9 +150,9 @@ def show(
         print_json([_fields(record) | ({} if is_alive is None else {"alive": is_alive})])
         return
     for field, value in _fields(record).items():
-        typer.echo(f"{field}: {'-' if value is None else value}")
+        say(f"{field}: {'-' if value is None else value}")
     if is_alive is not None:
-        typer.echo(f"alive: {'yes' if is_alive else 'no heartbeat in a whole lease'}")
+        say(f"alive: {'yes' if is_alive else 'no heartbeat in a whole lease'}")
 
 
 def _fields(record: LeaseRecord) -> dict[str, Any]:
@@ -166,10 +167,9 @@ def _fields(record: LeaseRecord) -> dict[str, Any]:
     }
 
 
-def _lines(records: Sequence[LeaseRecord]) -> list[str]:
-    """Return a line for each lease, in columns."""
-    rows = [("lease", "owner", "since", "epoch")]
-    rows += [
+def _grid(records: Sequence[LeaseRecord]) -> Grid:
+    columns = (Column("lease"), Column("owner"), Column("since"), number("epoch"))
+    rows = [
         (
             record.title,
             record.owner or "(released)",
@@ -178,8 +178,4 @@ def _lines(records: Sequence[LeaseRecord]) -> list[str]:
         )
         for record in records
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return Grid(columns, rows)

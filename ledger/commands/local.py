@@ -15,6 +15,7 @@ from ledger.local.front.faults import Fault
 from ledger.local.global_table import LocalGlobalTable
 from ledger.local.options import ENGINES, Options
 from ledger.runtime.command_line import FAILED, new_app
+from ledger.runtime.printing import say
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
@@ -148,7 +149,7 @@ async def _run(options: dict[str, Any], write_config: Path | None) -> None:
             await stop.wait()
         finally:
             _forget(state, world)
-    typer.echo("stopped", err=True)
+    say("stopped", err=True)
 
 
 def _write_config(path: Path, world: LocalGlobalTable) -> None:
@@ -186,7 +187,8 @@ def _print_endpoints(world: LocalGlobalTable, config: Path | None, data: Path | 
     ]
     if config is not None:
         lines.append(f"export LEDGER_CONFIG={config}")
-    typer.echo("\n".join([*lines, "", "Ctrl-C stops it."]))
+    for line in (*lines, "", "Ctrl-C stops it."):
+        say(line)
 
 
 def _state_file() -> Path:
@@ -201,7 +203,7 @@ def _remember(world: LocalGlobalTable) -> Path | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"control_url": world.control_url}), encoding="utf-8")
     except OSError as error:
-        typer.echo(f"the other commands will need --control-url: {error}", err=True)
+        say(f"the other commands will need --control-url: {error}", err=True)
         return None
     return path
 

@@ -1,8 +1,5 @@
-"""Options and output that the commands about counters share."""
+"""Options and values that the commands about counters share."""
 
-import json
-import sys
-from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -75,9 +72,3 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
         "count": entry.count,
         "reverses": entry.reverses,
     }
-
-
-def print_json(objects: Iterable[dict[str, Any]]) -> None:
-    """Print one object a line."""
-    for fields in objects:
-        sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")

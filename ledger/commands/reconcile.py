@@ -5,11 +5,12 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, Region, amount_of, iso_time, print_json
+from ledger.commands.options import AsJson, Region, amount_of, iso_time
 from ledger.core import amounts
 from ledger.core.reconciled import Reconciled
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 app = new_app()
@@ -50,7 +51,7 @@ def reconcile(
         return
     earlier = " by an earlier call" if done.repeated else ""
     what = f"corrected by {amounts.to_text(done.change)}" if done.change else "nothing to correct"
-    typer.echo(
+    say(
         f"{done.counter}: {what}{earlier}; counted {amounts.to_text(done.counted)}, total"
         f" {amounts.to_text(done.total)} at {done.at.isoformat()} in {done.region}"
     )

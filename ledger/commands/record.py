@@ -6,12 +6,13 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, Region, amount_of, entry_fields, iso_time, print_json
+from ledger.commands.options import AsJson, Region, amount_of, entry_fields, iso_time
 from ledger.core import amounts
 from ledger.core.errors import InvalidEntry, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 app = new_app()
@@ -55,7 +56,7 @@ def record(
     if as_json:
         print_json([entry_fields(entry)])
     else:
-        typer.echo(
+        say(
             f"{entry.counter}: {amounts.to_text(entry.change)} recorded in {entry.region}"
             f" as {entry.id}"
         )

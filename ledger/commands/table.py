@@ -4,12 +4,9 @@ import sys
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as ProgressBar
-from rich.table import Table
 
 from ledger.administration.contract import first_values
 from ledger.administration.replica_states import problems
@@ -27,6 +24,8 @@ from ledger.administration.warm import Warm
 from ledger.commands import contract
 from ledger.core.errors import InvalidInput, TableMissing
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import say
+from ledger.runtime.tables import Column, Grid, new_console, print_grid
 from ledger.settings import Settings
 
 app = new_app(about="Create, inspect and delete the global table.")
@@ -97,9 +96,9 @@ def _is_whole(state: TableState, option: str) -> bool:
     Raises:
         TableMissing: it exists in no region.
     """
-    Console().print(_as_table(state))
+    print_grid(_as_grid(state))
     for error in state.errors.values():
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
     if not state.errors and base_of(state.views) is None:
         raise TableMissing(
             f"table {state.table} does not exist in any region:"
@@ -107,15 +106,15 @@ def _is_whole(state: TableState, option: str) -> bool:
         )
     base = base_of(state.views)
     if base and base.warm:
-        typer.echo(f"warm throughput of each replica, a second: {base.warm}")
+        say(f"warm throughput of each replica, a second: {base.warm}")
     broken = problems(state.views)
     for problem in broken:
-        typer.echo(f"problem: {problem}")
+        say(f"problem: {problem}")
     if broken or state.errors:
         return False
     check(state.table, state.views)
     for step in state.left:
-        typer.echo(f"missing: {step}")
+        say(f"missing: {step}")
     return not state.left
 
 
@@ -173,7 +172,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
     """
     if confirm is None and sys.stdin.isatty():
         regions = ", ".join(settings.regions)
-        typer.echo(f"This deletes table {settings.table} and all its data in {regions}.")
+        say(f"This deletes table {settings.table} and all its data in {regions}.")
         confirm = typer.prompt("Type the table's name to continue", default="", show_default=False)
     if confirm is None:
         raise InvalidInput(f"nothing was deleted: confirm with --confirm {settings.table}")
@@ -184,7 +183,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
 
 
 def _bar() -> ProgressBar:
-    console = Console(stderr=True)
+    console = new_console(err=True)
     return ProgressBar(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -210,30 +209,30 @@ def _shown(bar: ProgressBar) -> Report:
         # Without a terminal, as in the log of a build, each step is one line.
         if not bar.console.is_terminal and progress.step not in said:
             said.add(progress.step)
-            typer.echo(str(progress.step), err=True)
+            say(str(progress.step), err=True)
 
     return report
 
 
 def _say_taken(state: TableState) -> None:
     if not state.taken:
-        typer.echo(f"table {state.table}: nothing to do")
+        say(f"table {state.table}: nothing to do")
     for step in state.taken:
-        typer.echo(f"done: {step}")
+        say(f"done: {step}")
 
 
-def _as_table(state: TableState) -> Table:
-    shown = Table(title=f"table {state.table}", box=box.SIMPLE_HEAD)
-    for heading in ("region", "state", "stream", "recovery", "protection", "billing"):
-        shown.add_column(heading, no_wrap=True)
+def _as_grid(state: TableState) -> Grid:
+    headings = ("region", "state", "stream", "recovery", "protection", "billing")
+    rows: list[tuple[str, ...]] = []
     base = base_of(state.views)
     for region, view in state.views.items():
         name = f"{region} (home)" if region == state.home else region
         if view is None:
-            shown.add_row(name, "unreadable" if region in state.errors else "missing")
+            missing = "unreadable" if region in state.errors else "missing"
+            rows.append((name, missing, "", "", "", ""))
         else:
-            shown.add_row(name, *_cells(view, base))
-    return shown
+            rows.append((name, *_cells(view, base)))
+    return Grid(list(map(Column, headings)), rows, title=f"table {state.table}")
 
 
 def _cells(view: TableView, base: TableView | None) -> tuple[str, ...]:

@@ -4,13 +4,14 @@ from typing import Annotated
 
 import anyio
 import typer
-from rich.console import Console
 
-from ledger.commands.listed import listed_fields, listed_table
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.listed import listed_fields, listed_grid
+from ledger.commands.options import AsJson, Region
 from ledger.core.index import TOP_MAX, Listed
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import print_json
+from ledger.runtime.tables import print_grid
 from ledger.settings import Settings
 
 app = new_app()
@@ -43,4 +44,4 @@ def top(
     if as_json:
         print_json(map(listed_fields, found))
     else:
-        Console().print(listed_table(found))
+        print_grid(listed_grid(found))

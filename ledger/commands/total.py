@@ -5,16 +5,14 @@ from typing import Annotated, Any
 
 import anyio
 import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from ledger.commands.options import AsJson, Region, iso_bound, print_json
+from ledger.commands.options import AsJson, Region, iso_bound
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 from ledger.totals.periods import By, PeriodTotals
 from ledger.totals.reader import Total
@@ -85,50 +83,45 @@ def total(
     if as_json:
         print_json(map(_total_fields, totals))
     else:
-        Console().print(_totals_table(totals))
+        print_grid(totals_grid(totals))
 
 
-def _totals_table(totals: Iterable[Total]) -> Table:
-    table = Table(box=box.SIMPLE)
-    for name in ("counter", "region", "total", "entries", "merged", "as of (UTC)"):
-        table.add_column(
-            name, justify="right" if name in {"total", "entries", "merged"} else "left"
+def totals_grid(totals: Iterable[Total]) -> Grid:
+    """Return totals as a table."""
+    columns = (
+        Column("counter"), Column("region"), number("total"), number("entries"), number("merged"),
+        Column("as of (UTC)"),
+    )  # fmt: skip
+    rows = [
+        (
+            total.counter, total.region, amounts.to_text(total.value), f"{total.entries:,}",
+            f"{total.merged:,}", total.as_of.strftime("%H:%M:%S"),
         )
-    for total in totals:
-        when = total.as_of.strftime("%H:%M:%S")
-        table.add_row(
-            escape(total.counter), total.region, amounts.to_text(total.value), f"{total.entries:,}",
-            f"{total.merged:,}", when,
-        )  # fmt: skip
-    return table
+        for total in totals
+    ]  # fmt: skip
+    return Grid(columns, rows)
 
 
 def _show_periods(found: Iterable[PeriodTotals], *, as_json: bool) -> None:
     if as_json:
         print_json(map(_period_fields, found))
         return
-    console = Console()
     for one in found:
-        console.print(
-            f"{one.counter} in {one.region} by {one.by} ({one.zone})", markup=False, highlight=False
-        )
-        console.print(_periods_table(one))
+        say(f"{one.counter} in {one.region} by {one.by} ({one.zone})")
+        print_grid(periods_grid(one))
 
 
-def _periods_table(found: PeriodTotals) -> Table:
+def periods_grid(found: PeriodTotals) -> Grid:
+    """Return a counter's sums by period as a table."""
     form = (
         "%Y-%m-%d %H:%M" if found.by == "hour" else "%Y-%m" if found.by == "month" else "%Y-%m-%d"
     )
-    table = Table(box=box.SIMPLE)
-    table.add_column(found.by)
-    table.add_column("sum", justify="right")
-    table.add_column("")
-    table.add_row("before", amounts.to_text(found.opening), "")
+    rows = [("before", amounts.to_text(found.opening), "")]
     for each in found.periods:
         note = "" if each.is_whole else "not all: some of it was merged before"
-        table.add_row(each.start.strftime(form), amounts.to_text(each.value), note)
-    table.add_row("in all", amounts.to_text(found.closing), "")
-    return table
+        rows.append((each.start.strftime(form), amounts.to_text(each.value), note))
+    rows.append(("in all", amounts.to_text(found.closing), ""))
+    return Grid((Column(str(found.by)), number("sum"), prose("")), rows)
 
 
 def _period_fields(found: PeriodTotals) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ledger.core.errors import (
     LedgerError,
     RetryHorizonPassed,
 )
+from ledger.runtime.printing import say, tolerate_encodings
 
 FAILED = 1
 MISUSED = 2
@@ -84,6 +85,7 @@ def run(app: typer.Typer) -> None:
     2; any other `LedgerError` with 1, among them what is refused for the time or the sums in the
     table.
     """
+    tolerate_encodings()
     try:
         status = app(standalone_mode=False)  # so that errors are reported here
     except typer.TyperException as error:
@@ -105,7 +107,7 @@ def run(app: typer.Typer) -> None:
 
 def _complain(text: str) -> None:
     if text:
-        sys.stderr.write(f"error: {' '.join(text.split())}\n")
+        say(f"error: {' '.join(text.split())}", err=True)
 
 
 def _usage(error: typer.TyperException) -> str:
@@ -133,4 +135,4 @@ class SayOnce:
         """Print it, unless something of its key was printed."""
         if waiting.key not in self._keys:
             self._keys.add(waiting.key)
-            typer.echo(str(waiting), err=True)
+            say(str(waiting), err=True)

@@ -15,6 +15,7 @@ from ledger.pipeline.auditing.mend import Mend, Mended
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.printing import say
 from ledger.settings import Settings
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
@@ -35,7 +36,7 @@ def audit(*, pipeline: PipelineName = None, config: Config = None) -> None:
     """
     report = run_on_loop(_audit(Settings.load(config).of_pipeline(pipeline)))
     for line in lines_of(report):
-        typer.echo(line)
+        say(line)
     if report.differences:
         raise typer.Exit(1)
 
@@ -68,14 +69,14 @@ def mend(
     if lane is None:
         written = run_on_loop(_mend_totals(settings))
         for category, change in written.items():
-            typer.echo(f"{category}: {amounts.to_text(change)} written")
-        typer.echo(f"{len(written):,} totals mended")
+            say(f"{category}: {amounts.to_text(change)} written")
+        say(f"{len(written):,} totals mended")
         return
     done = run_on_loop(_mend_lane(settings, lane, closes=close))
     for category, change in done.changes.items():
-        typer.echo(f"{category}: {amounts.to_text(change)}")
+        say(f"{category}: {amounts.to_text(change)}")
     end = "closed" if close else "free to continue"
-    typer.echo(f"lane {lane}: {done.records:,} records committed, {end}")
+    say(f"lane {lane}: {done.records:,} records committed, {end}")
 
 
 def lines_of(report: Report) -> list[str]:
@@ -107,7 +108,7 @@ def _ago(seconds: float) -> str:
 
 
 def _tell(line: str) -> None:
-    typer.echo(line, err=True)
+    say(line, err=True)
 
 
 async def _audit(settings: Settings) -> Report:

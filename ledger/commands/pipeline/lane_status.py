@@ -7,10 +7,6 @@ from typing import Annotated, NamedTuple
 
 import anyio
 import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.core.registry import region_key, task_of
@@ -22,6 +18,8 @@ from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.streaming import open_stream
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config
+from ledger.runtime.printing import say
+from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
@@ -74,22 +72,18 @@ def status(
 
 
 async def _show(settings: Settings, region: str, lanes: Sequence[str]) -> None:
-    table = Table(box=box.SIMPLE)
-    table.add_column("lane", overflow="fold")
-    for heading in ("position", "of bytes", "behind", "map items waiting"):
-        table.add_column(heading, justify="right", overflow="fold")
+    headings = ("position", "of bytes", "behind", "map items waiting")
+    found: list[tuple[str, ...]] = []
     async with open_store(settings, region) as store:
         for given in lanes:
             async with aclosing(_rows(given, store, settings)) as rows:
                 async for row in rows:
                     waiting = f"{row.waiting:,}"
-                    table.add_row(
-                        escape(row.lane), row.position or "-", row.size, row.behind, waiting
-                    )
+                    found.append((row.lane, row.position or "-", row.size, row.behind, waiting))
         task = task_of(await store.get(Get(region_key(region, settings.pipeline.name))))
-    Console().print(table)
+    print_grid(Grid((Column("lane"), *map(number, headings)), found))
     if task:
-        print(
+        say(
             f"`ledger pipeline {task}` is under way in {region}: if no process runs it, run it"
             " again, and it goes on"
         )

@@ -9,7 +9,6 @@ from typing import Annotated
 import anyio
 import typer
 from prometheus_client import CollectorRegistry
-from rich.console import Console
 
 from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.commands.live import with_display
@@ -30,7 +29,9 @@ from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import serve
+from ledger.runtime.printing import say
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
+from ledger.runtime.tables import new_console, print_line
 from ledger.settings import Settings
 
 AGAIN = "run the same command again to continue: nothing is counted twice"
@@ -195,7 +196,7 @@ def replay(
         raise InvalidInput(f"--dead must be a file other than {file}, which is being read")
     if queue is not None:
         moved = anyio.run(fetch, queue, file, settings, place)
-        typer.echo(f"{moved:,} letters moved from {queue} to {file}")
+        say(f"{moved:,} letters moved from {queue} to {file}")
         if not moved and not file.exists():
             return
     path, is_letters = prepare(file, only=only, edit=edit)
@@ -299,7 +300,7 @@ def _bring_in(
     dead = lanes[0].dead if len(lanes) == 1 else Path("FILE.dead")
     came = _show(work, progress, metrics_port, region=lanes[0].region, dead=dead)
     if came.number and (came.is_cut_off or not lanes[0].follows):
-        typer.echo(AGAIN, err=True)
+        say(AGAIN, err=True)
         raise typer.Exit(came.status)
     if progress.problems:
         raise typer.Exit(1)
@@ -329,7 +330,7 @@ def _bring_in_stream(
 
     came = _show(work, progress, metrics_port, region=region, dead=letters)
     if came.number and came.is_cut_off:
-        typer.echo(AGAIN, err=True)
+        say(AGAIN, err=True)
         raise typer.Exit(came.status)
     if progress.problems:
         raise typer.Exit(1)
@@ -344,10 +345,10 @@ def _show(
     dead: Path,
 ) -> Signalled:
     """Do the work under a display; print its summary, and what it could not take in."""
-    console = Console(stderr=True, highlight=False)
+    console = new_console(err=True)
 
     def tell(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
+        print_line(text, console)
 
     with ExitStack() as stack:
         if metrics_port is not None:
@@ -365,7 +366,7 @@ def _show(
     kept = f" (kept in {dead})" if done.dead else ""
     lanes = progress.lanes
     names = " and ".join(lanes) if len(lanes) <= NAMES_MAX else f"{len(lanes)} lanes"
-    typer.echo(f"lane {region}/{names or '-'}: {summary(done)}{kept}")
+    say(f"lane {region}/{names or '-'}: {summary(done)}{kept}")
     for problem in progress.problems:
         tell(f"error: {problem}")
     return came
@@ -376,7 +377,7 @@ async def _show_page(
 ) -> None:
     stop = anyio.Event()
     with serve_page(port) as served:
-        typer.echo(f"totals on {served.url}")
+        say(f"totals on {served.url}")
         async with stopped_by_signals(lambda _: stop.set(), ignore):
             await publish_totals(
                 settings,

@@ -18,6 +18,7 @@ from ledger.pipeline.sources.files import FileSource
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.printing import say
 from ledger.settings import Settings
 
 
@@ -52,9 +53,9 @@ def rebuild(
     done = run_on_loop(_rebuild(settings, sources, is_dry=dry_run))
     for source in sources.values():
         if source.unfinished_bytes:
-            typer.echo(f"{source.unfinished_bytes:,} bytes at a file's end are no record", err=True)
+            say(f"{source.unfinished_bytes:,} bytes at a file's end are no record", err=True)
     for line in lines_of(done, is_dry=dry_run):
-        typer.echo(line)
+        say(line)
     if not done.is_complete:
         raise typer.Exit(1)
 
@@ -116,5 +117,5 @@ async def _rebuild(
             clock=SystemClock(),
             randomness=system_random(),
             is_dry=is_dry,
-            tell=lambda line: typer.echo(line, err=True),
+            tell=lambda line: say(line, err=True),
         ).run(sources)

@@ -12,6 +12,7 @@ from ledger.pipeline.core.times import at_seconds
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.printing import say
 from ledger.settings import Settings
 
 LANES_SHOWN_MAX = 3
@@ -33,7 +34,7 @@ def move_states(*, pipeline: PipelineName = None, config: Config = None) -> None
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     done = run_on_loop(_move(settings))
-    typer.echo(
+    say(
         f"states lie in {shown(settings.pipeline.state_table or '')}: {done.records:,} moved,"
         f" {done.lanes:,} lanes marked"
     )
@@ -52,11 +53,11 @@ def forget(*, pipeline: PipelineName = None, config: Config = None) -> None:
     held = f" by lanes {', '.join(sorted(done.lanes)[:LANES_SHOWN_MAX])}" if done.lanes else ""
     left = f", {done.left:,} not settled yet are held{held}" if done.left else ""
     moment = at_seconds(done.before).isoformat()
-    typer.echo(f"{done.records:,} records of before {moment} forgotten{left}")
+    say(f"{done.records:,} records of before {moment} forgotten{left}")
 
 
 def _tell(line: str) -> None:
-    typer.echo(line, err=True)
+    say(line, err=True)
 
 
 async def _forget(settings: Settings) -> Forgotten:

@@ -9,7 +9,6 @@ from random import Random
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from ledger.commands.live import with_display
@@ -23,6 +22,7 @@ from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
+from ledger.runtime.tables import new_console
 from ledger.settings import Settings
 
 ENDLESS = 10**12
@@ -181,7 +181,7 @@ async def _produce(
         async with stopped_by_signals(lambda _: producer.stop(), ignore) as came:
             await with_display(
                 producer.run,
-                Console(stderr=True, highlight=False),
+                new_console(err=True),
                 panel=lambda: Text(shown()),
                 line=shown,
             )
