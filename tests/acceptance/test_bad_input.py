@@ -75,6 +75,8 @@ AMOUNTS_AND_IDS = [
     ),
     usage("ledger record 'a\tb' 1", r"counter must not contain control characters, got 'a\tb'"),
     usage(f"ledger record {'é' * 513} 1", "1,024 bytes"),
+    usage("ledger record 'cafe\u0301' 1", "counter must be in Unicode's normal form C (NFC)"),
+    usage("ledger record 'a\u202eb' 1", r"must not contain invisible characters, such as '\u202e'"),
     usage("ledger total ''", "counter must have 1 to 1,024 bytes, got ''"),
     usage(
         "ledger history '~lease'",
