@@ -6,7 +6,8 @@ import anyio
 import typer
 
 from ledger.commands.listed import listed_fields, listed_grid
-from ledger.commands.options import AsJson, Region
+from ledger.commands.options import AsJson
+from ledger.commands.regions import Region, region_of
 from ledger.core.index import Listed
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
@@ -39,9 +40,11 @@ def counters(
 
     The index is kept for the patterns of the contract's `index` (`ledger table set index`).
     """
+    settings = Settings.load(config)
+    place = region_of(settings, region)
 
     async def call() -> tuple[list[Listed], bool]:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             listing = ledger.counters(
                 prefix, after=after, limit=limit + 1, exact=exact, described=described
             )
@@ -50,8 +53,8 @@ def counters(
 
     found, more = anyio.run(call)
     if as_json:
-        print_json(map(listed_fields, found))
+        print_json({**listed_fields(one), "region": place} for one in found)
         return
-    print_grid(listed_grid(found))
+    print_grid(listed_grid(found, place))
     if more:
         say(f"more counters follow: continue with --after '{found[-1].counter}'")

@@ -13,7 +13,9 @@ import anyio
 import orjson
 import typer
 
-from ledger.commands.options import Region, entry_fields
+from ledger.commands.options import entry_fields
+from ledger.commands.outputs import Force, check_output
+from ledger.commands.regions import Region, region_of
 from ledger.core import keys
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
@@ -60,6 +62,7 @@ def export(
     output: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="standard output")
     ] = None,
+    force: Force = False,
     scale: Annotated[
         int, typer.Option(min=0, max=DIGITS, help="Decimal places of Parquet's changes.")
     ] = 6,
@@ -74,10 +77,15 @@ def export(
     asked = [keys.checked_counter(counter) for counter in counters or ()]
     if form is Form.PARQUET and output is None:
         raise InvalidInput("a Parquet file needs --output")
+    if output is not None:
+        check_output(output, force=force)
+
+    settings = Settings.load(config)
+    place = region_of(settings, region)
 
     async def call(writer: Writer) -> int:
         written = 0
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             names = asked or await counters_in(ledger.store)
             async for entry in _entries(ledger, names):
                 writer.take(entry_fields(entry))
@@ -100,7 +108,7 @@ def export(
         if partial is not None:
             with suppress(OSError):
                 partial.unlink()
-    say(f"{written:,} entries", err=True)
+    say(f"{written:,} entries from {place}", err=True)
 
 
 async def counters_in(store: Store) -> list[str]:

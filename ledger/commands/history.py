@@ -7,7 +7,9 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, Region, entry_fields, iso_time
+from ledger.commands.options import AsJson, entry_fields, iso_time
+from ledger.commands.regions import Region, region_of
+from ledger.commands.total import is_known
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import suffix_of
@@ -63,10 +65,12 @@ def history(
     Where the table has an archive, entries that were merged since it began are shown, too.
     """
     suffix = None if key is None else f"{suffix_of(counter, key):016x}"
+    settings = Settings.load(config)
+    place = region_of(settings, region)
     bounds = (_first(since, after), _last(until, before))
 
     async def call() -> tuple[Total, list[Entry], bool, bool]:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             now = await ledger.total(counter, max_age=0)
             is_archived = bool(live_settings(ledger).current.terms.archive)
             entries: list[Entry] = []
@@ -81,6 +85,9 @@ def history(
     now, entries, more, is_archived = anyio.run(call)
     if as_json:
         print_json(map(entry_fields, entries))
+        return
+    if not is_known(now):
+        say(f"{counter} in {now.region}: unknown, nothing is recorded of it")
         return
     say(f"{counter} in {now.region}: total {amounts.to_text(now.value)}")
     if now.merged and not is_archived:

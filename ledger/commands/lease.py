@@ -8,7 +8,8 @@ import anyio
 import typer
 
 from ledger.commands.leased_run import LeasedRun
-from ledger.commands.options import AsJson, Region
+from ledger.commands.options import AsJson
+from ledger.commands.regions import HomeRegion, home_or
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.primitives.leases import LeaseRecord, LeaseTerms
 from ledger.primitives.leases.state import LEASE_SECONDS_MAX, MARGIN_SHARE_MAX
@@ -50,7 +51,7 @@ def run(
         str | None,
         typer.Option(help="Name shown to others.", show_default="host, process and random"),
     ] = None,
-    region: Region = None,
+    region: HomeRegion = None,
     config: Config = None,
 ) -> None:
     """Run a command while its lease is held, by no two at once; exit as the command does.
@@ -67,8 +68,10 @@ def run(
     terms = _terms(lease, grace)
     patience = lease + terms.heartbeat_seconds if wait is None else wait
 
+    settings = Settings.load(config)
+
     async def call() -> int:
-        async with Table.open(Settings.load(config), region=region) as table:
+        async with Table.open(settings, region=home_or(settings, region)) as table:
             leased = LeasedRun(
                 table.lease(name, owner=owner, terms=terms),
                 command,
@@ -106,14 +109,17 @@ def _terms(lease_seconds: float, grace_seconds: float) -> LeaseTerms:
 
 
 @app.command("list")
-def list_command(*, region: Region = None, config: Config = None, as_json: AsJson = False) -> None:
+def list_command(
+    *, region: HomeRegion = None, config: Config = None, as_json: AsJson = False
+) -> None:
     """List the leases of the table, by a scan of all of it: every item is read and charged.
 
     Whether a holder is alive shows only over time, see `ledger lease show --watch`.
     """
+    settings = Settings.load(config)
 
     async def call() -> list[LeaseRecord]:
-        async with Table.open(Settings.load(config), region=region) as table:
+        async with Table.open(settings, region=home_or(settings, region)) as table:
             return [record async for record in table.leases()]
 
     records = sorted(anyio.run(call), key=lambda record: record.key)
@@ -131,14 +137,15 @@ def show(
         bool,
         typer.Option("--watch", help="Look for up to a lease whether its holder sends heartbeats."),
     ] = False,
-    region: Region = None,
+    region: HomeRegion = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who holds a lease, since when, and what is stored with it."""
+    settings = Settings.load(config)
 
     async def call() -> tuple[LeaseRecord, bool | None]:
-        async with Table.open(Settings.load(config), region=region) as table:
+        async with Table.open(settings, region=home_or(settings, region)) as table:
             lease = table.lease(name)
             record = await lease.look()
             if record is None:

@@ -35,14 +35,14 @@ def text_of(value: Value) -> str | bool:
     return amounts.to_text(Decimal(value))
 
 
-def listed_grid(found: Iterable[Listed]) -> Grid:
-    """Return listed counters as a table."""
+def listed_grid(found: Iterable[Listed], region: str) -> Grid:
+    """Return counters that a region lists as a table."""
     found = list(found)
     is_described = any(one.description for one in found)
     columns = [Column("counter"), number("total"), number("changes"), Column("as of (UTC)")]
     columns += [prose("description")] if is_described else []
     rows = [_cells(one, is_described=is_described) for one in found]
-    return Grid(columns, rows)
+    return Grid(columns, rows, title=f"counters in {region}")
 
 
 def _cells(one: Listed, *, is_described: bool) -> list[str]:

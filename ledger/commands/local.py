@@ -10,6 +10,7 @@ import typer
 import yaml
 
 from ledger.commands.local_display import show
+from ledger.commands.outputs import UnlistedForce, check_output, write_output
 from ledger.core.errors import InvalidInput, LocalTableError
 from ledger.local.front.faults import Fault
 from ledger.local.global_table import LocalGlobalTable
@@ -88,6 +89,7 @@ def up(
         Path | None,
         typer.Option(help="Write a regions.yaml with these endpoints.", show_default=False),
     ] = None,
+    force: UnlistedForce = False,
 ) -> None:
     """Run a global table until Ctrl-C, and print how to reach it.
 
@@ -113,7 +115,7 @@ def up(
     }
     _check(Options(**{name: options[name] for name in options.keys() - {"create"}}))
     if write_config is not None:
-        _check_ours(write_config)
+        _check_ours(write_config, force=force)
     anyio.run(_run, options, write_config)
 
 
@@ -159,16 +161,21 @@ def _write_config(path: Path, world: LocalGlobalTable) -> None:
         "regions": {name: {"endpoint": url} for name, url in world.endpoints.items()},
     }
     text = _WRITTEN_BY_US + yaml.safe_dump(content, sort_keys=False)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LocalTableError(f"{path} cannot be written: {error.strerror}") from None
+    write_output(path, text, force=True)  # checked before
 
 
-def _check_ours(path: Path) -> None:
+def _check_ours(path: Path, *, force: bool) -> None:
     """Refuse to overwrite a file that this command did not write."""
-    if path.exists() and not path.read_text(encoding="utf-8").startswith(_WRITTEN_BY_US):
-        raise LocalTableError(f"{path} already exists: remove it, or choose another file")
+    check_output(path, force=force or _is_ours(path))
+
+
+def _is_ours(path: Path) -> bool:
+    ours = _WRITTEN_BY_US.encode()
+    try:
+        with path.open("rb") as file:
+            return file.read(len(ours)) == ours
+    except (OSError, ValueError):
+        return False
 
 
 def _print_endpoints(world: LocalGlobalTable, config: Path | None, data: Path | None) -> None:

@@ -10,10 +10,6 @@ from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
 from ledger.core.values import Entry
 
-Region = Annotated[
-    str | None,
-    typer.Option(help="Region to use.", show_default="the settings' home, or first region"),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 

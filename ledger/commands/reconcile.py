@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, Region, amount_of, iso_time
+from ledger.commands.options import AsJson, amount_of, iso_time
+from ledger.commands.regions import HomeRegion, home_or
 from ledger.core import amounts
 from ledger.core.reconciled import Reconciled
 from ledger.ledger import Ledger
@@ -29,7 +30,7 @@ def reconcile(
     token: Annotated[
         str | None, typer.Option(help="Name of the count.", show_default="its time, if given")
     ] = None,
-    region: Region = None,
+    region: HomeRegion = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -37,10 +38,11 @@ def reconcile(
 
     With --at or --token, repeating the command changes nothing more and shows what was corrected.
     """
+    settings = Settings.load(config)
     found, moment = amount_of(counted), iso_time("--at", at)
 
     async def call() -> Reconciled:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=home_or(settings, region)) as ledger:
             return await ledger.reconcile(
                 counter, counted=found, at=moment, reason=reason, token=token
             )

@@ -6,7 +6,8 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, Region, amount_of, entry_fields, iso_time
+from ledger.commands.options import AsJson, amount_of, entry_fields, iso_time
+from ledger.commands.regions import Region, region_of
 from ledger.core import amounts
 from ledger.core.errors import InvalidEntry, OutcomeUnknown
 from ledger.core.values import Entry
@@ -41,10 +42,12 @@ def record(
     With --key and --at, repeating the command changes nothing, in any region, until the retry
     horizon has passed.
     """
+    settings = Settings.load(config)
+    place = region_of(settings, region)
     amount, day, moment = amount_of(change), _date(effective), iso_time("--at", at)
 
     async def call() -> Entry:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             try:
                 return await ledger.record(
                     counter, amount, note=note, effective=day, key=key, at=moment

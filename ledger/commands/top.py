@@ -6,7 +6,8 @@ import anyio
 import typer
 
 from ledger.commands.listed import listed_fields, listed_grid
-from ledger.commands.options import AsJson, Region
+from ledger.commands.options import AsJson
+from ledger.commands.regions import Region, region_of
 from ledger.core.index import TOP_MAX, Listed
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
@@ -35,13 +36,15 @@ def top(
     as_json: AsJson = False,
 ) -> None:
     """Show the counters of a prefix that came to most, from the table's index."""
+    settings = Settings.load(config)
+    place = region_of(settings, region)
 
     async def call() -> list[Listed]:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             return await ledger.top(prefix, count, smallest=smallest, exact=exact)
 
     found = anyio.run(call)
     if as_json:
-        print_json(map(listed_fields, found))
+        print_json({**listed_fields(one), "region": place} for one in found)
     else:
-        print_grid(listed_grid(found))
+        print_grid(listed_grid(found, place))

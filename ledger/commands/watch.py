@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, Region
+from ledger.commands.options import AsJson
+from ledger.commands.regions import Region, region_of
 from ledger.core import amounts
 from ledger.core.watches import WatchState
 from ledger.ledger import Ledger
@@ -36,7 +37,7 @@ def watch(
     then `delivered`, and `armed` once the total came back.
     """
     settings = Settings.load(config)
-    place = settings.home if region is None else region
+    place = region_of(settings, region)
 
     async def call() -> list[dict[str, Any]]:
         async with Ledger.open(settings, region=place) as ledger:
@@ -48,9 +49,9 @@ def watch(
 
     rows = anyio.run(call)
     if as_json:
-        print_json(rows)
+        print_json({**row, "region": place} for row in rows)
     else:
-        print_grid(watches_grid(rows))
+        print_grid(watches_grid(rows, place))
 
 
 def _fields(name: str, counter: str, state: WatchState) -> dict[str, Any]:
@@ -64,11 +65,11 @@ def _fields(name: str, counter: str, state: WatchState) -> dict[str, Any]:
     }
 
 
-def watches_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
-    """Return watched counters as a table."""
+def watches_grid(rows: Sequence[Mapping[str, Any]], region: str) -> Grid:
+    """Return watched counters of a region as a table."""
     columns = (
         Column("watch"), Column("counter"), Column("phase"), number("crossings"), number("value"),
         Column("at"),
     )  # fmt: skip
     cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
-    return Grid(columns, cells)
+    return Grid(columns, cells, title=f"watches in {region}")

@@ -113,8 +113,9 @@ OPTIONS = [
 REGIONS_AND_TABLES = [
     Case("ledger record a 1 --region mars-1", "'mars-1' is not one of the regions in the settings"),
     Case("ledger total a --region mars-1", "'mars-1' is not one of the regions in the settings"),
-    Case("ledger record a 1 --region ''", "'' is not one of the regions in the settings"),
-    Case("ledger total a --region ''", "'' is not one of the regions in the settings"),
+    usage("ledger record a 1 --region ''", "--region is empty: it must be one of us-east-1"),
+    usage("ledger total a --region ''", "--region is empty: it must be one of us-east-1"),
+    usage("ledger total a --region us-east-1 --everywhere", "give one of them"),
     Case("ledger deploy policy reader --region mars-1", "'mars-1' is not one of the regions"),
     Case("compactor move-home mars-1", "home 'mars-1' is not one of the regions us-east-1"),
     Case("ledger record a 1", "table nothere: the table is not in this region", table="nothere"),
@@ -140,7 +141,14 @@ FILES = [
     usage("ledger pipeline run -", "standard input requires --spool"),
     usage("ledger pipeline replay a --dead a", "--dead must be a file other than a"),
     Case("ledger demo --input nofile.csv", "nofile.csv: the file cannot be read: No such file"),
-    Case("ledger local up --write-config good.csv", "good.csv already exists"),
+    Case("ledger local up --write-config good.csv", "good.csv already exists: --force replaces"),
+    usage("ledger local up --write-config .", ". is a folder: name a file"),
+    usage("ledger local up --write-config no/such/file", "there is no folder no/such"),
+    Case("ledger deploy template table --output good.csv", "good.csv already exists"),
+    Case("ledger export a --output good.csv", "good.csv already exists"),
+    Case("ledger demo --picture good.svg", "good.svg already exists"),
+    Case("ledger import /proc/self/mem --format csv", "/proc/self/mem: the file cannot be read"),
+    Case("ledger local status --control-url {region}", "not as the control of a local global"),
 ]
 UNREACHABLE = [
     Case("ledger record a 1 --config refused.yaml", "no answer (Could not connect"),
@@ -228,7 +236,10 @@ class Room:
 
     def run(self, case: Case, run: Runner = run_command_here) -> Ran:
         """Run the command of a case."""
-        words = shlex.split(case.command.replace("{taken}", self.places["taken"]))
+        command = case.command
+        for name, place in self.places.items():
+            command = command.replace(f"{{{name}}}", place)
+        words = shlex.split(command)
         return run(*words, folder=self.desk.folder, variables={"LEDGER_TABLE": case.table})
 
 
@@ -239,6 +250,7 @@ def room(desk: Desk) -> Iterator[Room]:
     create_table(settings, poll=0.05)
     anyio.run(establish, settings)
     (desk.folder / "good.csv").write_text("counter,change\na,1\n")
+    (desk.folder / "good.svg").write_text("<svg/>")
     for name, (content, _) in SETTINGS.items():
         (desk.folder / name).write_text(content)
     with ExitStack() as stack:
@@ -255,7 +267,8 @@ def room(desk: Desk) -> Iterator[Room]:
         }
         for name, region in endpoints.items():
             _write(desk, name, region, write_deadline=TIMEOUT_SECONDS)
-        yield Room(desk, settings, {"taken": taken.rpartition(":")[2]})
+        places = {"taken": taken.rpartition(":")[2], "region": desk.world.endpoints[HOME]}
+        yield Room(desk, settings, places)
 
 
 def _write(desk: Desk, name: str, region: Mapping[str, Any], **others: float) -> None:

@@ -63,3 +63,71 @@ def test_a_note_cannot_act_on_the_terminal(desk: Desk) -> None:
     exported = desk.run("ledger", "export", "noted").out
     assert json.loads(exported)["note"] == EVIL
     assert lines.removesuffix("\n").isprintable()
+
+
+def test_an_unknown_counter_is_no_zero(desk: Desk) -> None:
+    """One whose changes come to 0 is known; of another the table, JSON and history say so."""
+    for change in ("3", "-3"):
+        assert desk.run("ledger", "record", "even", change).status == 0
+    table = desk.run("ledger", "total", "even", "typo")
+    assert table.status == 0, table.errors
+    rows = {line.split()[0]: line.split()[2] for line in table.out.splitlines() if "us-" in line}
+    assert rows == {"even": "0", "typo": "unknown"}
+    lines = desk.run("ledger", "total", "even", "typo", "--json").out.splitlines()
+    assert [json.loads(line)["known"] for line in lines] == [True, False]
+    said = desk.run("ledger", "history", "typo").out
+    assert said == "typo in us-east-1: unknown, nothing is recorded of it\n"
+
+
+def test_regions_that_answer_are_shown_without_one_that_is_down(desk: Desk) -> None:
+    """`total --everywhere` in an outage: the others' totals, the missing region's name, 1."""
+    assert desk.run("ledger", "record", "partly", "7").status == 0
+    desk.wait_replicated()
+    desk.write_settings(desk.settings(write_deadline=1.0, read_deadline=1.0), "hasty.yaml")
+    asked = ("ledger", "total", "partly", "--everywhere", "--config", "hasty.yaml")
+    desk.world.set_outage("eu-west-1", on=True)
+    try:
+        table, lines = desk.run(*asked), desk.run(*asked, "--json")
+    finally:
+        desk.world.set_outage("eu-west-1", on=False)
+        desk.settings()
+    assert table.status == lines.status == 1
+    rows = [line.split()[1:3] for line in table.out.splitlines() if "partly" in line]
+    assert rows == [["us-east-1", "7"], ["ap-southeast-1", "7"]]
+    for errors in (table.errors, lines.errors):
+        (line,) = errors.splitlines()
+        assert line.startswith("error: no answer from eu-west-1")
+    found = [json.loads(line) for line in lines.out.splitlines()]
+    assert [(one["region"], one["value"]) for one in found] == [
+        ("us-east-1", "7"),
+        ("ap-southeast-1", "7"),
+        ("eu-west-1", None),
+    ]
+    assert "outage" in found[-1]["error"]
+
+
+def test_the_region_comes_from_the_environment_and_is_said(desk: Desk) -> None:
+    """LEDGER_REGION, else AWS_REGION if it is one of the regions; not for what home alone does."""
+    record = ("ledger", "record", "placed", "1")
+    for variables, region in (
+        ({"LEDGER_REGION": "ap-southeast-1", "AWS_REGION": "eu-west-1"}, "ap-southeast-1"),
+        ({"AWS_REGION": "eu-west-1"}, "eu-west-1"),
+        ({"AWS_REGION": "sa-east-1"}, "us-east-1"),
+    ):
+        said = desk.run(*record, variables=variables)
+        assert f"recorded in {region} as" in said.out, said
+    away = {"AWS_REGION": "eu-west-1"}
+    count = desk.run("ledger", "reconcile", "placed", "--counted", "0", variables=away)
+    assert (count.status, count.out.endswith(" in us-east-1\n")) == (0, True), count
+    wrong = desk.run(*record, variables={"LEDGER_REGIO": "eu-west-1"})
+    assert (wrong.status, "did you mean LEDGER_REGION?" in wrong.errors) == (1, True)
+
+
+def test_a_terminal_without_utf8_is_no_fault(desk: Desk) -> None:
+    """With ASCII output names are escaped, and JSON stays JSON."""
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    assert desk.run("ledger", "record", "café", "5", variables=ascii_only).status == 0
+    table = desk.run("ledger", "total", "café", variables=ascii_only)
+    assert (table.status, r"caf\xe9" in table.out) == (0, True), table
+    line = desk.run("ledger", "total", "café", "--json", variables=ascii_only).out
+    assert json.loads(line)["counter"] == "café"

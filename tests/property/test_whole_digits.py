@@ -50,8 +50,13 @@ def _history(pairs: Sequence[Pair]) -> Grid:
 
 def _listed(pairs: Sequence[Pair]) -> Grid:
     return listed_grid(
-        Listed(counter=name, value=value, count=1, as_of=AT, is_exact=False, description={"a": "b"})
-        for name, value in pairs
+        (
+            Listed(
+                counter=name, value=value, count=1, as_of=AT, is_exact=False, description={"a": "b"}
+            )
+            for name, value in pairs
+        ),
+        "us-east-1",
     )
 
 
@@ -67,7 +72,8 @@ def _watches(pairs: Sequence[Pair]) -> Grid:
                 "at": None,
             }
             for name, value in pairs
-        ]
+        ],
+        "us-east-1",
     )
 
 

@@ -30,7 +30,7 @@ def chaos(options: ChaosOptions) -> None:
     The same seed gives the same schedule, but not the same run: the timing of processes and engine
     differs. `python -m ledger.lab.simulator` has runs that replay exactly.
     """
-    files = ReportFiles(json_file=options.json_file)
+    files = ReportFiles.of(options)
     files.check()
     run = ChaosRun(options, clock=SystemClock())
     console = new_console()

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ledger.core.errors import InvalidInput
+from ledger.commands.outputs import check_output
 from ledger.lab.harness.picture import check_picture, save_picture
 from ledger.runtime import tables
 from ledger.runtime.tables import Grid, as_table, number, print_grid, print_line, prose
@@ -164,24 +164,25 @@ class ReportFiles:
     json_file: Path | None = None
     csv_file: Path | None = None
     picture: Path | None = None
+    force: bool = False
 
     @classmethod
     def of(cls, options: Any) -> "ReportFiles":
         """Return the files that the options of a command name."""
-        return cls(**{known.name: getattr(options, known.name, None) for known in fields(cls)})
+        given = {known.name for known in fields(cls) if hasattr(options, known.name)}
+        return cls(**{name: getattr(options, name) for name in given})
 
     def check(self) -> None:
         """Check that each file can be written, before anything is measured.
 
         Raises:
             InvalidInput: a folder is missing, or the picture is neither .svg nor .png.
-            LedgerError: matplotlib is not installed.
+            LedgerError: a file is there already, or matplotlib is not installed.
         """
         if self.picture is not None:
             check_picture(self.picture)
         for file in filter(None, (self.json_file, self.csv_file, self.picture)):
-            if not file.parent.is_dir():
-                raise InvalidInput(f"{file}: there is no folder {file.parent}")
+            check_output(file, force=self.force)
 
     def write(self, report: Report) -> None:
         """Write the report to each file."""

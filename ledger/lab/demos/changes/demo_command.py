@@ -26,7 +26,7 @@ def demo(options: DemoOptions) -> None:
     and checks totals in every region while the compactor merges. Exits with 1 if any total of the
     ledger is wrong.
     """
-    files = ReportFiles(picture=options.picture)
+    files = ReportFiles.of(options)
     files.check()
     sample = load_sample(options.input, counter=options.counter, change=options.change)
     run = DemoRun(sample, options, clock=SystemClock())

@@ -12,7 +12,8 @@ import typer
 from rich.text import Text
 
 from ledger.commands.live import with_display
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.commands.outputs import Force, check_output, write_output
+from ledger.core.errors import InvalidInput
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.producer.producing import Producer
 from ledger.lab.demos.pipeline.producer.targets import Outgoing, open_target
@@ -21,6 +22,7 @@ from ledger.pipeline.core.adapting import form_of
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.printing import say
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.runtime.tables import new_console
 from ledger.settings import Settings
@@ -54,6 +56,7 @@ def produce(
         Path | None,
         typer.Option(help="Write the totals that the records make, as JSON.", dir_okay=False),
     ] = None,
+    force: Force = False,
     region: Annotated[
         str | None, typer.Option(help="Region of the target.", show_default="the settings' home")
     ] = None,
@@ -76,6 +79,8 @@ def produce(
     once what is begun has been taken; --totals is of what was written.
     """
     _check(target, rate, file, totals)
+    if totals is not None:
+        check_output(totals, force=force)
     settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
     settings.region(place)
@@ -85,7 +90,7 @@ def produce(
     records = lines_of(file, settings, count) if file else generated(traffic, clock)
     producer, came = run_on_loop(_produce(target, settings, place, records, rate, clock))
     done = producer.sent
-    typer.echo(
+    say(
         f"{done.records:,} records written to {target} in {done.seconds:,.1f} s:"
         f" {done.per_second:,.0f} a second; {done.refused:,} refused and sent again"
     )
@@ -109,8 +114,6 @@ def _check(target: str, rate: float, file: Path | None, totals: Path | None) -> 
         raise InvalidInput(f"--file {file}: lines are written as they are read: unpack it first")
     if file is not None and Path(target).exists() and file.samefile(target):
         raise InvalidInput(f"--file {file}: it is the file to write to as well")
-    if totals is not None and not totals.parent.is_dir():
-        raise InvalidInput(f"--totals {totals}: there is no folder {totals.parent}")
 
 
 def options_of(count: int, seed: int) -> PipelineDemoOptions:
@@ -148,10 +151,7 @@ def write_totals(file: Path, traffic: Traffic) -> None:
     """
     found: dict[str, Decimal] = dict(traffic.expected())
     text = json.dumps({name: str(total) for name, total in found.items()}, indent=2)
-    try:
-        file.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise LedgerError(f"--totals {file}: {error.strerror}") from error
+    write_output(file, f"{text}\n", force=True)  # checked before
 
 
 async def _produce(
