@@ -16,10 +16,10 @@ from ledger.administration.contract import (
     first_values,
     show,
 )
-from ledger.commands.options import AsJson, iso_time
+from ledger.commands.options import iso_time
 from ledger.core.contract_item import Contract, terms_to_values
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.runtime.command_line import FAILED, Config, SayOnce
+from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, print_grid, prose
 from ledger.settings import Settings
@@ -36,18 +36,18 @@ FirstValues = Annotated[
 ]
 
 
-def adopt(config: Config = None, first: FirstValues = None) -> None:
+def adopt(config: Config = None, first: FirstValues = None, *, as_json: AsJson = False) -> None:
     """Write the contract of a table that has none, from the settings; nothing has to stop.
 
     Afterwards remove from the settings what the contract holds. Safe to run again: if the table has
     a contract, it only checks that the settings agree with it.
     """
-    established(Settings.load(config, **first_values(first or ())))
+    established(Settings.load(config, **first_values(first or ())), as_json=as_json)
 
 
-def established(settings: Settings) -> None:
+def established(settings: Settings, *, as_json: bool) -> None:
     """Write the table's first contract, unless it has one that agrees, and say what it has."""
-    _say(anyio.run(partial(establish, settings, report=SayOnce())))
+    _say(anyio.run(partial(establish, settings, report=SayOnce())), as_json=as_json)
 
 
 def show_contract(
@@ -98,6 +98,7 @@ def set_value(
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Take the change that is pending back.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Change a value of the contract, while everything goes on: announce, wait, in force.
 
@@ -117,11 +118,15 @@ def set_value(
                 return await writer.withdraw(await writer.newest())
             return await writer.finish(await writer.newest())
 
-    _say(anyio.run(change_or_take_back))
+    _say(anyio.run(change_or_take_back), as_json=as_json)
 
 
-def _say(contract: Contract) -> None:
-    state = "in force" if contract.coming is None else "pending"
+def _say(contract: Contract, *, as_json: bool) -> None:
+    is_pending = contract.coming is not None
+    if as_json:
+        print_json([{"revision": contract.revision, "pending": is_pending}])
+        return
+    state = "pending" if is_pending else "in force"
     say(f"revision {contract.revision} of the contract is {state}")
 
 

@@ -6,12 +6,11 @@ import anyio
 import typer
 
 from ledger.commands.listed import shown, text_of
-from ledger.commands.options import AsJson
 from ledger.commands.regions import Region, region_of
 from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from ledger.administration.estimating import DAY_SECONDS, Estimate, Limit, Workload, estimate
-from ledger.commands.options import AsJson
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings

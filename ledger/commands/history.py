@@ -7,7 +7,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, entry_fields, iso_time
+from ledger.commands.options import entry_fields, iso_time
 from ledger.commands.regions import Region, region_of
 from ledger.commands.total import is_known
 from ledger.core import amounts
@@ -15,7 +15,7 @@ from ledger.core.errors import InvalidInput
 from ledger.core.ids import suffix_of
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings

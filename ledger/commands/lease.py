@@ -8,13 +8,12 @@ import anyio
 import typer
 
 from ledger.commands.leased_run import LeasedRun
-from ledger.commands.options import AsJson
 from ledger.commands.regions import HomeRegion, home_or
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.primitives.leases import LeaseRecord, LeaseTerms
 from ledger.primitives.leases.state import LEASE_SECONDS_MAX, MARGIN_SHARE_MAX
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings

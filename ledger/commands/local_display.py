@@ -7,17 +7,20 @@ from rich.text import Text
 
 from ledger.local.global_table import LocalGlobalTable
 from ledger.local.status import problems
-from ledger.runtime.printing import printable, say
+from ledger.runtime.printing import print_json, printable, say
 from ledger.runtime.tables import Column, Grid, new_console, number, print_grid, print_line
 
 RESTARTS_SHOWN_MAX = 3
 """The last restarts of a region that are shown."""
 
 
-def show(world: LocalGlobalTable) -> bool:
+def show(world: LocalGlobalTable, *, as_json: bool) -> bool:
     """Print the state of a table, and return whether something is wrong with it."""
     state = world.status()
     wrong = problems(state)
+    if as_json:
+        print_json([{**state, "problems": wrong}])
+        return bool(wrong)
     for region in _regions(state):
         say(region)
     console = new_console()

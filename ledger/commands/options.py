@@ -2,15 +2,11 @@
 
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
 from ledger.core.values import Entry
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 def iso_time(option: str, text: str | None) -> datetime | None:

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, amount_of, iso_time
+from ledger.commands.options import amount_of, iso_time
 from ledger.commands.regions import HomeRegion, home_or
 from ledger.core import amounts
 from ledger.core.reconciled import Reconciled
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 

@@ -6,13 +6,13 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, amount_of, entry_fields, iso_time
+from ledger.commands.options import amount_of, entry_fields, iso_time
 from ledger.commands.regions import Region, region_of
 from ledger.core import amounts
 from ledger.core.errors import InvalidEntry, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 

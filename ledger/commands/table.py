@@ -1,7 +1,7 @@
 """`ledger table`: create, inspect and delete the global table."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -23,8 +23,8 @@ from ledger.administration.table_plan import Step, TableView, base_of, check
 from ledger.administration.warm import Warm
 from ledger.commands import contract
 from ledger.core.errors import InvalidInput, TableMissing
-from ledger.runtime.command_line import Config, new_app
-from ledger.runtime.printing import say
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, new_console, print_grid
 from ledger.settings import Settings
 
@@ -56,6 +56,7 @@ def create(
     first: contract.FirstValues = None,
     markers: Markers = False,
     states: States = False,
+    as_json: AsJson = False,
 ) -> None:
     """Create the table with a replica in every region, or complete a partly created one.
 
@@ -73,30 +74,39 @@ def create(
                 report=_shown(bar),
                 warm=None if warm is None else Warm.parse(warm),
             )
-        _say_taken(state)
+        _say_taken(state, as_json=as_json)
     if not (markers or states):
-        contract.established(settings)
+        contract.established(settings, as_json=as_json)
 
 
 @app.command()
-def status(config: Config = None, *, markers: Markers = False, states: States = False) -> None:
+def status(
+    config: Config = None,
+    *,
+    markers: Markers = False,
+    states: States = False,
+    as_json: AsJson = False,
+) -> None:
     """Show the table in every region; exit with 1 if anything is missing or does not replicate."""
     option = " --markers" if markers else " --states" if states else ""
     shown = [
-        _is_whole(table_state(chosen), option)
+        _is_whole(table_state(chosen), option, as_json=as_json)
         for chosen in _chosen(Settings.load(config), markers=markers, states=states)
     ]
     if not all(shown):
         raise typer.Exit(1)
 
 
-def _is_whole(state: TableState, option: str) -> bool:
+def _is_whole(state: TableState, option: str, *, as_json: bool) -> bool:
     """Show a table in every region; returns whether nothing is missing and all replicates.
 
     Raises:
         TableMissing: it exists in no region.
     """
-    print_grid(_as_grid(state))
+    if as_json:
+        print_json([_fields(state)])
+    else:
+        print_grid(_as_grid(state))
     for error in state.errors.values():
         say(f"error: {error}", err=True)
     if not state.errors and base_of(state.views) is None:
@@ -105,16 +115,16 @@ def _is_whole(state: TableState, option: str) -> bool:
             f" create it with `ledger table create{option}`"
         )
     base = base_of(state.views)
-    if base and base.warm:
+    if base and base.warm and not as_json:
         say(f"warm throughput of each replica, a second: {base.warm}")
     broken = problems(state.views)
     for problem in broken:
-        say(f"problem: {problem}")
+        say(f"problem: {problem}", err=as_json)
     if broken or state.errors:
         return False
     check(state.table, state.views)
     for step in state.left:
-        say(f"missing: {step}")
+        say(f"missing: {step}", err=as_json)
     return not state.left
 
 
@@ -143,6 +153,7 @@ def delete(
     timeout: Timeout = TIMEOUT_SECONDS,
     markers: Markers = False,
     states: States = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete the table and all its data in every region, even if it is protected from deletion.
 
@@ -156,7 +167,7 @@ def delete(
     _confirm(settings, confirm)
     with _bar() as bar:
         state = delete_table(settings, timeout=timeout, report=_shown(bar))
-    _say_taken(state)
+    _say_taken(state, as_json=as_json)
 
 
 app.command("adopt")(contract.adopt)
@@ -214,7 +225,21 @@ def _shown(bar: ProgressBar) -> Report:
     return report
 
 
-def _say_taken(state: TableState) -> None:
+def _fields(state: TableState) -> dict[str, Any]:
+    return {
+        "table": state.table,
+        "home": state.home,
+        "regions": state.views,
+        "errors": {region: str(error) for region, error in state.errors.items()},
+        "problems": list(map(str, problems(state.views))),
+        "missing": state.left,
+    }
+
+
+def _say_taken(state: TableState, *, as_json: bool) -> None:
+    if as_json:
+        print_json([{"table": state.table, "done": state.taken}])
+        return
     if not state.taken:
         say(f"table {state.table}: nothing to do")
     for step in state.taken:

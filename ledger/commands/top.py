@@ -6,11 +6,10 @@ import anyio
 import typer
 
 from ledger.commands.listed import listed_fields, listed_grid
-from ledger.commands.options import AsJson
 from ledger.commands.regions import Region, region_of
 from ledger.core.index import TOP_MAX, Listed
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json
 from ledger.runtime.tables import print_grid
 from ledger.settings import Settings

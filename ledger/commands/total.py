@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, iso_bound
+from ledger.commands.options import iso_bound
 from ledger.commands.regions import Answers, Region, ask_each, region_of
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import FAILED, Config, new_app
+from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings

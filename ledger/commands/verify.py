@@ -10,11 +10,10 @@ from ledger.administration.archive.checking import ArchiveCheck, Wrong, archived
 from ledger.administration.findings import Finding
 from ledger.administration.verifying import Progress, Verification
 from ledger.commands.archive import opened
-from ledger.commands.options import AsJson
 from ledger.contract.opening import open_table
 from ledger.core import keys
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import FAILED, Config, new_app
+from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings

@@ -6,12 +6,11 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.commands.options import AsJson
 from ledger.commands.regions import Region, region_of
 from ledger.core import amounts
 from ledger.core.watches import WatchState
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json
 from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings

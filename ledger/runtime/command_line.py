@@ -34,6 +34,7 @@ Config = Annotated[
     Path | None,
     typer.Option(help="Settings file.", show_default="LEDGER_CONFIG, else ./regions.yaml"),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 class HeadedGroup(TyperGroup):

@@ -9,7 +9,12 @@ import json
 import sys
 import unicodedata
 from collections.abc import Iterable
-from typing import Any
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from datetime import date
+from decimal import Decimal
+
+from ledger.core import amounts
 
 SPACE_CATEGORY = "Zs"
 
@@ -40,15 +45,26 @@ def say(text: str, *, err: bool = False) -> None:
     stream.flush()
 
 
-def print_json(objects: Iterable[dict[str, Any]]) -> None:
-    """Print one object a line.
+def print_json(objects: Iterable[object]) -> None:
+    """Print one object a line: mappings or dataclasses, with amounts as text and times as ISO.
 
     Raises:
         OSError: it cannot be written, as on a full disk.
     """
-    for fields in objects:
-        sys.stdout.write(json_line(json.dumps(fields, ensure_ascii=not _takes_all())))
+    for one in objects:
+        text = json.dumps(one, default=_plain, ensure_ascii=not _takes_all())
+        sys.stdout.write(json_line(text))
     sys.stdout.flush()
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Decimal):
+        return amounts.to_text(value)
+    if isinstance(value, AbstractSet):
+        return sorted(value)
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def json_line(text: str) -> str:

@@ -6,6 +6,7 @@ import pty
 import subprocess
 import termios
 from pathlib import Path
+from typing import Any
 
 from support.commands import Desk, command_line, environment
 
@@ -131,3 +132,35 @@ def test_a_terminal_without_utf8_is_no_fault(desk: Desk) -> None:
     assert (table.status, r"caf\xe9" in table.out) == (0, True), table
     line = desk.run("ledger", "total", "café", "--json", variables=ascii_only).out
     assert json.loads(line)["counter"] == "café"
+
+
+def test_json_is_json_on_every_command(desk: Desk) -> None:
+    """One object a line from commands of every group, with amounts as text."""
+    (desk.folder / "few.csv").write_text("counter,change\nfew,1.50\nfew,2\n")
+    found: dict[str, dict[str, Any]] = {}
+    for words in (
+        "ledger table create",
+        "ledger table status",
+        "ledger table adopt",
+        "ledger import few.csv",
+        "ledger total few",
+        "ledger lease list",
+        "ledger verify few",
+        "ledger local status --control-url {control}",
+        "ledger local heal --control-url {control}",
+        "ledger estimate 10",
+        "compactor run --once",
+        "compactor status",
+    ):
+        command, *arguments = words.format(control=desk.world.control_url).split()
+        ran = desk.run(command, *arguments, "--json")
+        assert ran.status == 0, (words, ran.errors)
+        for line in ran.out.splitlines():
+            found[words] = json.loads(line)
+    assert found["ledger import few.csv"]["rows"] == 2
+    assert found["ledger total few"]["value"] == "3.5"
+    assert found["ledger table status"]["missing"] == []
+    assert found["ledger table adopt"]["pending"] is False
+    assert found["ledger local heal --control-url {control}"]["problems"] == []
+    assert found["compactor run --once"]["led"] is True
+    assert found["compactor status"]["regions"]["us-east-1"]["home"] == "us-east-1"

@@ -32,9 +32,9 @@ from ledger.importing.source import STANDARD_INPUT, Source, open_source
 from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_tuned
-from ledger.runtime.printing import say
+from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 
@@ -52,10 +52,11 @@ class _BadRows:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How to import: under which settings, and whether in spite of a loss."""
+    """How to import: under which settings, whether in spite of a loss, and what is shown."""
 
     settings: Settings
     after_loss: bool
+    as_json: bool
 
 
 app = new_app()
@@ -111,6 +112,7 @@ def import_file(
         ),
     ] = False,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Import changes from a file, each exactly once, even if interrupted and repeated.
 
@@ -128,7 +130,7 @@ def import_file(
         delimiter=_TAB_NAMES.get(delimiter, delimiter),
         encoding=encoding,
     )
-    way = _Way(Settings.load(config), after_loss)
+    way = _Way(Settings.load(config), after_loss, as_json)
     with open_source(file) as source:
         status = run_tuned(_import(source, form, _BadRows(skip_bad, rejects), way))
     if status:
@@ -168,7 +170,10 @@ async def _both_passes(
         say("stopped before anything was written", err=True)
         return None
     report = await _written(source, surveyed, way, stop)
-    say(summary(report))
+    if way.as_json:
+        print_json([report])
+    else:
+        say(summary(report))
     if report.lost:
         say(doubt(report), err=True)
     if report.finished:

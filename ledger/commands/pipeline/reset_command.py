@@ -9,9 +9,9 @@ from ledger.contract.opening import open_table
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.reset import Done, Reset
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import Config
+from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.loops import run_on_loop
-from ledger.runtime.printing import say
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 
@@ -35,6 +35,7 @@ def reset(
         ),
     ] = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Take all records of a pipeline out of the totals and forget them, as for another trial.
 
@@ -49,6 +50,9 @@ def reset(
     settings = Settings.load(config).of_pipeline(pipeline)
     _confirm(settings, confirm)
     done = run_on_loop(_reset(settings, is_forced=force))
+    if as_json:
+        print_json([done])
+        return
     say(
         f"{done.records:,} records taken out of {len(done.categories):,} totals;"
         f" {done.lanes:,} lanes begin again"

@@ -20,9 +20,9 @@ from ledger.lab.demos.pipeline.producer.targets import Outgoing, open_target
 from ledger.lab.demos.pipeline.traffic import Traffic
 from ledger.pipeline.core.adapting import form_of
 from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_on_loop
-from ledger.runtime.printing import say
+from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.runtime.tables import new_console
 from ledger.settings import Settings
@@ -67,6 +67,7 @@ def produce(
         ),
     ] = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write records to a stream, a queue, a topic or a file, at a steady rate, to try a pipeline.
 
@@ -90,10 +91,22 @@ def produce(
     records = lines_of(file, settings, count) if file else generated(traffic, clock)
     producer, came = run_on_loop(_produce(target, settings, place, records, rate, clock))
     done = producer.sent
-    say(
-        f"{done.records:,} records written to {target} in {done.seconds:,.1f} s:"
-        f" {done.per_second:,.0f} a second; {done.refused:,} refused and sent again"
-    )
+    if as_json:
+        print_json(
+            [
+                {
+                    "target": target,
+                    "records": done.records,
+                    "seconds": done.seconds,
+                    "refused": done.refused,
+                }
+            ]
+        )
+    else:
+        say(
+            f"{done.records:,} records written to {target} in {done.seconds:,.1f} s:"
+            f" {done.per_second:,.0f} a second; {done.refused:,} refused and sent again"
+        )
     if totals is not None:
         write_totals(totals, traffic)
     if came.number and count:
