@@ -1,7 +1,4 @@
-"""What a command may not do, whatever it is given.
-
-Pure: no clock, no randomness, no I/O.
-"""
+"""What a command may not do, whatever it is given."""
 
 import json
 from collections.abc import Iterator, Mapping
