@@ -20,13 +20,14 @@ from ledger.lab.fuzz.words import drawn
 from ledger.runtime.command_line import FAILED, new_app, run
 from ledger.runtime.printing import say
 
-REFILL_CASES = 100
+REFILL_CASES = 30
 """After so many cases the table is made again, if one deleted it, and the files too."""
 CONTENT = (
-    ("table", "create"),
+    ("local", "heal"),
+    ("local", "fault", "none"),
+    ("table", "create", "--set", "index=*", "--set", "periods=*=hours:72,days:62"),
     ("record", "a", "98765432109876.54", "--note", "paid\x1b[2K\u202e001"),
     ("record", "shop", "-1"),
-    ("table", "set", "index", "*"),
 )
 
 app = new_app()

@@ -11,14 +11,16 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from ledger.commands.main import app
+from compactor.cli import app as compactor_app
+from compactor.cli import main as compactor_main
+from ledger.commands.main import app as ledger_app
 from ledger.commands.main import main as ledger_main
 from ledger.lab.fuzz.judging import Ended
 from ledger.lab.fuzz.words import Case
@@ -35,7 +37,7 @@ REGIONS = "us-east-1,eu-west-1"
 FILES: Mapping[str, bytes] = {
     "good.csv": b"counter,change\na,1\nb,2.50\n",
     "bad.csv": "counter,change\na,x\n\x1b[2K,1\n\u202e,".encode(),
-    "records.jsonl": b'{"id": "a", "version": 1}\n{\n\xff\n',
+    "records.jsonl": b'{"id": "a", "version": 1, "value": 2}\n{"id": "\\u001b"}\n{\n\xff\n',
     "letters.dead": b"{}\n[1]\nnull\n",
     "broken.yaml": b"home: us-east-1\nregions: [\n",
     "password.yaml": b"home: us-east-1\nregions: {us-east-1: {endpoint: 'http://u:secret@127.0.0.1:1'}}\n",
@@ -43,9 +45,19 @@ FILES: Mapping[str, bytes] = {
 }
 
 
+PROGRAMS: Mapping[str, Callable[[], None]] = {
+    "ledger": ledger_main,
+    "compactor": compactor_main,
+}
+
+
 def commands() -> list[tuple[tuple[str, ...], Any]]:
-    """Return every command of `ledger`, loaded, with the words that lead to it."""
-    return list(_below((), typer.main.get_command(app)))
+    """Return every command of both programs, loaded, with the words that lead to it."""
+    return [
+        one
+        for name, app in (("ledger", ledger_app), ("compactor", compactor_app))
+        for one in _below((name,), typer.main.get_command(app))
+    ]
 
 
 def _below(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -75,7 +87,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @contextmanager
 def table_for(folder: Path) -> Iterator[None]:
     """Run a local global table in a process of its own; its settings are the folder's."""
-    words = [sys.executable, "-m", "ledger", "local", "up", "--regions", REGIONS]
+    words = [sys.executable, "-m", "ledger", "local", "up", "--no-table", "--regions", REGIONS]
     written = folder / "regions.yaml"
     with subprocess.Popen(  # noqa: S603 (our own words)
         [*words, "--write-config", str(written)],
@@ -112,8 +124,8 @@ def environment_of(folder: Path) -> dict[str, str]:
     }
 
 
-def run_case(case: Case, folder: Path) -> Ended:
-    """Run a command line to its end."""
+def run_case(case: Case, folder: Path, *, seconds_max: float = RUN_SECONDS_MAX) -> Ended:
+    """Run a command line to its end, by an interrupt if it takes longer."""
     clock = SystemClock()
     began = clock.monotonic()
     out, errors = folder.parent / "out", folder.parent / "errors"
@@ -122,7 +134,7 @@ def run_case(case: Case, folder: Path) -> Ended:
     child = os.fork()
     if child == 0:
         _run_forked(case, folder, out, errors)
-    status = _wait(child)
+    status = _wait(child, seconds_max)
     return Ended(status, _text(out, case), _text(errors, case), clock.monotonic() - began)
 
 
@@ -138,8 +150,8 @@ def _run_forked(case: Case, folder: Path, out: Path, errors: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
         _redirect(case, out, errors)
-        sys.argv = ["ledger", *case.words]
-        status = _status_of_main()
+        sys.argv = list(case.words)
+        status = _status_of(PROGRAMS[case.words[0]])
     except BaseException:  # noqa: BLE001 (of this module: shown as a finding)
         traceback.print_exc()
     finally:
@@ -161,9 +173,9 @@ def _redirect(case: Case, out: Path, errors: Path) -> None:
     sys.stderr = open(2, "w", encoding=case.encoding, closefd=False)  # noqa: SIM115
 
 
-def _status_of_main() -> int:
+def _status_of(main: Callable[[], None]) -> int:
     try:
-        ledger_main()
+        main()
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else 0
@@ -179,10 +191,10 @@ def _status_of_main() -> int:
     return status
 
 
-def _wait(child: int) -> int | None:
+def _wait(child: int, seconds_max: float) -> int | None:
     """Return the status, None if it had to be killed."""
     for seconds, then in (
-        (RUN_SECONDS_MAX, signal.SIGINT),
+        (seconds_max, signal.SIGINT),
         (INTERRUPTED_SECONDS_MAX, signal.SIGKILL),
     ):
         deadline = time.monotonic() + seconds
@@ -212,6 +224,7 @@ def _text(file: Path, case: Case) -> str:
 
 
 def fill_table(folder: Path, cases: Sequence[Sequence[str]]) -> None:
-    """Run command lines that put something into the table."""
+    """Run command lines that put something into the table; some fail if it is there already."""
     for words in cases:
-        run_case(Case(0, tuple(words), {}, "utf-8", "file"), folder)
+        case = Case(0, ("ledger", *words), {}, "utf-8", "file")
+        run_case(case, folder, seconds_max=START_SECONDS_MAX)

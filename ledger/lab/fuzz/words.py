@@ -58,8 +58,13 @@ BY_NAME: Mapping[str, Sequence[str]] = {
     "confirm": ("ledger", "other", ""),
     "data": ("state", "good.csv", ""),
 }
+PIPELINE = {
+    "LEDGER_PIPELINE__FIELDS": '{"id": "id", "version": "version", "value": "value"}',
+    "LEDGER_PIPELINE__CATEGORIES": '["risk/{id}"]',
+}
 ENVIRONMENTS: Sequence[Mapping[str, str]] = (
     *[{}] * 6,
+    *[PIPELINE] * 4,
     {"LEDGER_REGION": "eu-west-1"},
     {"LEDGER_REGION": ""},
     {"AWS_REGION": "eu-west-1"},
@@ -94,9 +99,7 @@ class Case:
     @property
     def wants_json(self) -> bool:
         """Whether each line of its output has to be JSON."""
-        return self.words[:1] not in {("demo",), ("compare",), ("chaos",), ("bench",)} and (
-            "--json" in self.words and "--" not in self.words
-        )
+        return "--json" in self.words and not {*self.words} & {*LONG, "--"}
 
 
 def drawn(number: int, commands: Sequence[tuple[tuple[str, ...], Any]], seed: int) -> Case:
@@ -107,7 +110,7 @@ def drawn(number: int, commands: Sequence[tuple[tuple[str, ...], Any]], seed: in
         path, command = random.choice(commands)
     words = [*path, *_arguments(command, random)]
     if random.random() < ODD_SHARE:
-        words.insert(random.randrange(len(words) + 1), random.choice(ANY))
+        words.insert(random.randint(1, len(words)), random.choice(ANY))
     return Case(
         number,
         tuple(words),
