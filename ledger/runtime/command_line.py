@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Hashable
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -89,6 +88,8 @@ def new_app(
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 (typer's signature)
     if asked:
+        from importlib.metadata import version  # noqa: PLC0415 (no other command needs it)
+
         say(f"{PACKAGE} {version(PACKAGE)}")
         raise typer.Exit
 
