@@ -114,10 +114,7 @@ def checked_new_counter(counter: object) -> str:
 def _checked_spelling(counter: str) -> str:
     shown = ascii(counter[:40]) + ("..." if counter[40:] else "")
     if not unicodedata.is_normalized("NFC", counter):
-        raise InvalidCounter(
-            "counter must be in Unicode's normal form C (NFC), so that one spelling stands for one"
-            f" text, got {shown}"
-        )
+        raise InvalidCounter(f"counter must be in Unicode's normal form C (NFC), got {shown}")
     if invisible := [sign for sign in counter if unicodedata.category(sign) in _INVISIBLE]:
         raise InvalidCounter(
             f"counter must not contain invisible characters, such as {invisible[0]!a}, got {shown}"

@@ -105,7 +105,10 @@ def print_grid(grid: Grid, console: Console | None = None) -> None:
         console.print(as_table(grid, widths))
     else:
         for row in grid.rows:
-            _print_row(grid.columns, row, console)
+            if grid.is_headed:
+                _print_row(grid.columns, row, console)
+            else:
+                print_line(Text("  ").join(map(_text, row)), console)
     if grid.caption:
         console.print(_text(grid.caption))
 

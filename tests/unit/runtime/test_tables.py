@@ -43,6 +43,12 @@ def test_a_narrow_terminal_shows_row_by_row() -> None:
     assert lines[4:] == ["", "counter  a[b]", "total    -1", ""]
 
 
+def test_facts_without_a_head_keep_their_line() -> None:
+    """A list of facts that does not fit has a line for each, which the terminal wraps."""
+    facts = Grid((prose("name"), Column("value")), [("sum", "9" * 30)], is_headed=False)
+    assert shown(facts, 20) == [f"sum  {'9' * 30}"]
+
+
 def test_without_a_terminal_a_line_is_as_long_as_it_needs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
