@@ -1,7 +1,6 @@
 """`ledger export`: the entries of counters, from table and archive, as a file for other tools."""
 
 import csv
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, suppress
 from decimal import Context, Decimal
@@ -21,7 +20,7 @@ from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
-from ledger.runtime.printing import json_line, printable, say
+from ledger.runtime.printing import json_line, printable, say, utf8_output
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Scan
@@ -133,9 +132,11 @@ async def _entries(ledger: Ledger, counters: Sequence[str]) -> AsyncIterator[Ent
 def _writer(form: Form, path: Path | None, scale: int, stack: ExitStack) -> Writer:
     if form is Form.PARQUET and path is not None:
         return _Parquet(path, scale, stack)
-    file: TextIO = sys.stdout
-    if path is not None:
-        file = stack.enter_context(path.open("w", encoding="utf-8", newline=""))
+    file = (
+        utf8_output()
+        if path is None
+        else stack.enter_context(path.open("w", encoding="utf-8", newline=""))
+    )
     return _Csv(file) if form is Form.CSV else _JsonLines(file)
 
 

@@ -13,6 +13,7 @@ from ledger.commands.total import is_known
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import suffix_of
+from ledger.core.keys import checked_counter
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.command_line import AsJson, Config, new_app
@@ -21,6 +22,7 @@ from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 from ledger.totals.history import Bound
 from ledger.totals.reader import Total
+from ledger.writing.plan import checked_key
 
 app = new_app()
 
@@ -64,7 +66,8 @@ def history(
 
     Where the table has an archive, entries that were merged since it began are shown, too.
     """
-    suffix = None if key is None else f"{suffix_of(counter, key):016x}"
+    checked = checked_counter(counter)
+    suffix = None if key is None else f"{suffix_of(checked, checked_key(key)):016x}"
     settings = Settings.load(config)
     place = region_of(settings, region)
     bounds = (_first(since, after), _last(until, before))

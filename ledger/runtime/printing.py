@@ -5,6 +5,7 @@ marks that reverse the order in which it is shown. Tables are those of `ledger.r
 """
 
 import codecs
+import io
 import json
 import sys
 import unicodedata
@@ -13,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
+from typing import TextIO
 
 from ledger.core import amounts
 
@@ -79,6 +81,16 @@ def _escaped_in_json(sign: str) -> str:
 def _takes_all() -> bool:
     """Return whether standard output takes every character."""
     return codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+
+
+def utf8_output() -> TextIO:
+    """Return standard output as a file of UTF-8, whatever the terminal's encoding is.
+
+    For data that another program reads, and whose form leaves no other choice.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout
 
 
 def tolerate_encodings() -> None:

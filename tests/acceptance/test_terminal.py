@@ -130,8 +130,9 @@ def test_a_terminal_without_utf8_is_no_fault(desk: Desk) -> None:
     assert desk.run("ledger", "record", "café", "5", variables=ascii_only).status == 0
     table = desk.run("ledger", "total", "café", variables=ascii_only)
     assert (table.status, r"caf\xe9" in table.out) == (0, True), table
-    line = desk.run("ledger", "total", "café", "--json", variables=ascii_only).out
-    assert json.loads(line)["counter"] == "café"
+    for words in (("total", "café", "--json"), ("export", "café")):
+        line = desk.run("ledger", *words, variables=ascii_only).out
+        assert json.loads(line)["counter"] == "café"
 
 
 def test_json_is_json_on_every_command(desk: Desk) -> None:
