@@ -1,5 +1,12 @@
-"""`python -m compactor`: the same as the `compactor` command."""
+"""The `compactor` command, and `python -m compactor`."""
 
-from compactor.cli import main
+from ledger.runtime.program import start
 
-main()
+
+def main() -> None:
+    """Run the command."""
+    start("compactor.cli")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,14 +6,11 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import anyio
 import typer
 from prometheus_client import CollectorRegistry
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from compactor.job import Compactor
 from compactor.report import CompactorReport
@@ -23,10 +20,12 @@ from ledger.administration.contract import change
 from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import FAILED, Config, SayOnce, new_app, run
+from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce, new_app, run
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import serve
+from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import stopped_by_signals
+from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
 
@@ -60,6 +59,7 @@ def run_compactor(
         str, typer.Option(help="Address to serve metrics on; 0.0.0.0 for all interfaces.")
     ] = "127.0.0.1",
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run the compactor: it merges entries older than `settle`.
 
@@ -76,7 +76,7 @@ def run_compactor(
     with ExitStack() as stack:
         if metrics_port is not None:
             server = stack.enter_context(serve(metrics_port, registry, host=metrics_host))
-            typer.echo(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
+            say(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
         if every is not None:
             seconds = _seconds("--every", every, is_positive=True)
             run_tuned(_stoppable(lambda stop: _service(compactor, seconds, stop)))
@@ -85,17 +85,20 @@ def run_compactor(
         report = run_tuned(
             _stoppable(lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds))
         )
-    _conclude(report)
+    _conclude(report, as_json=as_json)
 
 
 @app.command()
-def status(config: Config = None) -> None:
+def status(config: Config = None, *, as_json: AsJson = False) -> None:
     """Show the leader, how processes share the work, and whether every region can be read."""
     settings = Settings.load(config)
     shown = anyio.run(status_of, settings)
-    Console().print(_status_table(shown))
-    for owner, count in sorted(shown.led.items()):
-        typer.echo(f"{count} slices are led by {owner}" if owner else f"{count} have no leader")
+    if as_json:
+        print_json([_status_fields(shown)])
+    else:
+        print_grid(_status_grid(shown))
+        for owner, count in sorted(shown.led.items()):
+            say(f"{count} slices are led by {owner}" if owner else f"{count} have no leader")
     for view in shown.regions.values():
         if isinstance(view, StoreError):
             raise view
@@ -105,6 +108,8 @@ def status(config: Config = None) -> None:
 def move_home(
     target: Annotated[str, typer.Argument(help="The new home region.")],
     config: Config = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Move the home region while the current one still works; takes half an hour by default.
 
@@ -112,8 +117,11 @@ def move_home(
     meanwhile; reading and writing go on. If interrupted, run it again, or take it back with `ledger
     table set --withdraw`.
     """
-    anyio.run(partial(change, Settings.load(config), "home", target, report=SayOnce()))
-    typer.echo(f"the home is {target} now; a `home` in settings files must say so, or go")
+    moved = anyio.run(partial(change, Settings.load(config), "home", target, report=SayOnce()))
+    if as_json:
+        print_json([_home_fields(moved)])
+        return
+    say(f"the home is {target} now; a `home` in settings files must say so, or go")
 
 
 @app.command("take-home")
@@ -125,6 +133,8 @@ def take_home_command(
         typer.Option(metavar="REGION", help="The lost regions, comma-separated, unprompted."),
     ] = None,
     config: Config = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Take the home over from a region that is lost for good; takes half an hour by default.
 
@@ -132,18 +142,29 @@ def take_home_command(
     not the home: TARGET is then the home as it is. If interrupted, run it again.
     """
     remaining = without_lost(Settings.load(config), target, lost)
-    typer.echo(at_stake(lost), err=True)
+    say(at_stake(lost), err=True)
     _confirm_lost(lost, confirm)
 
     async def take() -> Contract:
         return await take_home(remaining, target, lost, clock=SystemClock(), report=SayOnce())
 
     contract = anyio.run(take)
-    typer.echo(
+    if as_json:
+        print_json([_home_fields(contract) | {"lost": lost}])
+        return
+    say(
         f"the home is {contract.terms.home}, {', '.join(lost)} given up: revision"
         f" {contract.revision} of generation {contract.generation} of the contract is in force;"
         " compactors take over collection by collection"
     )
+
+
+def _home_fields(contract: Contract) -> dict[str, Any]:
+    return {
+        "home": contract.terms.home,
+        "generation": contract.generation,
+        "revision": contract.revision,
+    }
 
 
 def _confirm_lost(lost: list[str], confirm: str | None) -> None:
@@ -182,23 +203,37 @@ def _seconds(option: str, text: str, *, is_positive: bool = False) -> float:
         raise InvalidInput(f"{option} {error}") from None
 
 
-def _status_table(shown: CompactorStatus) -> Table:
-    table = Table(box=box.SIMPLE, title=f"table {shown.table}, lease {shown.lease}")
-    for name in ("region", "leader", "epoch", "home"):
-        table.add_column(name, overflow="fold")
+def _status_fields(shown: CompactorStatus) -> dict[str, Any]:
+    regions: dict[str, Any] = {}
     for region, view in shown.regions.items():
         if isinstance(view, StoreError):
-            table.add_row(region, "cannot be read", "", "")
+            regions[region] = {"error": str(view)}
         elif view is None:
-            table.add_row(region, "no compactor has run yet", "", "")
+            regions[region] = None
+        else:
+            regions[region] = {"leader": view.owner or None, "epoch": view.epoch, "home": view.home}
+    return {"table": shown.table, "lease": shown.lease, "regions": regions, "led": shown.led}
+
+
+def _status_grid(shown: CompactorStatus) -> Grid:
+    columns = (Column("region"), Column("leader"), number("epoch"), Column("home"))
+    rows = []
+    for region, view in shown.regions.items():
+        if isinstance(view, StoreError):
+            rows.append((region, "cannot be read", "", ""))
+        elif view is None:
+            rows.append((region, "no compactor has run yet", "", ""))
         else:
             owner = view.owner or "none (released)"
-            table.add_row(region, owner, str(view.epoch), view.home)
-    return table
+            rows.append((region, owner, str(view.epoch), view.home))
+    return Grid(columns, rows, title=f"table {shown.table}, lease {shown.lease}")
 
 
-def _conclude(report: CompactorReport) -> None:
-    typer.echo(report.sentence())
+def _conclude(report: CompactorReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json([report])
+    else:
+        say(report.sentence())
     if report.damaged or not report.is_success:
         raise typer.Exit(FAILED)
 

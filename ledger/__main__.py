@@ -1,5 +1,12 @@
-"""`python -m ledger`: the same as the `ledger` command."""
+"""The `ledger` command, and `python -m ledger`."""
 
-from ledger.commands.main import main
+from ledger.runtime.program import start
 
-main()
+
+def main() -> None:
+    """Run the command."""
+    start("ledger.commands.main")
+
+
+if __name__ == "__main__":
+    main()

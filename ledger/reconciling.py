@@ -274,7 +274,7 @@ class Reconciler:
 
     def _planned(self, count: Count, looked: Looked) -> tuple[Reconciled, Planned | None]:
         change = amounts.total([count.counted, looked.total.copy_negate()])
-        planned = self._planner.plan(Change(count.counter, change, note=count.reason))
+        planned = self._planner.plan(Change(count.counter, change, note=count.reason), is_new=False)
         done = Reconciled(
             counter=count.counter,
             change=change,

@@ -107,7 +107,7 @@ class Reverser:
 
     def _planned(self, original: Entry, note: str | None) -> Planned:
         opposite = original.change.copy_negate()
-        planned = self._planner.plan(Change(original.counter, opposite, note=note))
+        planned = self._planner.plan(Change(original.counter, opposite, note=note), is_new=False)
         reversal = replace(planned.entry, reverses=original.id)
         return planned._replace(entry=reversal, item=entry_item(reversal))
 

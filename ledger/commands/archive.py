@@ -16,7 +16,8 @@ from ledger.contract.opening import OpenTable, open_table
 from ledger.core import keys
 from ledger.core.errors import InvalidInput
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 SHOWN_EVERY = 100
@@ -48,6 +49,7 @@ def sweep_objects(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Remove objects, a day old at least, that folds which lost their race have left.
 
@@ -65,13 +67,16 @@ def sweep_objects(
             )
 
     swept = anyio.run(call)
+    if as_json:
+        print_json([swept])
+        return
     verb = "would be removed" if dry_run else "removed"
-    typer.echo(
+    say(
         f"{swept.removed:,} objects {verb}, {swept.kept:,} stay; {swept.left_over:,} segments that"
         " no net names"
     )
     if swept.only_here:
-        typer.echo(
+        say(
             f"{swept.only_here:,} of those that stay have entries that this table does not show:"
             " nets were lost (`ledger verify --archive` names them, `ledger archive rebuild` makes"
             " them again), another table has this archive, too, or it was taken back and begun"
@@ -86,6 +91,7 @@ def erase(
     entries: Annotated[list[str], typer.Argument(help="Ids of entries.")],
     *,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Erase the notes of entries, in every place; digests and chain stay whole.
 
@@ -103,11 +109,15 @@ def erase(
                 shards=current.shards_max(counter),
             )
 
-    typer.echo(f"{anyio.run(call):,} notes erased")
+    erased = anyio.run(call)
+    if as_json:
+        print_json([{"erased": erased}])
+    else:
+        say(f"{erased:,} notes erased")
 
 
 @app.command()
-def rebuild(*, config: Config = None) -> None:
+def rebuild(*, config: Config = None, as_json: AsJson = False) -> None:
     """Make the collections of a table from its archive alone, through the home region.
 
     The table has a contract with this archive, and none of these collections; compactors and
@@ -116,7 +126,7 @@ def rebuild(*, config: Config = None) -> None:
 
     def show(done: Rebuilt) -> None:
         if (done.collections + done.there) % SHOWN_EVERY == 0:
-            typer.echo(f"so far {_rebuilt(done)}", err=True)
+            say(f"so far {_rebuilt(done)}", err=True)
 
     async def call() -> Rebuilt:
         clock = SystemClock()
@@ -125,7 +135,11 @@ def rebuild(*, config: Config = None) -> None:
             home = table.stores[current.home]
             return await Rebuild(home, places, current, clock.now(), system_random(), show).run()
 
-    typer.echo(_rebuilt(anyio.run(call)))
+    done = anyio.run(call)
+    if as_json:
+        print_json([done])
+    else:
+        say(_rebuilt(done))
 
 
 def _rebuilt(done: Rebuilt) -> str:

@@ -7,9 +7,6 @@ from typing import Annotated, Any
 
 import anyio
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from ledger.administration.contract import (
     Shown,
@@ -22,7 +19,9 @@ from ledger.administration.contract import (
 from ledger.commands.options import iso_time
 from ledger.core.contract_item import Contract, terms_to_values
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.runtime.command_line import FAILED, Config, SayOnce
+from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, print_grid, prose
 from ledger.settings import Settings
 
 NONE = "none"
@@ -37,24 +36,24 @@ FirstValues = Annotated[
 ]
 
 
-def adopt(config: Config = None, first: FirstValues = None) -> None:
+def adopt(config: Config = None, first: FirstValues = None, *, as_json: AsJson = False) -> None:
     """Write the contract of a table that has none, from the settings; nothing has to stop.
 
     Afterwards remove from the settings what the contract holds. Safe to run again: if the table has
     a contract, it only checks that the settings agree with it.
     """
-    established(Settings.load(config, **first_values(first or ())))
+    established(Settings.load(config, **first_values(first or ())), as_json=as_json)
 
 
-def established(settings: Settings) -> None:
+def established(settings: Settings, *, as_json: bool) -> None:
     """Write the table's first contract, unless it has one that agrees, and say what it has."""
-    _say(anyio.run(partial(establish, settings, report=SayOnce())))
+    _say(anyio.run(partial(establish, settings, report=SayOnce())), as_json=as_json)
 
 
 def show_contract(
     *,
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what is in force for all processes, what is pending, and which region waits for it."""
     shown = anyio.run(show, Settings.load(config))
@@ -67,15 +66,15 @@ def show_contract(
             f"table {shown.table} has no contract: `ledger table adopt` writes it from the settings"
         )
     if as_json:
-        typer.echo(json.dumps(_as_json(shown, newest), indent=2))
+        print_json([_as_json(shown, newest)])
     else:
-        Console().print(_as_table(shown, newest))
+        print_grid(contract_grid(shown, newest))
     for region, each in shown.regions.items():
         if isinstance(each, LedgerError):
-            typer.echo(f"error: {region}: {each}", err=True)
+            say(f"error: {region}: {each}", err=True)
         elif each != newest:
             revision = "no contract" if each is None else f"revision {each.revision}"
-            typer.echo(f"{region} shows {revision}, not {newest.revision} yet", err=True)
+            say(f"{region} shows {revision}, not {newest.revision} yet", err=True)
     if shown.behind:
         raise typer.Exit(FAILED)
 
@@ -99,6 +98,7 @@ def set_value(
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Take the change that is pending back.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Change a value of the contract, while everything goes on: announce, wait, in force.
 
@@ -118,12 +118,16 @@ def set_value(
                 return await writer.withdraw(await writer.newest())
             return await writer.finish(await writer.newest())
 
-    _say(anyio.run(change_or_take_back))
+    _say(anyio.run(change_or_take_back), as_json=as_json)
 
 
-def _say(contract: Contract) -> None:
-    state = "in force" if contract.coming is None else "pending"
-    typer.echo(f"revision {contract.revision} of the contract is {state}")
+def _say(contract: Contract, *, as_json: bool) -> None:
+    is_pending = contract.coming is not None
+    if as_json:
+        print_json([{"revision": contract.revision, "pending": is_pending}])
+        return
+    state = "pending" if is_pending else "in force"
+    say(f"revision {contract.revision} of the contract is {state}")
 
 
 def _as_json(shown: Shown, newest: Contract) -> dict[str, Any]:
@@ -138,24 +142,21 @@ def _as_json(shown: Shown, newest: Contract) -> dict[str, Any]:
     }
 
 
-def _as_table(shown: Shown, newest: Contract) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, title=f"contract of table {shown.table}, revision {newest.revision}"
-    )
-    table.add_column("value")
-    table.add_column("in force")
+def contract_grid(shown: Shown, newest: Contract) -> Grid:
+    """Return the newest contract as a table."""
     coming = None if newest.coming is None else terms_to_values(newest.coming)
-    if coming is not None:
-        table.add_column("pending")
+    columns = [Column("value"), prose("in force"), *([] if coming is None else [prose("pending")])]
     values = terms_to_values(newest.terms)
+    rows = []
     for name in dict.fromkeys((*values, *(coming or {}))):
         value = values.get(name, NONE)
         cells = [name, _text(value)]
         if coming is not None:
             then = coming.get(name, NONE)
             cells.append(_text(then) if then != value else "")
-        table.add_row(*cells)
-    return table
+        rows.append(cells)
+    title = f"contract of table {shown.table}, revision {newest.revision}"
+    return Grid(columns, rows, title=title)
 
 
 def _text(value: Any) -> str:

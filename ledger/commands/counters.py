@@ -4,13 +4,14 @@ from typing import Annotated
 
 import anyio
 import typer
-from rich.console import Console
 
-from ledger.commands.listed import listed_fields, listed_table
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.listed import listed_fields, listed_grid
+from ledger.commands.regions import Region, region_of
 from ledger.core.index import Listed
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import print_grid
 from ledger.settings import Settings
 
 app = new_app()
@@ -38,9 +39,11 @@ def counters(
 
     The index is kept for the patterns of the contract's `index` (`ledger table set index`).
     """
+    settings = Settings.load(config)
+    place = region_of(settings, region)
 
     async def call() -> tuple[list[Listed], bool]:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             listing = ledger.counters(
                 prefix, after=after, limit=limit + 1, exact=exact, described=described
             )
@@ -49,13 +52,8 @@ def counters(
 
     found, more = anyio.run(call)
     if as_json:
-        print_json(map(listed_fields, found))
+        print_json({**listed_fields(one), "region": place} for one in found)
         return
-    console = Console()
-    console.print(listed_table(found))
+    print_grid(listed_grid(found, place))
     if more:
-        console.print(
-            f"more counters follow: continue with --after '{found[-1].counter}'",
-            markup=False,
-            soft_wrap=True,
-        )
+        say(f"more counters follow: continue with --after '{found[-1].counter}'")

@@ -32,7 +32,8 @@ from ledger.administration.templates.replication_alarms import REPLICATION_COMME
 from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
 from ledger.administration.templates.table import TABLE_COMMENT
 from ledger.administration.warm import Warm
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.commands.outputs import Force, write_output
+from ledger.core.errors import InvalidInput
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
 
@@ -78,6 +79,7 @@ def write_template(
     *,
     config: Config = None,
     output: OutputOption = None,
+    force: Force = False,
     warm: Annotated[
         str | None,
         typer.Option(
@@ -92,7 +94,7 @@ def write_template(
         if name is not Template.TABLE:
             raise InvalidInput(f"--warm is for the template table, got {name.value}")
         make = partial(table_template, warm=Warm.parse(warm))
-    _write(as_yaml(make(Settings.load(config)), comment=comment), output)
+    _write(as_yaml(make(Settings.load(config)), comment=comment), output, force=force)
 
 
 @app.command("policy")
@@ -101,6 +103,7 @@ def write_policy(
     *,
     config: Config = None,
     output: OutputOption = None,
+    force: Force = False,
     account: Annotated[
         str, typer.Option("--account", help="AWS account id of the table, 12 digits.")
     ] = ACCOUNT_EXAMPLE,
@@ -114,14 +117,13 @@ def write_policy(
         raise InvalidInput(f"--account must be 12 digits, got {account!r}")
     if region is not None:
         settings.region(region)
-    _write(as_json(policy(settings, _role(role), account=account, region=region)), output)
+    _write(
+        as_json(policy(settings, _role(role), account=account, region=region)), output, force=force
+    )
 
 
-def _write(text: str, output: Path | None) -> None:
+def _write(text: str, output: Path | None, *, force: bool) -> None:
     if output is None:
         sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LedgerError(f"--output {output}: {error.strerror}") from error
+    else:
+        write_output(output, text, force=force)

@@ -6,11 +6,12 @@ import anyio
 import typer
 
 from ledger.commands.listed import shown, text_of
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.regions import Region, region_of
 from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 app = new_app()
@@ -35,19 +36,22 @@ def describe(
     Written in one region; of writes in two regions at once the last one counts, whole.
     """
     asked = _asked(attributes or [], remove or [])
+    settings = Settings.load(config)
+    place = region_of(settings, region)
 
     async def call() -> dict[str, Value]:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             if asked:
                 return await ledger.describe(counter, asked)
             return await ledger.description(counter)
 
     found = anyio.run(call)
     if as_json:
-        print_json([{"counter": counter, "description": shown(found)}])
+        print_json([{"counter": counter, "region": place, "description": shown(found)}])
         return
     for name, value in found.items():
-        typer.echo(f"{name}={text_of(value)}")
+        say(f"{name}={text_of(value)}")
+    say(f"{len(found):,} attributes of {counter} in {place}", err=True)
 
 
 def _asked(attributes: list[str], remove: list[str]) -> dict[str, Value | None]:

@@ -4,13 +4,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from ledger.administration.estimating import DAY_SECONDS, Estimate, Limit, Workload, estimate
-from ledger.commands.options import AsJson, print_json
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 
 app = new_app()
@@ -48,19 +46,17 @@ def estimate_command(
     if as_json:
         print_json([asdict(found)])
         return
-    console = Console()
-    console.print(_figures(workload, found))
-    console.print(_limits(found))
+    print_grid(_figures(workload, found))
+    print_grid(_limits(found))
     first = found.limits[0]
     if first.share > 1:
-        typer.echo(f"gives out first: {first.name}: {first.advice}")
+        say(f"gives out first: {first.name}: {first.advice}")
 
 
-def _figures(workload: Workload, found: Estimate) -> Table:
-    table = Table(box=box.SIMPLE, show_header=False)
+def _figures(workload: Workload, found: Estimate) -> Grid:
     a_day = workload.changes * DAY_SECONDS
     million = found.month_dollars / (a_day * 365 / 12 / 1e6) if a_day else 0.0
-    for name, text in (
+    rows = (
         ("write units of a change, in each region", f"{found.units_per_change:.2f}"),
         ("write units a second, in each region", f"{found.write_units:,.0f}"),
         ("read units a second, in each region", f"{found.read_units:,.0f}"),
@@ -77,16 +73,19 @@ def _figures(workload: Workload, found: Estimate) -> Table:
         ("  their size, in each region", f"{found.waiting_bytes / 1e6:,.0f} MB"),
         ("cores of writers", f"{found.writer_cores:,.1f}"),
         ("compactor processes, 0.7 of a core each", f"{found.processes:,}"),
-    ):
-        table.add_row(name, text)
-    return table
+    )
+    return Grid((Column("figure"), Column("value")), rows, is_headed=False)
 
 
-def _limits(found: Estimate) -> Table:
-    table = Table("limit", "needed", "of", "share", "if it gives out", box=box.SIMPLE)
-    for one in found.limits:
-        table.add_row(one.name, f"{one.used:,.0f}", f"{one.limit:,.0f}", _share(one), one.advice)
-    return table
+def _limits(found: Estimate) -> Grid:
+    columns = (
+        prose("limit"), number("needed"), number("of"), number("share"), prose("if it gives out")
+    )  # fmt: skip
+    rows = [
+        (one.name, f"{one.used:,.0f}", f"{one.limit:,.0f}", _share(one), one.advice)
+        for one in found.limits
+    ]
+    return Grid(columns, rows)
 
 
 def _share(one: Limit) -> str:

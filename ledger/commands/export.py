@@ -1,7 +1,6 @@
 """`ledger export`: the entries of counters, from table and archive, as a file for other tools."""
 
 import csv
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, suppress
 from decimal import Context, Decimal
@@ -13,12 +12,15 @@ import anyio
 import orjson
 import typer
 
-from ledger.commands.options import Region, entry_fields
+from ledger.commands.options import entry_fields
+from ledger.commands.outputs import Force, check_output
+from ledger.commands.regions import Region, region_of
 from ledger.core import keys
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.printing import json_line, printable, say, utf8_output
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Scan
@@ -59,6 +61,7 @@ def export(
     output: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="standard output")
     ] = None,
+    force: Force = False,
     scale: Annotated[
         int, typer.Option(min=0, max=DIGITS, help="Decimal places of Parquet's changes.")
     ] = 6,
@@ -73,10 +76,15 @@ def export(
     asked = [keys.checked_counter(counter) for counter in counters or ()]
     if form is Form.PARQUET and output is None:
         raise InvalidInput("a Parquet file needs --output")
+    if output is not None:
+        check_output(output, force=force)
+
+    settings = Settings.load(config)
+    place = region_of(settings, region)
 
     async def call(writer: Writer) -> int:
         written = 0
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             names = asked or await counters_in(ledger.store)
             async for entry in _entries(ledger, names):
                 writer.take(entry_fields(entry))
@@ -99,7 +107,7 @@ def export(
         if partial is not None:
             with suppress(OSError):
                 partial.unlink()
-    typer.echo(f"{written:,} entries", err=True)
+    say(f"{written:,} entries from {place}", err=True)
 
 
 async def counters_in(store: Store) -> list[str]:
@@ -124,9 +132,11 @@ async def _entries(ledger: Ledger, counters: Sequence[str]) -> AsyncIterator[Ent
 def _writer(form: Form, path: Path | None, scale: int, stack: ExitStack) -> Writer:
     if form is Form.PARQUET and path is not None:
         return _Parquet(path, scale, stack)
-    file: TextIO = sys.stdout
-    if path is not None:
-        file = stack.enter_context(path.open("w", encoding="utf-8", newline=""))
+    file = (
+        utf8_output()
+        if path is None
+        else stack.enter_context(path.open("w", encoding="utf-8", newline=""))
+    )
     return _Csv(file) if form is Form.CSV else _JsonLines(file)
 
 
@@ -135,7 +145,7 @@ class _JsonLines:
         self._file = file
 
     def take(self, row: dict[str, Any]) -> None:
-        self._file.write(orjson.dumps(row).decode() + "\n")
+        self._file.write(json_line(orjson.dumps(row).decode()))
 
     def end(self) -> None:
         self._file.flush()
@@ -148,7 +158,15 @@ class _Csv:
         self._file = file
 
     def take(self, row: dict[str, Any]) -> None:
-        self._rows.writerow(row)
+        self._rows.writerow(self._shown(row))
+
+    def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row as it is in a file, and with its texts made harmless on a terminal."""
+        if not self._file.isatty():
+            return row
+        return {
+            name: printable(cell) if isinstance(cell, str) else cell for name, cell in row.items()
+        }
 
     def end(self) -> None:
         self._file.flush()

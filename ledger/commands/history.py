@@ -1,31 +1,45 @@
 """`ledger history`: show the entries of a counter."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Annotated
 
 import anyio
 import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from ledger.commands.options import AsJson, Region, entry_fields, iso_time, print_json
+from ledger.commands.options import entry_fields, iso_time
+from ledger.commands.regions import Region, region_of
+from ledger.commands.total import is_known
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import suffix_of
+from ledger.core.keys import checked_counter
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 from ledger.totals.history import Bound
 from ledger.totals.reader import Total
+from ledger.writing.plan import checked_key
 
 app = new_app()
 
 _TIME_CHARACTERS = 28
-_WIDE_CHARACTERS = 120
+_ALWAYS = ("id", "change", "region")
+_COLUMNS: tuple[tuple[Column, Callable[[Entry], str]], ...] = (
+    # In a narrow terminal an id breaks after its time, not anywhere.
+    (Column("id", least=_TIME_CHARACTERS), lambda entry: entry.id),
+    (number("change"), lambda entry: amounts.to_text(entry.change)),
+    (number("combined of"), lambda entry: f"{entry.count:,}" if entry.count > 1 else ""),
+    (Column("region"), lambda entry: entry.region or ""),
+    (
+        Column("effective"),
+        lambda entry: entry.effective.isoformat() if entry.effective else "",
+    ),
+    (prose("note"), lambda entry: entry.note or ""),
+)
 
 
 @app.command()
@@ -52,11 +66,14 @@ def history(
 
     Where the table has an archive, entries that were merged since it began are shown, too.
     """
-    suffix = None if key is None else f"{suffix_of(counter, key):016x}"
+    checked = checked_counter(counter)
+    suffix = None if key is None else f"{suffix_of(checked, checked_key(key)):016x}"
+    settings = Settings.load(config)
+    place = region_of(settings, region)
     bounds = (_first(since, after), _last(until, before))
 
     async def call() -> tuple[Total, list[Entry], bool, bool]:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             now = await ledger.total(counter, max_age=0)
             is_archived = bool(live_settings(ledger).current.terms.archive)
             entries: list[Entry] = []
@@ -72,40 +89,24 @@ def history(
     if as_json:
         print_json(map(entry_fields, entries))
         return
-    console = Console()
-    console.print(f"{counter} in {now.region}: total {amounts.to_text(now.value)}", markup=False)
+    if not is_known(now):
+        say(f"{counter} in {now.region}: unknown, nothing is recorded of it")
+        return
+    say(f"{counter} in {now.region}: total {amounts.to_text(now.value)}")
     if now.merged and not is_archived:
         older = "1 older entry is" if now.merged == 1 else f"{now.merged:,} older entries are"
-        console.print(f"{older} merged into the net change", highlight=False)
-    console.print(_history_table(entries, console.width))
+        say(f"{older} merged into the net change")
+    print_grid(history_grid(entries))
     if more:
-        console.print(
-            f"more entries follow: continue with --after '{entries[-1].id}'", markup=False
-        )
+        say(f"more entries follow: continue with --after '{entries[-1].id}'")
 
 
-def _history_table(entries: Sequence[Entry], width: int) -> Table:
-    table = Table(box=box.SIMPLE)
-    dated, noted = any(entry.effective for entry in entries), any(entry.note for entry in entries)
-    combined = any(entry.count > 1 for entry in entries)
-    # In a narrow terminal an id breaks after its time, not anywhere.
-    is_narrow = width < _WIDE_CHARACTERS and (dated or noted)
-    table.add_column("id", width=_TIME_CHARACTERS if is_narrow else None, overflow="fold")
-    table.add_column("change", justify="right", no_wrap=True)
-    if combined:
-        table.add_column("combined of", justify="right", no_wrap=True)
-    table.add_column("region", no_wrap=True)
-    for name, is_used in (("effective", dated), ("note", noted)):
-        if is_used:
-            table.add_column(name, overflow="fold")
-    for entry in entries:
-        cells = [escape(entry.id), amounts.to_text(entry.change)]
-        cells += [f"{entry.count:,}" if entry.count > 1 else ""] if combined else []
-        cells += [entry.region or ""]
-        cells += [entry.effective.isoformat() if entry.effective else ""] if dated else []
-        cells += [escape(entry.note or "")] if noted else []
-        table.add_row(*cells)
-    return table
+def history_grid(entries: Sequence[Entry]) -> Grid:
+    """Return entries as a table, with the columns that any of them has something in."""
+    every = [(column, [cell(entry) for entry in entries]) for column, cell in _COLUMNS]
+    used = [(column, cells) for column, cells in every if any(cells) or column.name in _ALWAYS]
+    rows = list(zip(*(cells for _, cells in used), strict=True))
+    return Grid([column for column, _ in used], rows)
 
 
 def _first(since: str | None, after: str | None) -> Bound:

@@ -8,12 +8,14 @@ import anyio
 import typer
 
 from ledger.commands.leased_run import LeasedRun
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.regions import HomeRegion, home_or
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.primitives.leases import LeaseRecord, LeaseTerms
 from ledger.primitives.leases.state import LEASE_SECONDS_MAX, MARGIN_SHARE_MAX
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings
 from ledger.table import Table
 
@@ -48,7 +50,7 @@ def run(
         str | None,
         typer.Option(help="Name shown to others.", show_default="host, process and random"),
     ] = None,
-    region: Region = None,
+    region: HomeRegion = None,
     config: Config = None,
 ) -> None:
     """Run a command while its lease is held, by no two at once; exit as the command does.
@@ -65,15 +67,17 @@ def run(
     terms = _terms(lease, grace)
     patience = lease + terms.heartbeat_seconds if wait is None else wait
 
+    settings = Settings.load(config)
+
     async def call() -> int:
-        async with Table.open(Settings.load(config), region=region) as table:
+        async with Table.open(settings, region=home_or(settings, region)) as table:
             leased = LeasedRun(
                 table.lease(name, owner=owner, terms=terms),
                 command,
                 os.environ,
                 grace_seconds=grace,
                 clock=SystemClock(),
-                say=lambda text: typer.echo(text, err=True),
+                say=lambda text: say(text, err=True),
             )
             return await leased.run(patience, take_expired=not released_only)
 
@@ -104,22 +108,24 @@ def _terms(lease_seconds: float, grace_seconds: float) -> LeaseTerms:
 
 
 @app.command("list")
-def list_command(*, region: Region = None, config: Config = None, as_json: AsJson = False) -> None:
+def list_command(
+    *, region: HomeRegion = None, config: Config = None, as_json: AsJson = False
+) -> None:
     """List the leases of the table, by a scan of all of it: every item is read and charged.
 
     Whether a holder is alive shows only over time, see `ledger lease show --watch`.
     """
+    settings = Settings.load(config)
 
     async def call() -> list[LeaseRecord]:
-        async with Table.open(Settings.load(config), region=region) as table:
+        async with Table.open(settings, region=home_or(settings, region)) as table:
             return [record async for record in table.leases()]
 
     records = sorted(anyio.run(call), key=lambda record: record.key)
     if as_json:
         print_json(map(_fields, records))
         return
-    for line in _lines(records):
-        typer.echo(line)
+    print_grid(_grid(records))
 
 
 @app.command()
@@ -130,14 +136,15 @@ def show(
         bool,
         typer.Option("--watch", help="Look for up to a lease whether its holder sends heartbeats."),
     ] = False,
-    region: Region = None,
+    region: HomeRegion = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who holds a lease, since when, and what is stored with it."""
+    settings = Settings.load(config)
 
     async def call() -> tuple[LeaseRecord, bool | None]:
-        async with Table.open(Settings.load(config), region=region) as table:
+        async with Table.open(settings, region=home_or(settings, region)) as table:
             lease = table.lease(name)
             record = await lease.look()
             if record is None:
@@ -149,9 +156,9 @@ def show(
         print_json([_fields(record) | ({} if is_alive is None else {"alive": is_alive})])
         return
     for field, value in _fields(record).items():
-        typer.echo(f"{field}: {'-' if value is None else value}")
+        say(f"{field}: {'-' if value is None else value}")
     if is_alive is not None:
-        typer.echo(f"alive: {'yes' if is_alive else 'no heartbeat in a whole lease'}")
+        say(f"alive: {'yes' if is_alive else 'no heartbeat in a whole lease'}")
 
 
 def _fields(record: LeaseRecord) -> dict[str, Any]:
@@ -166,10 +173,9 @@ def _fields(record: LeaseRecord) -> dict[str, Any]:
     }
 
 
-def _lines(records: Sequence[LeaseRecord]) -> list[str]:
-    """Return a line for each lease, in columns."""
-    rows = [("lease", "owner", "since", "epoch")]
-    rows += [
+def _grid(records: Sequence[LeaseRecord]) -> Grid:
+    columns = (Column("lease"), Column("owner"), Column("since"), number("epoch"))
+    rows = [
         (
             record.title,
             record.owner or "(released)",
@@ -178,8 +184,4 @@ def _lines(records: Sequence[LeaseRecord]) -> list[str]:
         )
         for record in records
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return Grid(columns, rows)

@@ -4,13 +4,10 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
-
 from ledger.core import amounts
 from ledger.core.descriptions import Value
 from ledger.core.index import Listed
+from ledger.runtime.tables import Column, Grid, number, prose
 
 
 def listed_fields(one: Listed) -> dict[str, Any]:
@@ -38,23 +35,20 @@ def text_of(value: Value) -> str | bool:
     return amounts.to_text(Decimal(value))
 
 
-def listed_table(found: Iterable[Listed]) -> Table:
-    """Return a table of listed counters; names and digits are folded, never cut."""
+def listed_grid(found: Iterable[Listed], region: str) -> Grid:
+    """Return counters that a region lists as a table."""
     found = list(found)
     is_described = any(one.description for one in found)
-    table = Table(box=box.SIMPLE)
-    for name in ("counter", "total", "changes", "as of (UTC)"):
-        is_number = name in {"total", "changes"}
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    if is_described:
-        table.add_column("description", overflow="fold")
-    for one in found:
-        at = "now" if one.is_exact else one.as_of.strftime("%Y-%m-%d %H:%M:%S")
-        cells = [escape(one.counter), amounts.to_text(one.value), f"{one.count:,}", at]
-        if is_described:
-            cells.append(escape(in_line(one.description or {})))
-        table.add_row(*cells)
-    return table
+    columns = [Column("counter"), number("total"), number("changes"), Column("as of (UTC)")]
+    columns += [prose("description")] if is_described else []
+    rows = [_cells(one, is_described=is_described) for one in found]
+    return Grid(columns, rows, title=f"counters in {region}")
+
+
+def _cells(one: Listed, *, is_described: bool) -> list[str]:
+    at = "now" if one.is_exact else one.as_of.strftime("%Y-%m-%d %H:%M:%S")
+    described = [in_line(one.description or {})] if is_described else []
+    return [one.counter, amounts.to_text(one.value), f"{one.count:,}", at, *described]
 
 
 def in_line(description: Mapping[str, Value]) -> str:

@@ -7,6 +7,7 @@ import anyio
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from ledger.runtime.tables import print_line
 from ledger.runtime.tasks import background_tasks
 
 REFRESHES_PER_SECOND = 4
@@ -34,7 +35,7 @@ async def _show_on(
     if not console.is_terminal:
         while line is not None:
             await anyio.sleep(PLAIN_LINE_SECONDS)
-            console.print(line(), markup=False, highlight=False, soft_wrap=True)
+            print_line(line(), console)
         return
     with Live(console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True) as live:
         while True:  # until cancelled

@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,13 @@ import typer
 import yaml
 
 from ledger.commands.local_display import show
+from ledger.commands.outputs import UnlistedForce, check_output, write_output
 from ledger.core.errors import InvalidInput, LocalTableError
 from ledger.local.front.faults import Fault
 from ledger.local.global_table import LocalGlobalTable
 from ledger.local.options import ENGINES, Options
-from ledger.runtime.command_line import FAILED, new_app
+from ledger.runtime.command_line import FAILED, AsJson, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
@@ -87,6 +90,8 @@ def up(
         Path | None,
         typer.Option(help="Write a regions.yaml with these endpoints.", show_default=False),
     ] = None,
+    force: UnlistedForce = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a global table until Ctrl-C, and print how to reach it.
 
@@ -112,8 +117,8 @@ def up(
     }
     _check(Options(**{name: options[name] for name in options.keys() - {"create"}}))
     if write_config is not None:
-        _check_ours(write_config)
-    anyio.run(_run, options, write_config)
+        _check_ours(write_config, force=force)
+    anyio.run(partial(_run, options, write_config, as_json=as_json))
 
 
 def _check(options: Options) -> None:
@@ -134,7 +139,7 @@ def _ports(text: str) -> list[int]:
         raise InvalidInput(f"--ports must be comma-separated whole numbers, got {text!r}") from None
 
 
-async def _run(options: dict[str, Any], write_config: Path | None) -> None:
+async def _run(options: dict[str, Any], write_config: Path | None, *, as_json: bool) -> None:
     stop = anyio.Event()
     async with (
         stopped_by_signals(lambda _: stop.set()),
@@ -143,12 +148,15 @@ async def _run(options: dict[str, Any], write_config: Path | None) -> None:
         if write_config is not None:
             _write_config(write_config, world)
         state = _remember(world)
-        _print_endpoints(world, write_config, options["data"])
+        if as_json:
+            print_json([_endpoints(world)])
+        else:
+            _print_endpoints(world, write_config, options["data"])
         try:
             await stop.wait()
         finally:
             _forget(state, world)
-    typer.echo("stopped", err=True)
+    say("stopped", err=True)
 
 
 def _write_config(path: Path, world: LocalGlobalTable) -> None:
@@ -158,16 +166,30 @@ def _write_config(path: Path, world: LocalGlobalTable) -> None:
         "regions": {name: {"endpoint": url} for name, url in world.endpoints.items()},
     }
     text = _WRITTEN_BY_US + yaml.safe_dump(content, sort_keys=False)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LocalTableError(f"{path} cannot be written: {error.strerror}") from None
+    write_output(path, text, force=True)  # checked before
 
 
-def _check_ours(path: Path) -> None:
+def _check_ours(path: Path, *, force: bool) -> None:
     """Refuse to overwrite a file that this command did not write."""
-    if path.exists() and not path.read_text(encoding="utf-8").startswith(_WRITTEN_BY_US):
-        raise LocalTableError(f"{path} already exists: remove it, or choose another file")
+    check_output(path, force=force or _is_ours(path))
+
+
+def _is_ours(path: Path) -> bool:
+    ours = _WRITTEN_BY_US.encode()
+    try:
+        with path.open("rb") as file:
+            return file.read(len(ours)) == ours
+    except (OSError, ValueError):
+        return False
+
+
+def _endpoints(world: LocalGlobalTable) -> dict[str, Any]:
+    return {
+        "table": world.table,
+        "home": world.regions[0],
+        "endpoints": world.endpoints,
+        "control_url": world.control_url,
+    }
 
 
 def _print_endpoints(world: LocalGlobalTable, config: Path | None, data: Path | None) -> None:
@@ -186,7 +208,8 @@ def _print_endpoints(world: LocalGlobalTable, config: Path | None, data: Path | 
     ]
     if config is not None:
         lines.append(f"export LEDGER_CONFIG={config}")
-    typer.echo("\n".join([*lines, "", "Ctrl-C stops it."]))
+    for line in (*lines, "", "Ctrl-C stops it."):
+        say(line)
 
 
 def _state_file() -> Path:
@@ -201,7 +224,7 @@ def _remember(world: LocalGlobalTable) -> Path | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"control_url": world.control_url}), encoding="utf-8")
     except OSError as error:
-        typer.echo(f"the other commands will need --control-url: {error}", err=True)
+        say(f"the other commands will need --control-url: {error}", err=True)
         return None
     return path
 
@@ -225,21 +248,23 @@ def _find(control_url: str | None) -> LocalGlobalTable:
 
 
 @app.command()
-def status(control_url: ControlUrl = None) -> None:
+def status(control_url: ControlUrl = None, *, as_json: AsJson = False) -> None:
     """Show regions, links and what is wrong with them; ends with 1 if something is.
 
     What was asked for is not wrong: pauses, outages, clocks, faults.
     """
-    if show(_find(control_url)):
+    if show(_find(control_url), as_json=as_json):
         raise typer.Exit(FAILED)
 
 
 @app.command()
-def pause(source: str, target: str, control_url: ControlUrl = None) -> None:
+def pause(
+    source: str, target: str, control_url: ControlUrl = None, *, as_json: AsJson = False
+) -> None:
     """Hold replication from SOURCE to TARGET: one direction of a partition."""
     world = _find(control_url)
     world.pause(source, target)
-    show(world)
+    show(world, as_json=as_json)
 
 
 @app.command()
@@ -247,6 +272,8 @@ def heal(
     source: Annotated[str | None, typer.Argument(show_default=False)] = None,
     target: Annotated[str | None, typer.Argument(show_default=False)] = None,
     control_url: ControlUrl = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Resume replication from SOURCE to TARGET, or everywhere if neither is given."""
     if (source is None) != (target is None):
@@ -256,7 +283,7 @@ def heal(
         world.heal_all()
     else:
         world.heal(source, target)
-    show(world)
+    show(world, as_json=as_json)
 
 
 @app.command()
@@ -264,19 +291,23 @@ def lag(
     seconds: Annotated[Any, typer.Argument(parser=_seconds, metavar="LAG")],
     jitter: Annotated[Any, _Jitter] = None,
     control_url: ControlUrl = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Change the replication lag of all later writes."""
     world = _find(control_url)
     world.set_lag(seconds, jitter)
-    show(world)
+    show(world, as_json=as_json)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
-def clock(region: str, seconds: float, control_url: ControlUrl = None) -> None:
+def clock(
+    region: str, seconds: float, control_url: ControlUrl = None, *, as_json: AsJson = False
+) -> None:
     """Let REGION's clock be SECONDS ahead of this machine's, below 0 behind, in its answers."""
     world = _find(control_url)
     world.set_clock(region, seconds)
-    show(world)
+    show(world, as_json=as_json)
 
 
 @app.command()
@@ -284,11 +315,13 @@ def outage(
     region: str,
     state: Annotated[Any, typer.Argument(parser=_on, metavar="on|off")],
     control_url: ControlUrl = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Cut REGION off: it answers 503, and nothing replicates to or from it until `off`."""
     world = _find(control_url)
     world.set_outage(region, on=state)
-    show(world)
+    show(world, as_json=as_json)
 
 
 @app.command()
@@ -300,6 +333,8 @@ def fault(
     ] = "",
     regions: Annotated[str, typer.Option(help="Comma-separated regions.", show_default="all")] = "",
     control_url: ControlUrl = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Inject a fault into requests from now on, in place of those before; `none` ends all."""
     if kind != NO_FAULT and kind not in list(Fault):
@@ -312,15 +347,15 @@ def fault(
         operations=_split(operations),
         regions=_split(regions),
     )
-    show(world)
+    show(world, as_json=as_json)
 
 
 @app.command()
-def reset(control_url: ControlUrl = None) -> None:
+def reset(control_url: ControlUrl = None, *, as_json: AsJson = False) -> None:
     """Delete all items in all regions, and all on their way; tables and the contract stay.
 
     Lag, pauses, outages, clocks and faults stay as they are.
     """
     world = _find(control_url)
     world.reset()
-    show(world)
+    show(world, as_json=as_json)

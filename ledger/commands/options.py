@@ -1,23 +1,12 @@
-"""Options and output that the commands about counters share."""
+"""Options and values that the commands about counters share."""
 
-import json
-import sys
-from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
 from ledger.core.values import Entry
-
-Region = Annotated[
-    str | None,
-    typer.Option(help="Region to use.", show_default="the settings' home, or first region"),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 def iso_time(option: str, text: str | None) -> datetime | None:
@@ -75,9 +64,3 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
         "count": entry.count,
         "reverses": entry.reverses,
     }
-
-
-def print_json(objects: Iterable[dict[str, Any]]) -> None:
-    """Print one object a line."""
-    for fields in objects:
-        sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")

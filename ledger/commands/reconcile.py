@@ -5,11 +5,13 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, Region, amount_of, iso_time, print_json
+from ledger.commands.options import amount_of, iso_time
+from ledger.commands.regions import HomeRegion, home_or
 from ledger.core import amounts
 from ledger.core.reconciled import Reconciled
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 app = new_app()
@@ -28,7 +30,7 @@ def reconcile(
     token: Annotated[
         str | None, typer.Option(help="Name of the count.", show_default="its time, if given")
     ] = None,
-    region: Region = None,
+    region: HomeRegion = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,10 +38,11 @@ def reconcile(
 
     With --at or --token, repeating the command changes nothing more and shows what was corrected.
     """
+    settings = Settings.load(config)
     found, moment = amount_of(counted), iso_time("--at", at)
 
     async def call() -> Reconciled:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=home_or(settings, region)) as ledger:
             return await ledger.reconcile(
                 counter, counted=found, at=moment, reason=reason, token=token
             )
@@ -50,7 +53,7 @@ def reconcile(
         return
     earlier = " by an earlier call" if done.repeated else ""
     what = f"corrected by {amounts.to_text(done.change)}" if done.change else "nothing to correct"
-    typer.echo(
+    say(
         f"{done.counter}: {what}{earlier}; counted {amounts.to_text(done.counted)}, total"
         f" {amounts.to_text(done.total)} at {done.at.isoformat()} in {done.region}"
     )

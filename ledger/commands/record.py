@@ -6,12 +6,14 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, Region, amount_of, entry_fields, iso_time, print_json
+from ledger.commands.options import amount_of, entry_fields, iso_time
+from ledger.commands.regions import Region, region_of
 from ledger.core import amounts
 from ledger.core.errors import InvalidEntry, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 app = new_app()
@@ -41,10 +43,12 @@ def record(
     With --key and --at, repeating the command changes nothing, in any region, until the retry
     horizon has passed. A UUIDv7 or a ULID as key carries its time, and needs no --at.
     """
+    settings = Settings.load(config)
+    place = region_of(settings, region)
     amount, day, moment = amount_of(change), _date(effective), iso_time("--at", at)
 
     async def call() -> Entry:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             try:
                 return await ledger.record(
                     counter, amount, note=note, effective=day, key=key, at=moment
@@ -56,7 +60,7 @@ def record(
     if as_json:
         print_json([entry_fields(entry)])
     else:
-        typer.echo(
+        say(
             f"{entry.counter}: {amounts.to_text(entry.change)} recorded in {entry.region}"
             f" as {entry.id}"
         )

@@ -1,15 +1,12 @@
 """`ledger table`: create, inspect and delete the global table."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as ProgressBar
-from rich.table import Table
 
 from ledger.administration.contract import first_values
 from ledger.administration.replica_states import problems
@@ -26,7 +23,9 @@ from ledger.administration.table_plan import Step, TableView, base_of, check
 from ledger.administration.warm import Warm
 from ledger.commands import contract
 from ledger.core.errors import InvalidInput, TableMissing
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, new_console, print_grid
 from ledger.settings import Settings
 
 app = new_app(about="Create, inspect and delete the global table.")
@@ -57,6 +56,7 @@ def create(
     first: contract.FirstValues = None,
     markers: Markers = False,
     states: States = False,
+    as_json: AsJson = False,
 ) -> None:
     """Create the table with a replica in every region, or complete a partly created one.
 
@@ -74,48 +74,57 @@ def create(
                 report=_shown(bar),
                 warm=None if warm is None else Warm.parse(warm),
             )
-        _say_taken(state)
+        _say_taken(state, as_json=as_json)
     if not (markers or states):
-        contract.established(settings)
+        contract.established(settings, as_json=as_json)
 
 
 @app.command()
-def status(config: Config = None, *, markers: Markers = False, states: States = False) -> None:
+def status(
+    config: Config = None,
+    *,
+    markers: Markers = False,
+    states: States = False,
+    as_json: AsJson = False,
+) -> None:
     """Show the table in every region; exit with 1 if anything is missing or does not replicate."""
     option = " --markers" if markers else " --states" if states else ""
     shown = [
-        _is_whole(table_state(chosen), option)
+        _is_whole(table_state(chosen), option, as_json=as_json)
         for chosen in _chosen(Settings.load(config), markers=markers, states=states)
     ]
     if not all(shown):
         raise typer.Exit(1)
 
 
-def _is_whole(state: TableState, option: str) -> bool:
+def _is_whole(state: TableState, option: str, *, as_json: bool) -> bool:
     """Show a table in every region; returns whether nothing is missing and all replicates.
 
     Raises:
         TableMissing: it exists in no region.
     """
-    Console().print(_as_table(state))
+    if as_json:
+        print_json([_fields(state)])
+    else:
+        print_grid(_as_grid(state))
     for error in state.errors.values():
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
     if not state.errors and base_of(state.views) is None:
         raise TableMissing(
             f"table {state.table} does not exist in any region:"
             f" create it with `ledger table create{option}`"
         )
     base = base_of(state.views)
-    if base and base.warm:
-        typer.echo(f"warm throughput of each replica, a second: {base.warm}")
+    if base and base.warm and not as_json:
+        say(f"warm throughput of each replica, a second: {base.warm}")
     broken = problems(state.views)
     for problem in broken:
-        typer.echo(f"problem: {problem}")
+        say(f"problem: {problem}", err=as_json)
     if broken or state.errors:
         return False
     check(state.table, state.views)
     for step in state.left:
-        typer.echo(f"missing: {step}")
+        say(f"missing: {step}", err=as_json)
     return not state.left
 
 
@@ -144,6 +153,7 @@ def delete(
     timeout: Timeout = TIMEOUT_SECONDS,
     markers: Markers = False,
     states: States = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete the table and all its data in every region, even if it is protected from deletion.
 
@@ -157,7 +167,7 @@ def delete(
     _confirm(settings, confirm)
     with _bar() as bar:
         state = delete_table(settings, timeout=timeout, report=_shown(bar))
-    _say_taken(state)
+    _say_taken(state, as_json=as_json)
 
 
 app.command("adopt")(contract.adopt)
@@ -173,7 +183,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
     """
     if confirm is None and sys.stdin.isatty():
         regions = ", ".join(settings.regions)
-        typer.echo(f"This deletes table {settings.table} and all its data in {regions}.")
+        say(f"This deletes table {settings.table} and all its data in {regions}.")
         confirm = typer.prompt("Type the table's name to continue", default="", show_default=False)
     if confirm is None:
         raise InvalidInput(f"nothing was deleted: confirm with --confirm {settings.table}")
@@ -184,7 +194,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
 
 
 def _bar() -> ProgressBar:
-    console = Console(stderr=True)
+    console = new_console(err=True)
     return ProgressBar(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -210,30 +220,44 @@ def _shown(bar: ProgressBar) -> Report:
         # Without a terminal, as in the log of a build, each step is one line.
         if not bar.console.is_terminal and progress.step not in said:
             said.add(progress.step)
-            typer.echo(str(progress.step), err=True)
+            say(str(progress.step), err=True)
 
     return report
 
 
-def _say_taken(state: TableState) -> None:
+def _fields(state: TableState) -> dict[str, Any]:
+    return {
+        "table": state.table,
+        "home": state.home,
+        "regions": state.views,
+        "errors": {region: str(error) for region, error in state.errors.items()},
+        "problems": list(map(str, problems(state.views))),
+        "missing": state.left,
+    }
+
+
+def _say_taken(state: TableState, *, as_json: bool) -> None:
+    if as_json:
+        print_json([{"table": state.table, "done": state.taken}])
+        return
     if not state.taken:
-        typer.echo(f"table {state.table}: nothing to do")
+        say(f"table {state.table}: nothing to do")
     for step in state.taken:
-        typer.echo(f"done: {step}")
+        say(f"done: {step}")
 
 
-def _as_table(state: TableState) -> Table:
-    shown = Table(title=f"table {state.table}", box=box.SIMPLE_HEAD)
-    for heading in ("region", "state", "stream", "recovery", "protection", "billing"):
-        shown.add_column(heading, no_wrap=True)
+def _as_grid(state: TableState) -> Grid:
+    headings = ("region", "state", "stream", "recovery", "protection", "billing")
+    rows: list[tuple[str, ...]] = []
     base = base_of(state.views)
     for region, view in state.views.items():
         name = f"{region} (home)" if region == state.home else region
         if view is None:
-            shown.add_row(name, "unreadable" if region in state.errors else "missing")
+            missing = "unreadable" if region in state.errors else "missing"
+            rows.append((name, missing, "", "", "", ""))
         else:
-            shown.add_row(name, *_cells(view, base))
-    return shown
+            rows.append((name, *_cells(view, base)))
+    return Grid(list(map(Column, headings)), rows, title=f"table {state.table}")
 
 
 def _cells(view: TableView, base: TableView | None) -> tuple[str, ...]:

@@ -4,13 +4,14 @@ from typing import Annotated
 
 import anyio
 import typer
-from rich.console import Console
 
-from ledger.commands.listed import listed_fields, listed_table
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.listed import listed_fields, listed_grid
+from ledger.commands.regions import Region, region_of
 from ledger.core.index import TOP_MAX, Listed
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json
+from ledger.runtime.tables import print_grid
 from ledger.settings import Settings
 
 app = new_app()
@@ -34,13 +35,15 @@ def top(
     as_json: AsJson = False,
 ) -> None:
     """Show the counters of a prefix that came to most, from the table's index."""
+    settings = Settings.load(config)
+    place = region_of(settings, region)
 
     async def call() -> list[Listed]:
-        async with Ledger.open(Settings.load(config), region=region) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             return await ledger.top(prefix, count, smallest=smallest, exact=exact)
 
     found = anyio.run(call)
     if as_json:
-        print_json(map(listed_fields, found))
+        print_json({**listed_fields(one), "region": place} for one in found)
     else:
-        Console().print(listed_table(found))
+        print_grid(listed_grid(found, place))

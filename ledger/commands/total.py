@@ -1,23 +1,27 @@
 """`ledger total`: show totals, in one region or in all."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from functools import partial
 from typing import Annotated, Any
 
 import anyio
 import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from ledger.commands.options import AsJson, Region, iso_bound, print_json
+from ledger.commands.options import iso_bound
+from ledger.commands.regions import Answers, Region, ask_each, region_of
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 from ledger.totals.periods import By, PeriodTotals
 from ledger.totals.reader import Total
+
+UNKNOWN = "unknown"
+"""In place of the total of a counter of which the region has nothing: no change, no net."""
 
 app = new_app()
 
@@ -48,87 +52,120 @@ def total(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the current totals of counters, or their sums by hour, day or month."""
+    """Show the current totals of counters, or their sums by hour, day or month.
+
+    A counter of which the region has nothing is shown as unknown, not as 0. With --everywhere the
+    regions that answer are shown; the others are named on standard error, and it exits with 1.
+    """
     settings = Settings.load(config)
-    regions = (
-        list(settings.regions) if everywhere else [settings.home if region is None else region]
-    )
+    if everywhere and region is not None:
+        raise InvalidInput("--everywhere is of all regions, --region of one: give one of them")
+    regions = list(settings.regions) if everywhere else [region_of(settings, region)]
     if by is not None:
         if steady:
             raise InvalidInput("--steady is of totals: sums by period have no such reading")
         bounds = iso_bound("--since", since), iso_bound("--until", until)
-
-        async def read_periods() -> list[PeriodTotals]:
-            found: list[PeriodTotals] = []
-            for place in regions:
-                async with Ledger.open(settings, region=place) as ledger:
-                    read = await ledger.periods_many(
-                        counters, by=by, since=bounds[0], until=bounds[1], effective=effective
-                    )
-                    found += [read[counter] for counter in counters]
-            return found
-
-        _show_periods(anyio.run(read_periods), as_json=as_json)
+        read_sums = partial(_read_periods, settings, counters, by, bounds, effective=effective)
+        sums = anyio.run(ask_each, regions, read_sums)
+        _show_periods(sums.found, as_json=as_json)
+        _conclude(sums, counters, as_json=as_json)
         return
     if since is not None or until is not None or effective:
         raise InvalidInput("--since, --until and --effective need --by hour, day or month")
-
-    async def call() -> list[Total]:
-        totals: list[Total] = []
-        for place in regions:
-            async with Ledger.open(settings, region=place) as ledger:
-                found = await ledger.totals(counters, max_age=0, steady=steady)
-                totals += [found[counter] for counter in counters]
-        return totals
-
-    totals = anyio.run(call)
+    totals = anyio.run(ask_each, regions, partial(_read_totals, settings, counters, steady=steady))
     if as_json:
-        print_json(map(_total_fields, totals))
-    else:
-        Console().print(_totals_table(totals))
+        print_json(map(_total_fields, totals.found))
+    elif totals.found:
+        print_grid(totals_grid(totals.found))
+    _conclude(totals, counters, as_json=as_json)
 
 
-def _totals_table(totals: Iterable[Total]) -> Table:
-    table = Table(box=box.SIMPLE)
-    for name in ("counter", "region", "total", "entries", "merged", "as of (UTC)"):
-        table.add_column(
-            name, justify="right" if name in {"total", "entries", "merged"} else "left"
+async def _read_totals(
+    settings: Settings, counters: Sequence[str], region: str, *, steady: bool
+) -> list[Total]:
+    async with Ledger.open(settings, region=region) as ledger:
+        found = await ledger.totals(counters, max_age=0, steady=steady)
+        return [found[counter] for counter in counters]
+
+
+async def _read_periods(
+    settings: Settings,
+    counters: Sequence[str],
+    by: By,
+    bounds: tuple[datetime | date | None, datetime | date | None],
+    region: str,
+    *,
+    effective: bool,
+) -> list[PeriodTotals]:
+    since, until = bounds
+    async with Ledger.open(settings, region=region) as ledger:
+        found = await ledger.periods_many(
+            counters, by=by, since=since, until=until, effective=effective
         )
-    for total in totals:
-        when = total.as_of.strftime("%H:%M:%S")
-        table.add_row(
-            escape(total.counter), total.region, amounts.to_text(total.value), f"{total.entries:,}",
-            f"{total.merged:,}", when,
-        )  # fmt: skip
-    return table
+        return [found[counter] for counter in counters]
+
+
+def _conclude(answers: Answers[Any], counters: Sequence[str], *, as_json: bool) -> None:
+    """Name the regions that did not answer, and end with 1 if there are any."""
+    if as_json:
+        print_json(
+            {"counter": counter, "value": None, "region": region, "error": str(error)}
+            for region, error in answers.errors.items()
+            for counter in counters
+        )
+    answers.say_missing()
+    if answers.errors:
+        raise typer.Exit(FAILED)
+
+
+def is_known(total: Total) -> bool:
+    """Return whether a region has anything of a counter: a change, or a net that stands for some.
+
+    A counter whose changes come to 0 is known.
+    """
+    return total.changes > 0 or bool(total.versions)
+
+
+def totals_grid(totals: Iterable[Total]) -> Grid:
+    """Return totals as a table."""
+    columns = (
+        Column("counter"), Column("region"), number("total"), number("entries"), number("merged"),
+        Column("as of (UTC)"),
+    )  # fmt: skip
+    rows = [
+        (
+            total.counter,
+            total.region,
+            amounts.to_text(total.value) if is_known(total) else UNKNOWN,
+            f"{total.entries:,}",
+            f"{total.merged:,}",
+            total.as_of.strftime("%H:%M:%S"),
+        )
+        for total in totals
+    ]
+    return Grid(columns, rows)
 
 
 def _show_periods(found: Iterable[PeriodTotals], *, as_json: bool) -> None:
     if as_json:
         print_json(map(_period_fields, found))
         return
-    console = Console()
     for one in found:
-        console.print(
-            f"{one.counter} in {one.region} by {one.by} ({one.zone})", markup=False, highlight=False
-        )
-        console.print(_periods_table(one))
+        say(f"{one.counter} in {one.region} by {one.by} ({one.zone})")
+        print_grid(periods_grid(one))
 
 
-def _periods_table(found: PeriodTotals) -> Table:
+def periods_grid(found: PeriodTotals) -> Grid:
+    """Return a counter's sums by period as a table."""
     form = (
         "%Y-%m-%d %H:%M" if found.by == "hour" else "%Y-%m" if found.by == "month" else "%Y-%m-%d"
     )
-    table = Table(box=box.SIMPLE)
-    table.add_column(found.by)
-    table.add_column("sum", justify="right")
-    table.add_column("")
-    table.add_row("before", amounts.to_text(found.opening), "")
+    rows = [("before", amounts.to_text(found.opening), "")]
     for each in found.periods:
         note = "" if each.is_whole else "not all: some of it was merged before"
-        table.add_row(each.start.strftime(form), amounts.to_text(each.value), note)
-    table.add_row("in all", amounts.to_text(found.closing), "")
-    return table
+        rows.append((each.start.strftime(form), amounts.to_text(each.value), note))
+    rows.append(("in all", amounts.to_text(found.closing), ""))
+    return Grid((Column(str(found.by)), number("sum"), prose("")), rows)
 
 
 def _period_fields(found: PeriodTotals) -> dict[str, Any]:
@@ -158,6 +195,7 @@ def _total_fields(total: Total) -> dict[str, Any]:
     return {
         "counter": total.counter,
         "value": amounts.to_text(total.value),
+        "known": is_known(total),
         "region": total.region,
         "as_of": total.as_of.isoformat(),
         "ended": total.ended.isoformat(),

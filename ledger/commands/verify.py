@@ -1,6 +1,5 @@
 """`ledger verify`: compare what all regions show, and say what is wrong where."""
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,11 +10,11 @@ from ledger.administration.archive.checking import ArchiveCheck, Wrong, archived
 from ledger.administration.findings import Finding
 from ledger.administration.verifying import Progress, Verification
 from ledger.commands.archive import opened
-from ledger.commands.options import AsJson, print_json
 from ledger.contract.opening import open_table
 from ledger.core import keys
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import FAILED, Config, new_app
+from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 
@@ -48,10 +47,10 @@ def verify(
         if as_json:
             print_json([_fields(finding)])
         else:
-            typer.echo(_line(finding))
+            say(_line(finding))
 
     progress = anyio.run(_verify, settings, asked, show)
-    typer.echo(_summary(progress), err=True)
+    say(_summary(progress), err=True)
     wrong = anyio.run(_check_archive, settings, asked, as_json) if archive else 0
     if progress.damage or wrong:
         raise typer.Exit(FAILED)
@@ -79,7 +78,7 @@ async def _check_archive(settings: Settings, counters: Sequence[str], as_json: b
                 [{"kind": "archive", "damage": True, "where": wrong.where, "text": wrong.text}]
             )
         else:
-            typer.echo(f"archive: {wrong.where}: {wrong.text}")
+            say(f"archive: {wrong.where}: {wrong.text}")
 
     async with opened(settings) as (table, places):
         current = table.view.current
@@ -94,7 +93,7 @@ async def _check_archive(settings: Settings, counters: Sequence[str], as_json: b
             )
         else:
             await check.whole(archived_in(table.stores[current.home]))
-    typer.echo(
+    say(
         f"{check.objects:,} objects in {len(places.places)} places, {check.entries:,} entries in"
         f" {check.segments:,} segments of {check.collections:,} collections recounted:"
         f" {check.wrong:,} wrong, {check.left_over:,} segments that no net names",
@@ -106,7 +105,7 @@ async def _check_archive(settings: Settings, counters: Sequence[str], as_json: b
 async def _show_progress(progress: Progress) -> None:
     while True:  # until cancelled
         await anyio.sleep(PROGRESS_SECONDS)
-        sys.stderr.write(f"so far {_summary(progress)}\n")
+        say(f"so far {_summary(progress)}", err=True)
 
 
 def _summary(progress: Progress) -> str:

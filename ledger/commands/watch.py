@@ -1,19 +1,18 @@
 """`ledger watch`: show which watched counters crossed their bound."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import anyio
 import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.regions import Region, region_of
 from ledger.core import amounts
 from ledger.core.watches import WatchState
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json
+from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings
 from ledger.watching.listing import states_of
 
@@ -37,7 +36,7 @@ def watch(
     then `delivered`, and `armed` once the total came back.
     """
     settings = Settings.load(config)
-    place = settings.home if region is None else region
+    place = region_of(settings, region)
 
     async def call() -> list[dict[str, Any]]:
         async with Ledger.open(settings, region=place) as ledger:
@@ -49,9 +48,9 @@ def watch(
 
     rows = anyio.run(call)
     if as_json:
-        print_json(rows)
+        print_json({**row, "region": place} for row in rows)
     else:
-        Console().print(_table(rows))
+        print_grid(watches_grid(rows, place))
 
 
 def _fields(name: str, counter: str, state: WatchState) -> dict[str, Any]:
@@ -65,10 +64,11 @@ def _fields(name: str, counter: str, state: WatchState) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE)
-    for name in ("watch", "counter", "phase", "crossings", "value", "at"):
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(str("" if value is None else value)) for value in row.values()))
-    return table
+def watches_grid(rows: Sequence[Mapping[str, Any]], region: str) -> Grid:
+    """Return watched counters of a region as a table."""
+    columns = (
+        Column("watch"), Column("counter"), Column("phase"), number("crossings"), number("value"),
+        Column("at"),
+    )  # fmt: skip
+    cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+    return Grid(columns, cells, title=f"watches in {region}")

@@ -48,6 +48,8 @@ A table begins with generation 1; each loss of a region begins the next.
 GENERATIONS_KEPT = 32
 """Of which the sort key is cached: nearly every net of a table has the same."""
 
+_INVISIBLE = {"Cf", "Zl", "Zp"}
+"""Categories of format characters (bidirectional marks, joiners) and line separators."""
 _SLICE = re.compile(r".*/slice/[0-9]+/[0-9]{4}", flags=re.DOTALL | re.ASCII)
 _SHARD = re.compile(r"~([1-9][0-9]{0,3})~(.+)", flags=re.DOTALL | re.ASCII)
 _NET = re.compile(r"~net#([0-9]{4})", flags=re.ASCII)
@@ -92,6 +94,31 @@ def _checked_text(counter: str, what: str) -> str:
         )
     if not counter.isprintable() and any(unicodedata.category(sign) == "Cc" for sign in counter):
         raise InvalidCounter(f"{what} must not contain control characters, got {counter!r}")
+    return counter
+
+
+def checked_new_counter(counter: object) -> str:
+    """Return `counter` if it may begin: a counter id that is told apart by what is seen of it.
+
+    One spelling stands for one text (Unicode Standard Annex 15, form C), and nothing in it is
+    invisible. Ids from before this rule are still read, reversed and reconciled.
+
+    Raises:
+        InvalidCounter: as `checked_counter`; or it is not in form C, or has a format character or a
+            line separator.
+    """
+    checked = checked_counter(counter)
+    return checked if checked.isascii() else _checked_spelling(checked)
+
+
+def _checked_spelling(counter: str) -> str:
+    shown = ascii(counter[:40]) + ("..." if counter[40:] else "")
+    if not unicodedata.is_normalized("NFC", counter):
+        raise InvalidCounter(f"counter must be in Unicode's normal form C (NFC), got {shown}")
+    if invisible := [sign for sign in counter if unicodedata.category(sign) in _INVISIBLE]:
+        raise InvalidCounter(
+            f"counter must not contain invisible characters, such as {invisible[0]!a}, got {shown}"
+        )
     return counter
 
 

@@ -286,7 +286,7 @@ def _check_decoded(raw: str, form: Form) -> None:
 def _counter(value: object, form: Form) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    return keys.checked_counter(form.counter_id(value) if isinstance(value, str) else value)
+    return keys.checked_new_counter(form.counter_id(value) if isinstance(value, str) else value)
 
 
 def _amount(value: object) -> Decimal:

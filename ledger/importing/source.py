@@ -60,8 +60,15 @@ class Source:
     file: BinaryIO
 
     def size_bytes(self) -> int:
-        """Return the current size."""
-        return self.file.seek(0, os.SEEK_END)
+        """Return the current size.
+
+        Raises:
+            ImportRefused: it has none, as a file of /proc.
+        """
+        try:
+            return self.file.seek(0, os.SEEK_END)
+        except OSError as error:
+            raise ImportRefused(f"{self.name}: {_unreadable(error)}") from error
 
     def hashed(self, *, bytes_max: int | None = None) -> HashedBytes:
         """Return the bytes from the beginning."""

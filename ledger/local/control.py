@@ -37,13 +37,15 @@ def control_by_http(control_url: str) -> Control:
             else:
                 connection.request("POST", f"/{name}", body=json.dumps(body))
             response = connection.getresponse()
-            answer: dict[str, Any] = json.loads(response.read())
+            answer: Any = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise LocalTableError(
                 f"no local global table answers at {control_url}: {error}"
             ) from None
         finally:
             connection.close()
+        if not isinstance(answer, dict):
+            raise LocalTableError(f"no local global table answers at {control_url}: no object")
         if "error" in answer:
             raise LocalTableError(str(answer["error"]))
         return answer

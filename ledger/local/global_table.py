@@ -137,7 +137,14 @@ class LocalGlobalTable:
             LocalTableError: none answers there.
         """
         control = control_by_http(control_url)
-        return cls(control, control("status", {}))
+        status = control("status", {})
+        try:
+            return cls(control, status)
+        except (KeyError, TypeError, ValueError):
+            raise LocalTableError(
+                f"{control_url} answers, but not as the control of a local global table:"
+                " give the control URL that `ledger local up` printed"
+            ) from None
 
     def settings(self, **overrides: Any) -> Settings:
         """Return settings for this table, its first region home; `overrides` are any fields.

@@ -1,5 +1,6 @@
 """What all commands share: how they are built, the settings option, errors in one line."""
 
+import os
 import sys
 from collections.abc import Hashable
 from itertools import groupby
@@ -16,12 +17,15 @@ from ledger.core.errors import (
     LedgerError,
     RetryHorizonPassed,
 )
+from ledger.core.redaction import without_passwords
+from ledger.runtime.printing import say, tolerate_encodings
+from ledger.runtime.program import INTERRUPTED
 
 FAILED = 1
 MISUSED = 2
-INTERRUPTED = 130
 _OF_THE_DATA = (AmountOverflow, BrokenRow, RetryHorizonPassed)
 """Invalid input that no command line shows to be invalid."""
+PACKAGE = "multi-region-ledger"
 COMMANDS = "Commands"
 """The heading over commands in a group's help, where they name no other."""
 
@@ -29,6 +33,7 @@ Config = Annotated[
     Path | None,
     typer.Option(help="Settings file.", show_default="LEDGER_CONFIG, else ./regions.yaml"),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 class HeadedGroup(TyperGroup):
@@ -66,15 +71,37 @@ def new_app(
 
     Help is plain text, wrapped to the terminal, because drawing it with rich imports rich.
     """
-    return typer.Typer(
+    app = typer.Typer(
         name=name,
         help=about,
         cls=HeadedGroup,
+        context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=True,
         add_completion=add_completion,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
+    if name is not None:
+        app.callback(help=about)(_program)
+    return app
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 (typer's signature)
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415 (no other command needs it)
+
+        say(f"{PACKAGE} {version(PACKAGE)}")
+        raise typer.Exit
+
+
+def _program(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Take the options of a program that has commands."""
 
 
 def run(app: typer.Typer) -> None:
@@ -82,12 +109,14 @@ def run(app: typer.Typer) -> None:
 
     What is wrong with the command line itself, whatever settings, table and files hold, ends with
     2; any other `LedgerError` with 1, among them what is refused for the time or the sums in the
-    table.
+    table, and so does what the operating system refuses, such as a write on a full disk.
     """
+    tolerate_encodings()
     try:
         status = app(standalone_mode=False)  # so that errors are reported here
+        sys.stdout.flush()
     except typer.TyperException as error:
-        _complain(_usage(error))
+        _explain(error)
         sys.exit(error.exit_code)
     except LedgerError as error:
         _complain(str(error))
@@ -100,19 +129,43 @@ def run(app: typer.Typer) -> None:
         # The reader (`| head`) is gone; the interpreter's own flush would raise again.
         sys.stdout = None
         sys.exit(FAILED)
+    except OSError as error:
+        _abandon_output()
+        _complain(_refusal(error))
+        sys.exit(FAILED)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _refusal(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _abandon_output() -> None:
+    """Let what standard output could not take be lost: the interpreter's flush would raise again.
+
+    Its buffer still holds it, so the descriptor is led to where all fits.
+    """
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _complain(text: str) -> None:
     if text:
-        sys.stderr.write(f"error: {' '.join(text.split())}\n")
+        say(f"error: {without_passwords(' '.join(text.split()))}", err=True)
 
 
-def _usage(error: typer.TyperException) -> str:
-    """Return what is wrong with the command line; nothing if typer has just shown the help."""
+def _explain(error: typer.TyperException) -> None:
+    """Say what is wrong with the command line: the help itself if a command is missing."""
     text = error.format_message()
     context = getattr(error, "ctx", None)
-    return f"{text.rstrip('.')}; see {context.command_path} --help" if text and context else text
+    if context and text == context.get_help():
+        sys.stderr.write(f"{text}\n")
+    else:
+        _complain(f"{text.rstrip('.')}; see {context.command_path} --help" if context else text)
 
 
 class Said(Protocol):
@@ -133,4 +186,4 @@ class SayOnce:
         """Print it, unless something of its key was printed."""
         if waiting.key not in self._keys:
             self._keys.add(waiting.key)
-            typer.echo(str(waiting), err=True)
+            say(str(waiting), err=True)

@@ -17,13 +17,16 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from ledger.core.errors import SettingsError
+from ledger.core.redaction import without_passwords
 from ledger.settings.variables import CONFIG_VARIABLE, read_variables, variable_of
 
 DEFAULT_FILE = Path("regions.yaml")
 FILE_BYTES_MAX = 1_000_000
 """Larger than any settings file: a data file named by mistake is not parsed."""
 NESTING_MAX = 8
-"""Deeper than any setting: bounds the walk through a file whose aliases form a ring."""
+"""Deeper than any setting."""
+VALUES_MAX = 100_000
+"""More than any settings file has."""
 VALUE_SHOWN_CHARACTERS_MAX = 60
 
 CONSTANT = "constant"
@@ -91,6 +94,8 @@ def read_sources(
     """
     variables = read_variables(settings_type)
     named = path or os.environ.get(CONFIG_VARIABLE)
+    if named == "":
+        raise SettingsError(f"{CONFIG_VARIABLE} is empty: name a settings file, or unset it")
     chosen = Path(named) if named else DEFAULT_FILE
     if not named and not chosen.exists():
         if "regions" not in variables and "regions" not in arguments:
@@ -135,6 +140,7 @@ def _parse(name: str, content: bytes) -> tuple[dict[str, Any], dict[Location, in
             return {}, {}
         if not isinstance(node, yaml.MappingNode) or node.tag != _MAPPING_TAG:
             raise SettingsError(f"{name}, line 1: settings are `name: value` pairs")
+        _check_size(name, node)
         lines = dict(_walk(name, node, ()))
         return loader.construct_document(node), lines
     except yaml.MarkedYAMLError as error:
@@ -145,6 +151,40 @@ def _parse(name: str, content: bytes) -> tuple[dict[str, Any], dict[Location, in
         raise SettingsError(f"{name}: not settings: nested too deeply") from None
     except _YAML_FAULTS as error:
         raise SettingsError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def _check_size(name: str, root: yaml.Node) -> None:
+    """Check how many values a file has once each alias stands for what it repeats.
+
+    A few lines of aliases of aliases stand for millions.
+
+    Raises:
+        SettingsError: over `VALUES_MAX`, or an alias inside of what it repeats.
+    """
+    sizes: dict[int, int | None] = {}  # None: not counted to its end
+
+    def size(node: yaml.Node) -> int:
+        key = id(node)
+        if key not in sizes:
+            sizes[key] = None
+            sizes[key] = 1 + sum(map(size, _children(node)))
+        found = sizes[key]
+        line = f"{name}, line {node.start_mark.line + 1}"
+        if found is None:
+            raise SettingsError(f"{line}: an alias inside of what it repeats")
+        if found > VALUES_MAX:
+            raise SettingsError(f"{line}: over {VALUES_MAX:,} values, counting those of aliases")
+        return found
+
+    size(root)
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.SequenceNode):
+        yield from node.value
+    elif isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            yield from pair
 
 
 def _walk(name: str, node: yaml.Node, location: Location) -> Iterator[tuple[Location, int]]:
@@ -279,7 +319,7 @@ def _problems(details: ErrorDetails, settings_type: type[BaseModel]) -> Iterator
         yield Problem((location,), f"{name} is not a setting{_nearest(location, settings_type)}")
     else:
         text = details["msg"]
-        shown = repr(details["input"])
+        shown = without_passwords(repr(details["input"]))
         if len(shown) > VALUE_SHOWN_CHARACTERS_MAX:
             shown = f"{shown[:VALUE_SHOWN_CHARACTERS_MAX]}..."
         yield Problem((location,), f"{name} is {shown}: {text[:1].lower()}{text[1:]}")

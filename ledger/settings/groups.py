@@ -142,6 +142,8 @@ class Region(Group):
     def _is_endpoint(cls, endpoint: str | None) -> str | None:
         if endpoint is not None and not is_url(endpoint):
             raise rule("an endpoint is a URL such as http://127.0.0.1:8000")
+        if endpoint is not None and urlsplit(endpoint).username is not None:
+            raise rule("an endpoint has no user and password: requests are signed in their place")
         return endpoint
 
     @property

@@ -13,9 +13,11 @@ from ledger.core.errors import SettingsError
 PREFIX = "LEDGER_"
 NESTING = "__"
 CONFIG_VARIABLE = "LEDGER_CONFIG"
+REGION_VARIABLE = "LEDGER_REGION"
+"""Names the region of a command that is given none."""
 PIPELINE_VARIABLE = "LEDGER_CHOSEN_PIPELINE"
 """Names the pipeline that a Lambda function runs."""
-OTHERS = (CONFIG_VARIABLE, PIPELINE_VARIABLE, "LEDGER_DYNOXIDE")
+OTHERS = (CONFIG_VARIABLE, REGION_VARIABLE, PIPELINE_VARIABLE, "LEDGER_DYNOXIDE")
 """Variables of ours that are no settings."""
 
 # Those of our own tests, those that `ledger lease run` gives a command, and those that Kubernetes

@@ -27,13 +27,15 @@ class Planner:
         self._clock = clock
         self._random = randomness
 
-    def plan(self, change: Change) -> Planned:
-        """Plan one change.
+    def plan(self, change: Change, *, is_new: bool = True) -> Planned:
+        """Plan one change; one that is not `is_new` settles what a counter of any id has.
 
         Raises:
             InvalidInput: a value breaks a rule; the message names both.
             ContractConflict: the region is not written to; see `Settings.check_written`.
         """
+        if is_new:
+            keys.checked_new_counter(change.counter)
         return plan(
             change,
             region=self._region,
@@ -53,7 +55,7 @@ class Planner:
             return [self.plan(change) for change in changes]
         return self.plan_group(
             [
-                (keys.checked_counter(change.counter), amounts.exact(change.change), 1)
+                (keys.checked_new_counter(change.counter), amounts.exact(change.change), 1)
                 for change in changes
             ]
         )

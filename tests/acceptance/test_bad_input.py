@@ -75,6 +75,8 @@ AMOUNTS_AND_IDS = [
     ),
     usage("ledger record 'a\tb' 1", r"counter must not contain control characters, got 'a\tb'"),
     usage(f"ledger record {'é' * 513} 1", "1,024 bytes"),
+    usage("ledger record 'cafe\u0301' 1", "counter must be in Unicode's normal form C (NFC)"),
+    usage("ledger record 'a\u202eb' 1", r"must not contain invisible characters, such as '\u202e'"),
     usage("ledger total ''", "counter must have 1 to 1,024 bytes, got ''"),
     usage(
         "ledger history '~lease'",
@@ -98,6 +100,9 @@ OPTIONS = [
         "ledger history a --after yesterday",
         "T06:50Z, got 'yesterday'",
     ),
+    usage("ledger history a --key '\udcff'", r"key '\udcff' cannot be encoded in UTF-8"),
+    usage("ledger history '\udcff' --key k", "counter must be encodable in UTF-8"),
+    usage("ledger pipeline status '\udcff'", "a name must be UTF-8"),
     usage("ledger history a --limit 0", "'--limit': Input should be greater than or equal to 1"),
     usage("ledger record a", "Missing argument 'change'; see"),
     usage("ledger nothing", "No such command 'nothing'; see"),
@@ -111,8 +116,9 @@ OPTIONS = [
 REGIONS_AND_TABLES = [
     Case("ledger record a 1 --region mars-1", "'mars-1' is not one of the regions in the settings"),
     Case("ledger total a --region mars-1", "'mars-1' is not one of the regions in the settings"),
-    Case("ledger record a 1 --region ''", "'' is not one of the regions in the settings"),
-    Case("ledger total a --region ''", "'' is not one of the regions in the settings"),
+    usage("ledger record a 1 --region ''", "--region is empty: it must be one of us-east-1"),
+    usage("ledger total a --region ''", "--region is empty: it must be one of us-east-1"),
+    usage("ledger total a --region us-east-1 --everywhere", "give one of them"),
     Case("ledger deploy policy reader --region mars-1", "'mars-1' is not one of the regions"),
     Case("compactor move-home mars-1", "home 'mars-1' is not one of the regions us-east-1"),
     Case("ledger record a 1", "table nothere: the table is not in this region", table="nothere"),
@@ -138,7 +144,14 @@ FILES = [
     usage("ledger pipeline run -", "standard input requires --spool"),
     usage("ledger pipeline replay a --dead a", "--dead must be a file other than a"),
     Case("ledger demo --input nofile.csv", "nofile.csv: the file cannot be read: No such file"),
-    Case("ledger local up --write-config good.csv", "good.csv already exists"),
+    Case("ledger local up --write-config good.csv", "good.csv already exists: --force replaces"),
+    usage("ledger local up --write-config .", ". is a folder: name a file"),
+    usage("ledger local up --write-config no/such/file", "there is no folder no/such"),
+    Case("ledger deploy template table --output good.csv", "good.csv already exists"),
+    Case("ledger export a --output good.csv", "good.csv already exists"),
+    Case("ledger demo --picture good.svg", "good.svg already exists"),
+    Case("ledger import /proc/self/mem --format csv", "/proc/self/mem: the file cannot be read"),
+    Case("ledger local status --control-url {region}", "not as the control of a local global"),
 ]
 UNREACHABLE = [
     Case("ledger record a 1 --config refused.yaml", "no answer (Could not connect"),
@@ -226,7 +239,10 @@ class Room:
 
     def run(self, case: Case, run: Runner = run_command_here) -> Ran:
         """Run the command of a case."""
-        words = shlex.split(case.command.replace("{taken}", self.places["taken"]))
+        command = case.command
+        for name, place in self.places.items():
+            command = command.replace(f"{{{name}}}", place)
+        words = shlex.split(command)
         return run(*words, folder=self.desk.folder, variables={"LEDGER_TABLE": case.table})
 
 
@@ -237,6 +253,7 @@ def room(desk: Desk) -> Iterator[Room]:
     create_table(settings, poll=0.05)
     anyio.run(establish, settings)
     (desk.folder / "good.csv").write_text("counter,change\na,1\n")
+    (desk.folder / "good.svg").write_text("<svg/>")
     for name, (content, _) in SETTINGS.items():
         (desk.folder / name).write_text(content)
     with ExitStack() as stack:
@@ -253,7 +270,8 @@ def room(desk: Desk) -> Iterator[Room]:
         }
         for name, region in endpoints.items():
             _write(desk, name, region, write_deadline=TIMEOUT_SECONDS)
-        yield Room(desk, settings, {"taken": taken.rpartition(":")[2]})
+        places = {"taken": taken.rpartition(":")[2], "region": desk.world.endpoints[HOME]}
+        yield Room(desk, settings, places)
 
 
 def _write(desk: Desk, name: str, region: Mapping[str, Any], **others: Any) -> None:

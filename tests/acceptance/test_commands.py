@@ -15,7 +15,7 @@ from typing import Any
 import anyio.to_thread
 import boto3
 import pytest
-from support.commands import COLUMNS, Desk, Ran, command_line, environment, run_command
+from support.commands import Desk, Ran, command_line, environment, run_command
 from support.killing import running
 from support.needs import program
 
@@ -75,7 +75,6 @@ def test_changes_recorded_in_two_regions_are_totalled_in_all(desk: Desk) -> None
     table = desk.run("ledger", "total", "shop", "other", "--everywhere").out
     rows = [line.split() for line in table.splitlines() if line.split()[:1] == ["shop"]]
     assert [row[1:3] for row in rows] == [[region, "7.5"] for region in desk.world.regions]
-    assert max(map(len, table.splitlines())) <= COLUMNS
 
 
 def test_a_total_is_shown_by_period(desk: Desk) -> None:
@@ -124,7 +123,6 @@ def test_history_shows_entries_in_order_and_goes_on_after_one(desk: Desk) -> Non
     page = desk.run("ledger", "history", "story", "--limit", "2")
     assert page.status == 0, page.errors
     assert "story in us-east-1: total 6" in page.out
-    assert max(map(len, page.out.splitlines())) <= COLUMNS
     (after,) = re.findall(rf"continue with --after '({ENTRY_ID})'", page.out.replace("\n", ""))
     (rest,) = objects(desk.run("ledger", "history", "story", "--after", after, "--json"))
     assert rest == found[2]
@@ -238,7 +236,6 @@ def test_a_table_is_made_shown_and_deleted(desk: Desk) -> None:
     shown = desk.run("ledger", "table", "status", *config)
     assert shown.status == 0, shown.errors
     assert "us-east-1 (home)" in shown.out
-    assert max(map(len, shown.out.splitlines())) <= COLUMNS
     refused = desk.run("ledger", "table", "delete", *config)
     assert (refused.status, "confirm with --confirm second" in refused.errors) == (2, True)
     deleted = desk.run("ledger", "table", "delete", "--confirm", "second", *config)

@@ -54,7 +54,9 @@ def test_counters_are_listed_and_described(desk: Desk) -> None:
     described = desk.run("ledger", "describe", "usage/b", "owner=team-7", "limit=5=6")
     assert described.out.splitlines() == ["limit=5=6", "owner=team-7"]
     removed = objects(desk.run("ledger", "describe", "usage/b", "--remove", "limit", "--json"))
-    assert removed == [{"counter": "usage/b", "description": {"owner": "team-7"}}]
+    assert removed == [
+        {"counter": "usage/b", "region": "us-east-1", "description": {"owner": "team-7"}}
+    ]
     listed = objects(desk.run("ledger", "counters", "usage/b", "--described", "--json"))
     assert [one["description"] for one in listed] == [{"owner": "team-7"}]
     assert "owner=team-7" in desk.run("ledger", "counters", "usage/", "--described").out

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from support.clock import START, FakeClock
 from support.ledgers import AWAY, HOME, make_ledger, sample
 
+from ledger.core import keys
 from ledger.core.errors import (
     InvalidAmount,
     InvalidCounter,
@@ -55,6 +56,33 @@ async def test_what_is_recorded_is_in_the_total_and_the_history() -> None:
     assert replace(both["customer1"], as_of=total.as_of) == total
     assert refund in entries
     assert sum(entry.change for entry in entries) == 2
+
+
+async def test_a_counter_of_another_spelling_is_read_and_settled_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An id in no normal form, of an earlier release: no call adds to it, it can come to 0."""
+    old = "cafe\u0301"
+    async with make_ledger() as book:
+        with monkeypatch.context() as earlier:
+            earlier.setattr(keys, "checked_new_counter", keys.checked_counter)
+            entry = await book.record(old, 5)
+            await book.record(old, 2)
+        calls = (
+            lambda: book.record(old, 1),
+            lambda: book.record(old, 1, note="n"),
+            lambda: book.record_many([(old, 1)]),
+            lambda: book.record_many([Change(old, 1, note="n")]),
+            lambda: book.record_together([(old, 1), ("b", 1)]),
+        )
+        for call in calls:
+            with pytest.raises(InvalidCounter, match="NFC"):
+                await call()
+        assert (await book.total(old, max_age=0)).value == 7
+        await book.reverse(entry)
+        await book.reconcile(old, counted=0)
+        assert (await book.total(old, max_age=0)).value == 0
+        assert (await book.total("b", max_age=0)).changes == 0
 
 
 @pytest.mark.parametrize("max_age", [-1, -0.001, float("nan"), "1"])

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ledger.commands.importing.import_display import (
-    bad_rows_text,
+    bad_rows_lines,
     checking_bar,
     counted,
     doubt,
@@ -32,8 +32,9 @@ from ledger.importing.source import STANDARD_INPUT, Source, open_source
 from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_tuned
+from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 
@@ -51,10 +52,11 @@ class _BadRows:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How to import: under which settings, and whether in spite of a loss."""
+    """How to import: under which settings, whether in spite of a loss, and what is shown."""
 
     settings: Settings
     after_loss: bool
+    as_json: bool
 
 
 app = new_app()
@@ -110,6 +112,7 @@ def import_file(
         ),
     ] = False,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Import changes from a file, each exactly once, even if interrupted and repeated.
 
@@ -127,7 +130,7 @@ def import_file(
         delimiter=_TAB_NAMES.get(delimiter, delimiter),
         encoding=encoding,
     )
-    way = _Way(Settings.load(config), after_loss)
+    way = _Way(Settings.load(config), after_loss, as_json)
     with open_source(file) as source:
         status = run_tuned(_import(source, form, _BadRows(skip_bad, rejects), way))
     if status:
@@ -147,11 +150,11 @@ async def _import(source: Source, form: Form, bad_rows: _BadRows, way: _Way) -> 
 
     def ask(_: signal.Signals) -> None:
         stop.ask()
-        typer.echo("stopping after the batches in flight", err=True)
+        say("stopping after the batches in flight", err=True)
 
     def cut_off(_: signal.Signals) -> None:
         # Harmless at any moment: only the report is lost.
-        typer.echo(f"stopped at once; {AGAIN}", err=True)
+        say(f"stopped at once; {AGAIN}", err=True)
 
     async with stopped_by_signals(ask, cut_off) as received:
         status = await _both_passes(source, form, bad_rows, way, stop)
@@ -164,15 +167,18 @@ async def _both_passes(
     """Check, then write; return the exit status, None if stopped before the end."""
     surveyed = await _checked(source, form, bad_rows, stop)
     if surveyed is None:
-        typer.echo("stopped before anything was written", err=True)
+        say("stopped before anything was written", err=True)
         return None
     report = await _written(source, surveyed, way, stop)
-    typer.echo(summary(report))
+    if way.as_json:
+        print_json([report])
+    else:
+        say(summary(report))
     if report.lost:
-        typer.echo(doubt(report), err=True)
+        say(doubt(report), err=True)
     if report.finished:
         return 0
-    typer.echo(AGAIN, err=True)
+    say(AGAIN, err=True)
     return None
 
 
@@ -199,7 +205,8 @@ async def _checked(source: Source, form: Form, bad_rows: _BadRows, stop: StopSig
             if surveyed is not None and surveyed.bad:
                 kept.keep()
     if surveyed is not None and surveyed.bad:
-        typer.echo(bad_rows_text(surveyed), err=True)
+        for line in bad_rows_lines(surveyed):
+            say(line, err=True)
         if not bad_rows.skip:
             raise ImportRefused(f"{bad_rows_refused(source, surveyed)} with --skip-bad")
     return surveyed
@@ -233,5 +240,5 @@ async def _written(source: Source, surveyed: Survey, way: _Way, stop: StopSign) 
             if in_table:
                 # A refusal says itself what is to be done.
                 then = "" if isinstance(error, ImportRefused) else f"; {AGAIN}"
-                typer.echo(f"{counted(in_table, 'row')} are in the table{then}", err=True)
+                say(f"{counted(in_table, 'row')} are in the table{then}", err=True)
             raise

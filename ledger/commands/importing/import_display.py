@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -18,6 +17,7 @@ from rich.text import Text
 
 from ledger.importing.importer import ImportReport
 from ledger.importing.survey import Survey
+from ledger.runtime.tables import new_console
 
 
 class RateColumn(ProgressColumn):
@@ -60,7 +60,7 @@ class Bar:
 
 
 def _progress(*columns: ProgressColumn) -> Progress:
-    console = Console(stderr=True)
+    console = new_console(err=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -72,13 +72,13 @@ def _progress(*columns: ProgressColumn) -> Progress:
     )
 
 
-def bad_rows_text(surveyed: Survey) -> str:
+def bad_rows_lines(surveyed: Survey) -> list[str]:
     """Return the bad rows that are shown, one a line, and how many more there are."""
     lines = [f"line {bad.line}: {bad.rule}" for bad in surveyed.shown]
     more = surveyed.bad - len(lines)
     if more:
         lines.append(f"... and {counted(more, 'more bad row')}")
-    return "\n".join(lines)
+    return lines
 
 
 def summary(report: ImportReport) -> str:

@@ -13,8 +13,9 @@ from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.audit import Audit, LaneReport, Report
 from ledger.pipeline.auditing.mend import Mend, Mended
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import Config
+from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
@@ -26,7 +27,7 @@ PipelineName = Annotated[
 ]
 
 
-def audit(*, pipeline: PipelineName = None, config: Config = None) -> None:
+def audit(*, pipeline: PipelineName = None, config: Config = None, as_json: AsJson = False) -> None:
     """Compare the totals of a pipeline with its records' states, at one moment, while lanes run.
 
     Reads every region's table once. Names each category that differs, and each lane that holds
@@ -34,8 +35,11 @@ def audit(*, pipeline: PipelineName = None, config: Config = None) -> None:
     missing. An audit that was cut off is continued by the same command.
     """
     report = run_on_loop(_audit(Settings.load(config).of_pipeline(pipeline)))
-    for line in lines_of(report):
-        typer.echo(line)
+    if as_json:
+        print_json([report])
+    else:
+        for line in lines_of(report):
+            say(line)
     if report.differences:
         raise typer.Exit(1)
 
@@ -51,6 +55,7 @@ def mend(
     ] = False,
     pipeline: PipelineName = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write the differences that the last audit found, or commit what a lane left open.
 
@@ -67,15 +72,23 @@ def mend(
         lane = f"{settings.home}/{lane}"
     if lane is None:
         written = run_on_loop(_mend_totals(settings))
+        if as_json:
+            print_json([{"written": written}])
+            return
         for category, change in written.items():
-            typer.echo(f"{category}: {amounts.to_text(change)} written")
-        typer.echo(f"{len(written):,} totals mended")
+            say(f"{category}: {amounts.to_text(change)} written")
+        say(f"{len(written):,} totals mended")
         return
     done = run_on_loop(_mend_lane(settings, lane, closes=close))
+    if as_json:
+        print_json(
+            [{"lane": lane, "records": done.records, "closed": close, "changes": done.changes}]
+        )
+        return
     for category, change in done.changes.items():
-        typer.echo(f"{category}: {amounts.to_text(change)}")
+        say(f"{category}: {amounts.to_text(change)}")
     end = "closed" if close else "free to continue"
-    typer.echo(f"lane {lane}: {done.records:,} records committed, {end}")
+    say(f"lane {lane}: {done.records:,} records committed, {end}")
 
 
 def lines_of(report: Report) -> list[str]:
@@ -107,7 +120,7 @@ def _ago(seconds: float) -> str:
 
 
 def _tell(line: str) -> None:
-    typer.echo(line, err=True)
+    say(line, err=True)
 
 
 async def _audit(settings: Settings) -> Report:

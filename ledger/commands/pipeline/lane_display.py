@@ -3,7 +3,7 @@
 from rich.console import Group
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Column, Table
 
 from ledger.pipeline.progress import Figures, Progress, StreamProgress
 
@@ -12,7 +12,7 @@ BAR_CHARACTERS = 50
 
 def panel(progress: Progress | StreamProgress) -> Panel:
     """Return the live panel."""
-    table = Table(box=None, show_header=False)
+    table = Table(Column(overflow="fold"), Column(overflow="fold"), box=None, show_header=False)
     table.add_row("in the totals", _reached(progress))
     for name, value in _named(progress.figures()):
         table.add_row(name, f"{value:,}")

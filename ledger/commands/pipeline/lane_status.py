@@ -2,15 +2,12 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import anyio
 import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.core.registry import region_key, task_of
@@ -21,7 +18,9 @@ from ledger.pipeline.sources.source import LagUnit
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.streaming import open_stream
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import Config
+from ledger.runtime.command_line import AsJson, Config
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
@@ -60,6 +59,7 @@ def status(
         ),
     ] = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show how far each lane has come, what lies behind, and how many map items wait.
 
@@ -70,26 +70,26 @@ def status(
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
-    anyio.run(_show, settings, place, lanes)
+    anyio.run(partial(_show, settings, place, lanes, as_json=as_json))
 
 
-async def _show(settings: Settings, region: str, lanes: Sequence[str]) -> None:
-    table = Table(box=box.SIMPLE)
-    table.add_column("lane", overflow="fold")
-    for heading in ("position", "of bytes", "behind", "map items waiting"):
-        table.add_column(heading, justify="right", overflow="fold")
+async def _show(settings: Settings, region: str, lanes: Sequence[str], *, as_json: bool) -> None:
+    headings = ("position", "of bytes", "behind", "map items waiting")
+    found: list[Row] = []
     async with open_store(settings, region) as store:
         for given in lanes:
             async with aclosing(_rows(given, store, settings)) as rows:
-                async for row in rows:
-                    waiting = f"{row.waiting:,}"
-                    table.add_row(
-                        escape(row.lane), row.position or "-", row.size, row.behind, waiting
-                    )
+                found += [row async for row in rows]
         task = task_of(await store.get(Get(region_key(region, settings.pipeline.name))))
-    Console().print(table)
+    if as_json:
+        print_json({**row._asdict(), "task": task} for row in found)
+        return
+    cells = [
+        (row.lane, row.position or "-", row.size, row.behind, f"{row.waiting:,}") for row in found
+    ]
+    print_grid(Grid((Column("lane"), *map(number, headings)), cells))
     if task:
-        print(
+        say(
             f"`ledger pipeline {task}` is under way in {region}: if no process runs it, run it"
             " again, and it goes on"
         )

@@ -1,25 +1,24 @@
 """What `ledger pipeline letters` shows, and what `replay` makes of its options."""
 
-import json
 import os
 import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.aws.dead_letter_queue import open_queue
 from ledger.pipeline.sources.letter_files import ListedLetter, chosen, editable, listed
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 
 SHOWN_MAX = 50
 """Letters in the table; all of them are in the JSON."""
+_COLUMNS = (
+    Column("first"), number("times"), Column("lane"), Column("position"), Column("record"),
+    prose("reason"),
+)  # fmt: skip
 
 
 async def fetch(url: str, file: Path, settings: Settings, region: str) -> int:
@@ -69,23 +68,18 @@ def show_letters(files: Sequence[Path], *, as_json: bool) -> None:
     """
     found = sorted(listed(files), key=_age)
     if as_json:
-        for each in found:
-            typer.echo(json.dumps(_values(each), ensure_ascii=False))
+        print_json(map(_values, found))
         return
-    table = Table(box=box.SIMPLE)
-    for heading in ("first", "times", "lane", "position", "record", "reason"):
-        table.add_column(heading, overflow="fold")
-    for each in found[-SHOWN_MAX:]:
-        first = each.first.isoformat(timespec="seconds") if each.first else "-"
-        letter = each.letter
-        table.add_row(
-            *map(escape, (first, f"{each.count:,}", letter.lane, letter.position)),
-            *map(escape, (letter.digest, letter.reason)),
-        )
     if found:
-        Console().print(table)
+        print_grid(Grid(_COLUMNS, list(map(_cells, found[-SHOWN_MAX:]))))
     left_out = f", the last {SHOWN_MAX} shown: --json has all" if len(found) > SHOWN_MAX else ""
-    typer.echo(f"{len(found):,} dead letters{left_out}")
+    say(f"{len(found):,} dead letters{left_out}")
+
+
+def _cells(each: ListedLetter) -> tuple[str, ...]:
+    first = each.first.isoformat(timespec="seconds") if each.first else "-"
+    letter = each.letter
+    return first, f"{each.count:,}", letter.lane, letter.position, letter.digest, letter.reason
 
 
 def _age(each: ListedLetter) -> tuple[str, str, str]:

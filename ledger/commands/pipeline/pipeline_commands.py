@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import anyio
 import typer
 from prometheus_client import CollectorRegistry
-from rich.console import Console
 
 from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.commands.live import with_display
@@ -27,10 +27,12 @@ from ledger.pipeline.progress import Progress, StreamProgress
 from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all
 from ledger.pipeline.sources.claims import files_in
 from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import serve
+from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
+from ledger.runtime.tables import new_console, print_line
 from ledger.settings import Settings
 
 AGAIN = "run the same command again to continue: nothing is counted twice"
@@ -103,6 +105,7 @@ def run_file(
     pipeline: PipelineName = None,
     metrics_port: MetricsPort = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Process a file of records into the totals, the newest version of each record once.
 
@@ -129,12 +132,16 @@ def run_file(
         if spool is None:
             raise InvalidInput(f"{file} requires --spool with a file that keeps its messages")
         chosen = Lane(lane, place, spool, dead or _beside(spool), follows=follow)
-        _bring_in([chosen], settings, None, metrics_port, queue=file.removeprefix(QUEUE))
+        _bring_in(
+            [chosen], settings, None, metrics_port, queue=file.removeprefix(QUEUE), as_json=as_json
+        )
         return
     if "://" in file:
         if lane or follow or spool:
             raise InvalidInput(f"{file} is a stream: its lanes have names, and its end never comes")
-        _bring_in_stream(file, settings, place, dead, metrics_port, skip_lost=skip_lost)
+        _bring_in_stream(
+            file, settings, place, dead, metrics_port, skip_lost=skip_lost, as_json=as_json
+        )
         return
     if Path(file).is_dir():
         if lane or dead or follow or spool:
@@ -143,12 +150,12 @@ def run_file(
                 " FILE.dead, and none is followed"
             )
         lanes = [Lane(None, place, path, _beside(path)) for path in files_in(Path(file))]
-        _bring_in(lanes, settings, None, metrics_port)
+        _bring_in(lanes, settings, None, metrics_port, as_json=as_json)
         return
     spooling = _spool(file, spool)
     path = spooling.file if spooling else Path(file)
     chosen = Lane(lane, place, path, dead or _beside(path), follows=follow)
-    _bring_in([chosen], settings, spooling, metrics_port)
+    _bring_in([chosen], settings, spooling, metrics_port, as_json=as_json)
 
 
 @app.command()
@@ -176,6 +183,7 @@ def replay(
     pipeline: PipelineName = None,
     metrics_port: MetricsPort = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Process dead letters again, after the cause was fixed.
 
@@ -195,21 +203,19 @@ def replay(
         raise InvalidInput(f"--dead must be a file other than {file}, which is being read")
     if queue is not None:
         moved = anyio.run(fetch, queue, file, settings, place)
-        typer.echo(f"{moved:,} letters moved from {queue} to {file}")
+        say(f"{moved:,} letters moved from {queue} to {file}", err=as_json)
         if not moved and not file.exists():
             return
     path, is_letters = prepare(file, only=only, edit=edit)
     chosen = Lane(lane, place, path, again, is_letters=is_letters)
-    _bring_in([chosen], settings, None, metrics_port)
+    _bring_in([chosen], settings, None, metrics_port, as_json=as_json)
 
 
 @app.command()
 def letters(
     files: Annotated[list[Path], typer.Argument(help="Files of dead letters.", dir_okay=False)],
     *,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, all of it.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List dead letters: when each came first, how often, from where, and why it was not taken.
 
@@ -280,6 +286,7 @@ def _bring_in(
     spool: Spool | None,
     metrics_port: int | None,
     *,
+    as_json: bool,
     queue: str | None = None,
 ) -> None:
     """Bring lanes in under a display, and print their summary.
@@ -297,9 +304,9 @@ def _bring_in(
         return await bring_in_all(lanes, settings, progress, tell=tell)
 
     dead = lanes[0].dead if len(lanes) == 1 else Path("FILE.dead")
-    came = _show(work, progress, metrics_port, region=lanes[0].region, dead=dead)
+    came = _show(work, progress, metrics_port, region=lanes[0].region, dead=dead, as_json=as_json)
     if came.number and (came.is_cut_off or not lanes[0].follows):
-        typer.echo(AGAIN, err=True)
+        say(AGAIN, err=True)
         raise typer.Exit(came.status)
     if progress.problems:
         raise typer.Exit(1)
@@ -313,6 +320,7 @@ def _bring_in_stream(
     metrics_port: int | None,
     *,
     skip_lost: bool,
+    as_json: bool,
 ) -> None:
     """Bring a stream in under a display, and print its summary.
 
@@ -327,9 +335,9 @@ def _bring_in_stream(
             address, settings, region, progress, dead=letters, skips_lost=skip_lost, tell=tell
         )
 
-    came = _show(work, progress, metrics_port, region=region, dead=letters)
+    came = _show(work, progress, metrics_port, region=region, dead=letters, as_json=as_json)
     if came.number and came.is_cut_off:
-        typer.echo(AGAIN, err=True)
+        say(AGAIN, err=True)
         raise typer.Exit(came.status)
     if progress.problems:
         raise typer.Exit(1)
@@ -342,12 +350,13 @@ def _show(
     *,
     region: str,
     dead: Path,
+    as_json: bool,
 ) -> Signalled:
     """Do the work under a display; print its summary, and what it could not take in."""
-    console = Console(stderr=True, highlight=False)
+    console = new_console(err=True)
 
     def tell(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
+        print_line(text, console)
 
     with ExitStack() as stack:
         if metrics_port is not None:
@@ -365,7 +374,10 @@ def _show(
     kept = f" (kept in {dead})" if done.dead else ""
     lanes = progress.lanes
     names = " and ".join(lanes) if len(lanes) <= NAMES_MAX else f"{len(lanes)} lanes"
-    typer.echo(f"lane {region}/{names or '-'}: {summary(done)}{kept}")
+    if as_json:
+        print_json([{"region": region, "lanes": list(lanes), **asdict(done)}])
+    else:
+        say(f"lane {region}/{names or '-'}: {summary(done)}{kept}")
     for problem in progress.problems:
         tell(f"error: {problem}")
     return came
@@ -376,7 +388,7 @@ async def _show_page(
 ) -> None:
     stop = anyio.Event()
     with serve_page(port) as served:
-        typer.echo(f"totals on {served.url}")
+        say(f"totals on {served.url}")
         async with stopped_by_signals(lambda _: stop.set(), ignore):
             await publish_totals(
                 settings,

@@ -16,8 +16,9 @@ from ledger.pipeline.sources.claims import LaneFile, files_in
 from ledger.pipeline.sources.contents import LINE_BYTES_MAX
 from ledger.pipeline.sources.files import FileSource
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import Config
+from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 
@@ -34,6 +35,7 @@ def rebuild(
     ] = False,
     pipeline: PipelineName = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Give every record's state the categories and measures in the settings now, while lanes run.
 
@@ -52,9 +54,12 @@ def rebuild(
     done = run_on_loop(_rebuild(settings, sources, is_dry=dry_run))
     for source in sources.values():
         if source.unfinished_bytes:
-            typer.echo(f"{source.unfinished_bytes:,} bytes at a file's end are no record", err=True)
-    for line in lines_of(done, is_dry=dry_run):
-        typer.echo(line)
+            say(f"{source.unfinished_bytes:,} bytes at a file's end are no record", err=True)
+    if as_json:
+        print_json([done])
+    else:
+        for line in lines_of(done, is_dry=dry_run):
+            say(line)
     if not done.is_complete:
         raise typer.Exit(1)
 
@@ -116,5 +121,5 @@ async def _rebuild(
             clock=SystemClock(),
             randomness=system_random(),
             is_dry=is_dry,
-            tell=lambda line: typer.echo(line, err=True),
+            tell=lambda line: say(line, err=True),
         ).run(sources)

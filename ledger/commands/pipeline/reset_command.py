@@ -9,8 +9,9 @@ from ledger.contract.opening import open_table
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.reset import Done, Reset
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import Config
+from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 
@@ -34,6 +35,7 @@ def reset(
         ),
     ] = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Take all records of a pipeline out of the totals and forget them, as for another trial.
 
@@ -48,7 +50,10 @@ def reset(
     settings = Settings.load(config).of_pipeline(pipeline)
     _confirm(settings, confirm)
     done = run_on_loop(_reset(settings, is_forced=force))
-    typer.echo(
+    if as_json:
+        print_json([done])
+        return
+    say(
         f"{done.records:,} records taken out of {len(done.categories):,} totals;"
         f" {done.lanes:,} lanes begin again"
     )
@@ -64,7 +69,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
     what = f"pipeline {name}" if settings.pipeline.name else f"the pipeline of table {name}"
     if confirm is None and sys.stdin.isatty():
         regions = ", ".join(settings.regions)
-        typer.echo(f"This takes all records of {what} out of the totals in {regions}.")
+        say(f"This takes all records of {what} out of the totals in {regions}.")
         confirm = typer.prompt(f"Type {name} to continue", default="", show_default=False)
     if confirm is None:
         raise InvalidInput(f"nothing was reset: confirm with --confirm {name}")
@@ -73,7 +78,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
 
 
 def _tell(line: str) -> None:
-    typer.echo(line, err=True)
+    say(line, err=True)
 
 
 async def _reset(settings: Settings, *, is_forced: bool) -> Done:

@@ -10,8 +10,9 @@ from ledger.pipeline.auditing.move import Move, Moved
 from ledger.pipeline.core.state_places import shown
 from ledger.pipeline.core.times import at_seconds
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import Config
+from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
 LANES_SHOWN_MAX = 3
@@ -23,7 +24,9 @@ PipelineName = Annotated[
 ]
 
 
-def move_states(*, pipeline: PipelineName = None, config: Config = None) -> None:
+def move_states(
+    *, pipeline: PipelineName = None, config: Config = None, as_json: AsJson = False
+) -> None:
     """Move the states of a pipeline's records to the table that `state_table` names, or back.
 
     The compactor's search reads the whole table, but no other: states of their own table cost it
@@ -33,13 +36,18 @@ def move_states(*, pipeline: PipelineName = None, config: Config = None) -> None
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     done = run_on_loop(_move(settings))
-    typer.echo(
+    if as_json:
+        print_json([done])
+        return
+    say(
         f"states lie in {shown(settings.pipeline.state_table or '')}: {done.records:,} moved,"
         f" {done.lanes:,} lanes marked"
     )
 
 
-def forget(*, pipeline: PipelineName = None, config: Config = None) -> None:
+def forget(
+    *, pipeline: PipelineName = None, config: Config = None, as_json: AsJson = False
+) -> None:
     """Delete the states of records older than `keep_states`; corrections of those are refused.
 
     Run it from a scheduler, such as once a day. A record is as old as its own time (`fields.time`)
@@ -49,14 +57,17 @@ def forget(*, pipeline: PipelineName = None, config: Config = None) -> None:
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     done = run_on_loop(_forget(settings))
+    if as_json:
+        print_json([done])
+        return
     held = f" by lanes {', '.join(sorted(done.lanes)[:LANES_SHOWN_MAX])}" if done.lanes else ""
     left = f", {done.left:,} not settled yet are held{held}" if done.left else ""
     moment = at_seconds(done.before).isoformat()
-    typer.echo(f"{done.records:,} records of before {moment} forgotten{left}")
+    say(f"{done.records:,} records of before {moment} forgotten{left}")
 
 
 def _tell(line: str) -> None:
-    typer.echo(line, err=True)
+    say(line, err=True)
 
 
 async def _forget(settings: Settings) -> Forgotten:

@@ -1,7 +1,6 @@
 """`ledger bench`: measure cases beside their baselines."""
 
 import anyio
-from rich.console import Console
 
 from ledger.core.errors import InvalidInput
 from ledger.lab.bench.cases import GROUPS, chosen
@@ -10,6 +9,7 @@ from ledger.lab.bench.runner import run_bench
 from ledger.lab.harness.options import command
 from ledger.lab.harness.report import ReportFiles, finish
 from ledger.runtime.command_line import new_app
+from ledger.runtime.tables import new_console
 
 app = new_app()
 
@@ -28,7 +28,7 @@ def bench(options: BenchOptions) -> None:
     if not asked:
         words = ", ".join(options.cases or ())
         raise InvalidInput(f"--cases {words!r} fits no case; the groups are {', '.join(GROUPS)}")
-    console = Console(highlight=False)
+    console = new_console()
     with console.status("") as status:
         report = anyio.run(run_bench, asked, options.measured(), status.update)
     finish(report, console, files)

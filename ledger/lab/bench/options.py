@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ledger.commands.outputs import Force
 from ledger.lab.harness.options import CsvFile, JsonFile, Picture
 
 
@@ -30,7 +31,8 @@ class BenchOptions:
     csv_file: CsvFile = None
     json_file: JsonFile = None
     picture: Picture = None
+    force: Force = False
 
     def measured(self) -> "BenchOptions":
         """Return the options that the measurements depend on, which no file is."""
-        return replace(self, csv_file=None, json_file=None, picture=None)
+        return replace(self, csv_file=None, json_file=None, picture=None, force=False)

@@ -1,7 +1,6 @@
 """`ledger chaos`: inject faults into a local global table, and verify every read."""
 
 import anyio
-from rich.console import Console
 
 from ledger.lab.chaos.report import ChaosOptions
 from ledger.lab.chaos.run import ChaosRun
@@ -10,6 +9,7 @@ from ledger.lab.harness.options import command
 from ledger.lab.harness.report import ReportFiles, finish
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
+from ledger.runtime.tables import new_console, print_line
 
 app = new_app()
 
@@ -30,10 +30,11 @@ def chaos(options: ChaosOptions) -> None:
     The same seed gives the same schedule, but not the same run: the timing of processes and engine
     differs. `python -m ledger.lab.simulator` has runs that replay exactly.
     """
-    files = ReportFiles(json_file=options.json_file)
+    files = ReportFiles.of(options)
     files.check()
     run = ChaosRun(options, clock=SystemClock())
-    console = Console(highlight=False)
-    console.print(str(run.schedule), markup=False)
+    console = new_console()
+    for line in str(run.schedule).splitlines():
+        print_line(line, console)
     report = anyio.run(run_shown, run.run, console, run.progress.view)
     finish(report, console, files)

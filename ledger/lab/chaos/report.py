@@ -16,7 +16,8 @@ from ledger.lab.harness.display import View, checked
 from ledger.lab.harness.options import JsonFile, LabOptions, Seed
 from ledger.lab.harness.report import Report, Section, Verdict, counts_text
 from ledger.runtime.clock import Clock
-from ledger.runtime.command_line import FAILED, INTERRUPTED
+from ledger.runtime.command_line import FAILED
+from ledger.runtime.program import INTERRUPTED
 
 FAULTS_KEPT = 40
 FAULTS_SHOWN = 8

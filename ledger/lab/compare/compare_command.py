@@ -1,12 +1,11 @@
 """`ledger compare`: run every way of counting, and compare guarantees with measurements."""
 
-from rich.console import Console
-
 from ledger.lab.compare.options import CompareOptions
 from ledger.lab.compare.session import compare as run
 from ledger.lab.harness.options import command
 from ledger.lab.harness.report import ReportFiles, finish
 from ledger.runtime.command_line import new_app
+from ledger.runtime.tables import new_console
 
 app = new_app()
 
@@ -26,7 +25,7 @@ def compare(options: CompareOptions) -> None:
     """
     files = ReportFiles.of(options)
     files.check()
-    console = Console(highlight=False)
+    console = new_console()
     with console.status("") as status:
         report = run(options.measured(), on_step=status.update)
     finish(report, console, files)

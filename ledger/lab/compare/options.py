@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ledger.commands.outputs import Force
 from ledger.lab.harness.options import REGIONS, CsvFile, JsonFile, Picture, Seed
 
 MODEL = "model"
@@ -34,6 +35,7 @@ class CompareOptions:
     csv_file: CsvFile = None
     json_file: JsonFile = None
     picture: Picture = None
+    force: Force = False
 
     @property
     def is_model(self) -> bool:

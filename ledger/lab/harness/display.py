@@ -38,15 +38,13 @@ async def run_shown(
     work: Callable[[], Awaitable[Result]],
     console: Console,
     view: Callable[[], View],
-    *,
-    has_lines: bool = True,
 ) -> Result:
     """Run the work to its end under a live display; its error is raised alone, not in a group."""
     return await with_display(
         work,
         console,
         panel=lambda: panel(view()),
-        line=(lambda: line(view())) if has_lines else None,
+        line=lambda: line(view()),
     )
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
+from ledger.commands.outputs import UnlistedForce
+
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1", "us-west-2", "sa-east-1")
 """The regions of a local table, home first; a run takes as many as it needs."""
 ENGINE_HELP = "Engine of the local global table: memory or dynoxide."
@@ -41,6 +43,7 @@ class LabOptions:
     seed: Seed = 7
     lag: Lag = 0.05
     jitter: Jitter = 0.3
+    force: UnlistedForce = False
 
 
 def command(

@@ -10,13 +10,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import typer
 from pydantic_core import to_json, to_jsonable_python
-from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ledger.core.errors import InvalidInput
+from ledger.commands.outputs import check_output
 from ledger.lab.harness.picture import check_picture, save_picture
+from ledger.runtime import tables
+from ledger.runtime.tables import Grid, as_table, number, print_grid, print_line, prose
 
 WIDE_CHARACTERS = 130
 FILE_DIGITS = 4
@@ -52,6 +53,23 @@ class Section:
         columns = [self.columns[place] for place in shown]
         rows = [[row[place] for place in shown if place < len(row)] for row in self.rows]
         return replace(self, columns=columns, rows=rows)
+
+    def grid(self) -> Grid:
+        """Return the section as a table to be printed."""
+        columns = self.columns or ("figure", "value")
+        rows = [[*row, *[""] * (len(columns) - len(row))] for row in self.rows]
+        return Grid(
+            [self._column(place, name) for place, name in enumerate(columns)],
+            rows,
+            title=self.title,
+            caption=self.caption,
+            is_headed=bool(self.columns),
+        )
+
+    def _column(self, place: int, name: str) -> tables.Column:
+        is_last = place == len(self.columns) - 1
+        is_text = not self.columns or place < self.left or (is_last and self.ends_in_text)
+        return prose(name) if is_text else number(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,24 +164,25 @@ class ReportFiles:
     json_file: Path | None = None
     csv_file: Path | None = None
     picture: Path | None = None
+    force: bool = False
 
     @classmethod
     def of(cls, options: Any) -> "ReportFiles":
         """Return the files that the options of a command name."""
-        return cls(**{known.name: getattr(options, known.name, None) for known in fields(cls)})
+        given = {known.name for known in fields(cls) if hasattr(options, known.name)}
+        return cls(**{name: getattr(options, name) for name in given})
 
     def check(self) -> None:
         """Check that each file can be written, before anything is measured.
 
         Raises:
             InvalidInput: a folder is missing, or the picture is neither .svg nor .png.
-            LedgerError: matplotlib is not installed.
+            LedgerError: a file is there already, or matplotlib is not installed.
         """
         if self.picture is not None:
             check_picture(self.picture)
         for file in filter(None, (self.json_file, self.csv_file, self.picture)):
-            if not file.parent.is_dir():
-                raise InvalidInput(f"{file}: there is no folder {file.parent}")
+            check_output(file, force=self.force)
 
     def write(self, report: Report) -> None:
         """Write the report to each file."""
@@ -179,44 +198,21 @@ def finish(report: Report, console: Console, files: ReportFiles) -> None:
     """Show a report, write its files, and end the command with the status of its verdict."""
     for section in report.sections():
         is_wide = console.width >= WIDE_CHARACTERS
-        console.print(render(section if is_wide else section.narrowed()))
+        print_grid((section if is_wide else section.narrowed()).grid(), console)
     for remark in report.remarks():
-        console.print(remark, soft_wrap=True)
+        print_line(remark, console)
     files.write(report)
     verdict = report.verdict()
     if verdict is None:
         return
-    console.print(Text(verdict.text, style=verdict.style), soft_wrap=True)
+    print_line(Text(verdict.text, style=verdict.style), console)
     if verdict.status:
         raise typer.Exit(verdict.status)
 
 
-def render(section: Section) -> RenderableType:
-    """Return a section as a table."""
-    table = Table(
-        title=section.title or None,
-        caption=section.caption or None,
-        box=box.SIMPLE_HEAD if section.columns or section.title else None,
-        show_header=bool(section.columns),
-        title_justify="left",
-        caption_justify="left",
-        padding=(0, 1 if section.columns else 2, 0, 0),
-    )
-    for place, name in enumerate(section.columns):
-        is_last = place == len(section.columns) - 1
-        is_text = place < section.left or (is_last and section.ends_in_text)
-        table.add_column(
-            name,
-            justify="left" if is_text else "right",
-            no_wrap=not is_text,
-            overflow="fold" if is_text else "ellipsis",
-        )
-    if not section.columns:
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-    for row in section.rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    return table
+def render(section: Section) -> Table:
+    """Return a section as a table of a live panel, whose cells are folded where it is narrow."""
+    return as_table(section.grid())
 
 
 def to_csv(rows: Sequence[Mapping[str, object]]) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import LedgerError
+from ledger.pipeline.aws.clients import open_client
 from ledger.pipeline.sources.dead_letters import DeadLetter, append, line_of
 from ledger.runtime.clock import Clock, SystemClock
 
@@ -150,14 +151,17 @@ def _requests(bodies: Iterable[str]) -> Iterator[list[str]]:
 async def open_queue(
     url: str, *, region: str | None, request_timeout: float, clock: Clock | None = None
 ) -> AsyncIterator[DeadLetterQueue]:
-    """Open a queue by its URL; credentials and endpoint are found as the SDK finds them."""
-    from aiobotocore.config import AioConfig  # noqa: PLC0415 (a second to import)
-    from aiobotocore.session import AioSession  # noqa: PLC0415
+    """Open a queue by its URL; credentials and endpoint are found as the SDK finds them.
 
-    config = AioConfig(
-        retries={"total_max_attempts": SDK_TRIES_MAX, "mode": "standard"},
-        connect_timeout=request_timeout,
-        read_timeout=request_timeout + WAIT_SECONDS,
+    Raises:
+        LedgerError: the SDK's configuration cannot be read, or names what is not there.
+    """
+    opening = open_client(
+        "sqs",
+        region=region,
+        request_timeout=request_timeout,
+        waits_seconds=WAIT_SECONDS,
+        tries_max=SDK_TRIES_MAX,
     )
-    async with AioSession().create_client("sqs", region_name=region, config=config) as client:
+    async with opening as client:
         yield DeadLetterQueue(client, url, clock)

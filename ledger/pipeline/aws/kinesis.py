@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import LedgerError, LeftOut, Unreachable
+from ledger.pipeline.aws.clients import open_client
 from ledger.pipeline.aws.stream_events import delivery_of_kinesis
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import LagUnit
@@ -308,15 +309,17 @@ class _Errors:
 async def open_kinesis(
     *, region: str, profile: str | None, request_timeout: float
 ) -> AsyncIterator[KinesisClient]:
-    """Open a client; credentials and endpoint are found as the SDK finds them."""
-    from aiobotocore.config import AioConfig  # noqa: PLC0415 (a second to import)
-    from aiobotocore.session import AioSession  # noqa: PLC0415
+    """Open a client; credentials and endpoint are found as the SDK finds them.
 
-    config = AioConfig(
-        retries={"total_max_attempts": SDK_TRIES_MAX, "mode": "standard"},
-        connect_timeout=request_timeout,
-        read_timeout=request_timeout,
+    Raises:
+        LedgerError: the SDK's configuration cannot be read, or names what is not there.
+    """
+    opening = open_client(
+        "kinesis",
+        region=region,
+        profile=profile,
+        request_timeout=request_timeout,
+        tries_max=SDK_TRIES_MAX,
     )
-    session = AioSession(profile=profile)
-    async with session.create_client("kinesis", region_name=region, config=config) as client:
+    async with opening as client:
         yield client

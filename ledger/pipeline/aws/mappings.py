@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import SettingsError
+from ledger.pipeline.aws.clients import open_client
 from ledger.runtime.clock import Clock
 
 AGAIN_SECONDS = 600.0
@@ -115,14 +116,13 @@ async def mappings_of(client: LambdaClient, source: str) -> list[Found]:
 
 @asynccontextmanager
 async def open_lambda(*, region: str, request_timeout: float) -> AsyncIterator[LambdaClient]:
-    """Open a client; credentials and endpoint are found as the SDK finds them."""
-    from aiobotocore.config import AioConfig  # noqa: PLC0415 (a second to import)
-    from aiobotocore.session import AioSession  # noqa: PLC0415
+    """Open a client; credentials and endpoint are found as the SDK finds them.
 
-    config = AioConfig(
-        retries={"total_max_attempts": SDK_TRIES_MAX, "mode": "standard"},
-        connect_timeout=request_timeout,
-        read_timeout=request_timeout,
+    Raises:
+        LedgerError: the SDK's configuration cannot be read, or names what is not there.
+    """
+    opening = open_client(
+        "lambda", region=region, request_timeout=request_timeout, tries_max=SDK_TRIES_MAX
     )
-    async with AioSession().create_client("lambda", region_name=region, config=config) as client:
+    async with opening as client:
         yield client

@@ -24,6 +24,7 @@ import anyio.to_thread
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import LedgerError
+from ledger.pipeline.aws.clients import open_client
 from ledger.runtime.tasks import run_all
 
 MESSAGES_MAX = 10
@@ -140,16 +141,15 @@ async def open_queue_spool(
     Raises:
         LedgerError: there is no such queue.
     """
-    from aiobotocore.config import AioConfig  # noqa: PLC0415 (a second to import)
-    from aiobotocore.session import AioSession  # noqa: PLC0415
-
-    config = AioConfig(
-        retries={"total_max_attempts": SDK_TRIES_MAX, "mode": "standard"},
-        connect_timeout=request_timeout,
-        read_timeout=request_timeout + WAIT_SECONDS,
+    opening = open_client(
+        "sqs",
+        region=region,
+        profile=profile,
+        request_timeout=request_timeout,
+        waits_seconds=WAIT_SECONDS,
+        tries_max=SDK_TRIES_MAX,
     )
-    session = AioSession(profile=profile)
-    async with session.create_client("sqs", region_name=region, config=config) as client:
+    async with opening as client:
         try:
             url = (await client.get_queue_url(QueueName=name))["QueueUrl"]
         except (BotoCoreError, ClientError, OSError) as error:

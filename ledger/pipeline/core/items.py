@@ -58,10 +58,14 @@ def lane_id(region: str, name: str) -> str:
     """Return what a lane is called in the table.
 
     Raises:
-        InvalidInput: the name is empty or too long.
+        InvalidInput: the name is empty, too long, or not UTF-8.
     """
     lane = f"{region}/{name}"
-    if not name or len(lane.encode()) > LANE_BYTES_MAX:
+    try:
+        size_bytes = len(lane.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(f"lane {name[:40]!r}: a name must be UTF-8") from None
+    if not name or size_bytes > LANE_BYTES_MAX:
         raise InvalidInput(f"lane {name[:40]!r}: a name has up to {LANE_BYTES_MAX} bytes")
     return lane
 

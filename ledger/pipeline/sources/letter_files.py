@@ -16,6 +16,8 @@ from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.sources.dead_letters import DeadLetter, letter_of, line_of
 
 NAME_HASH_DIGITS = 8
+LETTER_BYTES_MAX = 64 << 20
+"""Longer than any letter: a device named by mistake never ends its line."""
 
 
 @dataclass(slots=True)
@@ -53,11 +55,16 @@ def letters_in(file: Path) -> Iterator[DeadLetter]:
     """Yield the letters of a file; a line that is none, as one cut short, is left out.
 
     Raises:
-        LedgerError: the file cannot be read.
+        LedgerError: the file cannot be read, or a line has over `LETTER_BYTES_MAX`.
     """
     try:
         with file.open("rb") as lines:
-            for line in lines:
+            while line := lines.readline(LETTER_BYTES_MAX + 1):
+                if len(line) > LETTER_BYTES_MAX:
+                    raise LedgerError(
+                        f"{file}: a line has over {LETTER_BYTES_MAX:,} bytes: it is no file of dead"
+                        " letters"
+                    )
                 try:
                     yield letter_of(line.decode())
                 except ValueError:

@@ -15,6 +15,7 @@ from ledger.core.errors import (
     TokenReused,
     Unreachable,
 )
+from ledger.core.redaction import without_passwords
 
 MESSAGE_CHARACTERS_MAX = 300
 """AWS's own messages can repeat a whole request; one line is what a user reads."""
@@ -126,7 +127,7 @@ def answer_header(error: exceptions.ClientError, name: str) -> str | None:
 
 def from_botocore(error: Exception, *, region: str, table: str) -> StoreError:
     """Return our error for one that boto3 or aiobotocore raised; raise it `from` the original."""
-    where, cause = f"{region}, table {table}", _one_line(error)
+    where, cause = f"{region}, table {table}", without_passwords(_one_line(error))
     if code := error_code(error):
         reasons = cancellation_reasons(error)
         is_passing = code in THROTTLING_CODES or (bool(reasons) and reasons <= PASSING_REASONS)

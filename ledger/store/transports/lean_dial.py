@@ -19,6 +19,9 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from botocore.httpsession import ProxyConfiguration
 from botocore.utils import get_environ_proxies
 
+from ledger.core.errors import SettingsError
+from ledger.core.redaction import without_passwords
+from ledger.settings.groups import is_url
 from ledger.store.transports.lean_connection import Connection
 from ledger.store.transports.trust import trusting
 
@@ -131,10 +134,15 @@ async def make_dialer(url: str, *, ca_bundle: str | None, wait_seconds: float) -
     """Look up the way to an endpoint as botocore does.
 
     Raises:
-        SettingsError: the bundle of certificates cannot be read.
+        SettingsError: the bundle of certificates cannot be read, or the proxy is no URL.
     """
     proxies = ProxyConfiguration(proxies=get_environ_proxies(url))
     proxy = proxies.proxy_url_for(url)
+    if proxy and not is_url(proxy):
+        raise SettingsError(
+            f"the proxy {without_passwords(proxy)!r} (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY) is no"
+            " URL of http or https"
+        )
     given = proxies.proxy_headers_for(proxy) if proxy else {}
     uses_tls = url.startswith("https:") or (proxy or "").startswith("https:")
     return Dialer(

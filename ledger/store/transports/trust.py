@@ -13,6 +13,7 @@ from aiobotocore.session import AioSession
 from botocore.httpsession import create_urllib3_context, get_cert_path
 
 from ledger.core.errors import SettingsError
+from ledger.core.redaction import without_passwords
 from ledger.settings.groups import is_url
 
 
@@ -25,8 +26,8 @@ async def check_configured(session: AioSession, client: Any) -> None:
     endpoint = str(client.meta.endpoint_url)
     if not is_url(endpoint):
         raise SettingsError(
-            f"the endpoint {endpoint!r} (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL, or"
-            " `endpoint_url` of the profile) is no URL of http or https"
+            f"the endpoint {without_passwords(endpoint)!r} (AWS_ENDPOINT_URL_DYNAMODB,"
+            " AWS_ENDPOINT_URL, or `endpoint_url` of the profile) is no URL of http or https"
         )
     bundle = session.get_config_variable("ca_bundle")
     if endpoint.startswith("https:") and given_bundle(bundle):

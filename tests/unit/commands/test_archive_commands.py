@@ -173,9 +173,9 @@ async def test_an_export_that_cannot_be_written(
     _, settings = table
     config = written(settings, tmp_path)
     (tmp_path / "folder").mkdir()
-    for output in (tmp_path / "folder", tmp_path / "none" / "out"):
-        arguments = ["a", "--output", str(output), "--config", config]
-        with pytest.raises(InvalidInput, match="cannot be written"):
+    for output, rule in (("folder", "is a folder"), ("none/out", "there is no folder")):
+        arguments = ["a", "--output", str(tmp_path / output), "--config", config]
+        with pytest.raises(InvalidInput, match=rule):
             await anyio.to_thread.run_sync(
                 partial(CliRunner().invoke, export.app, arguments, catch_exceptions=False)
             )

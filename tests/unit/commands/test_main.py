@@ -127,10 +127,32 @@ PAGES = [
 
 @pytest.mark.parametrize(("app", "words"), PAGES)
 def test_a_help_page_fits_a_terminal(app: typer.Typer, words: tuple[str, ...]) -> None:
-    """No line is wider than the terminal, no text is cut, and there are at most 12 options."""
+    """No line is wider than the terminal, no text is cut, and there are at most 12 options.
+
+    Beside --help and --json, which nearly every command has.
+    """
     shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": str(COLUMNS)})
     assert shown.exit_code == 0
     assert all(len(line) <= COLUMNS for line in shown.output.splitlines())
     assert not re.search(r"\w\.\.\.$", shown.output, flags=re.MULTILINE)
     _, _, options = shown.output.partition("\nOptions:\n")
-    assert 0 < len(re.findall(r"^  -", options, flags=re.MULTILINE)) <= OPTIONS_MAX
+    own = re.findall(r"^  -(?!h, --help|-json)", options, flags=re.MULTILINE)
+    assert 0 <= len(own) <= OPTIONS_MAX
+
+
+WITHOUT_JSON = {
+    "export": "its output is JSON Lines, CSV or Parquet",
+    "template": "it writes YAML for CloudFormation",
+    "policy": "it writes JSON",
+    "page": "it serves a page until Ctrl-C",
+    "lease run": "its output is that of the command which it runs",
+}
+
+
+@pytest.mark.parametrize(("app", "words"), PAGES)
+def test_every_command_speaks_json(app: typer.Typer, words: tuple[str, ...]) -> None:
+    """Each command has --json, but those whose output has a form of its own."""
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": str(COLUMNS)}).output
+    is_group = "\nCommands:\n" in shown
+    is_other = words[-1:] and (words[-1] in WITHOUT_JSON or " ".join(words) in WITHOUT_JSON)
+    assert ("--json" in shown) == (not is_group and not is_other)

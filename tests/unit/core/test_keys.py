@@ -53,6 +53,29 @@ def test_what_is_no_counter_id_is_refused_by_its_rule(counter: object, rule: str
 
 
 @pytest.mark.parametrize(
+    ("counter", "rule"),
+    [
+        ("cafe\u0301", r"normal form C \(NFC\).*got 'cafe\\u0301'"),
+        ("a\u200bb", r"invisible characters, such as '\\u200b', got 'a\\u200bb'"),
+        ("a\u202eb", "invisible"),
+        ("a\u2028b", "invisible"),
+        ("e\u0301" * 300, "normal form"),
+    ],
+    ids=lambda value: ascii(value)[:20],
+)
+def test_a_new_counter_is_told_apart_by_what_is_seen(counter: str, rule: str) -> None:
+    """One spelling of a text, and nothing invisible in it; such ids are still read."""
+    with pytest.raises(InvalidCounter, match=rule) as raised:
+        keys.checked_new_counter(counter)
+    assert len(str(raised.value)) < 400
+    assert keys.checked_counter(counter) == counter
+    for fine in ("café", "shop/1", "金額"):
+        assert keys.checked_new_counter(fine) == fine
+    with pytest.raises(InvalidCounter, match="reserved"):
+        keys.checked_new_counter("~a")
+
+
+@pytest.mark.parametrize(
     ("partition", "place"),
     [
         ("a", ("a", 0)),

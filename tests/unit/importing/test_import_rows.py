@@ -113,6 +113,10 @@ def test_another_delimiter_and_encoding() -> None:
         (",1,,", "counter must have 1 to 1,024 bytes, got ''"),
         ("~lease,1,,", "counter must not begin with '~', which is reserved, got '~lease'"),
         ("a\tb,1,,", "counter must not contain control characters, got 'a\\tb'"),
+        (
+            "cafe\u0301,1,,",
+            "counter must be in Unicode's normal form C (NFC), got 'cafe\\u0301'",
+        ),
         (f"{'é' * 513},1,,", "counter must have 1 to 1,024 bytes, got 1,026"),
         (f"a,1,{'é' * 16_385},", "has 32,770 bytes: a note of an import has up to 32,768 bytes"),
         ("a,1,,31.01.1993", "effective '31.01.1993' is not a date such as 1993-01-31"),

@@ -91,12 +91,27 @@ def test_a_wrong_file_names_file_line_and_rule(text: str, line: int, named: str)
     assert "\n" not in str(raised.value)
 
 
+BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (name + 1, name + 1, b",".join([b"*%c" % name] * 9))
+    for name in range(ord("a"), ord("i"))
+)
+"""300 bytes that stand for 43 million values."""
+
+
 @pytest.mark.parametrize(
     ("content", "named"),
     [
         (b"home: \xff\n", "not YAML"),
         (b"home: 2026-13-45\n", "not YAML"),
-        (b"home: us-east-1\nregions: &a {us-east-1: *a}\n", "regions.us-east-1.us-east-1"),
+        (
+            b"home: us-east-1\nregions: &a {us-east-1: *a}\n",
+            "line 2: an alias inside of what it repeats",
+        ),
+        (BOMB, "line 6: over 100,000 values, counting those of aliases"),
+        (
+            b"regions: {us-east-1: {endpoint: 'http://u:secret@h:1'}}\n",
+            r"endpoint is 'http://\*\*\*@h:1': an endpoint has no user and password",
+        ),
         (b"home: us-east-1\n", "regions.yaml: regions is missing"),
         (b"", "regions.yaml: regions is missing"),
         (b"#" * 1_000_001, "too large for a settings file"),

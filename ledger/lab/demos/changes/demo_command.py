@@ -1,7 +1,6 @@
 """`ledger demo`: the ledger beside single-item counters on this machine, and a verdict."""
 
 import anyio
-from rich.console import Console
 
 from ledger.lab.demos.changes.report import DemoOptions
 from ledger.lab.demos.changes.run import DemoRun
@@ -11,6 +10,8 @@ from ledger.lab.harness.options import command
 from ledger.lab.harness.report import ReportFiles, finish
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
+from ledger.runtime.printing import say
+from ledger.runtime.tables import new_console
 
 app = new_app()
 
@@ -25,13 +26,11 @@ def demo(options: DemoOptions) -> None:
     and checks totals in every region while the compactor merges. Exits with 1 if any total of the
     ledger is wrong.
     """
-    files = ReportFiles(picture=options.picture)
+    files = ReportFiles.of(options)
     files.check()
     sample = load_sample(options.input, counter=options.counter, change=options.change)
     run = DemoRun(sample, options, clock=SystemClock())
-    console = Console(highlight=False)
-    console.print(
-        f"{len(sample.changes):,} changes of {len(sample.expected):,} counters: {sample.name}"
-    )
-    report = anyio.run(lambda: run_shown(run.run, console, run.progress.view, has_lines=False))
+    console = new_console()
+    say(f"{len(sample.changes):,} changes of {len(sample.expected):,} counters: {sample.name}")
+    report = anyio.run(lambda: run_shown(run.run, console, run.progress.view))
     finish(report, console, files)

@@ -13,7 +13,7 @@ from rich.text import Text
 from ledger.core import amounts
 from ledger.lab.harness.display import View, checked
 from ledger.lab.harness.options import REGIONS as ALL_REGIONS
-from ledger.lab.harness.options import LabOptions, Picture
+from ledger.lab.harness.options import JsonFile, LabOptions, Picture
 from ledger.lab.harness.picture import OURS, WRONG, finish_axis
 from ledger.lab.harness.report import Report, Row, Section, Verdict
 from ledger.lab.harness.totals import RegionTotals
@@ -35,6 +35,7 @@ class DemoOptions(LabOptions):
     counter: Annotated[str, typer.Option(help="Column of counters in --input.")] = "account"
     change: Annotated[str, typer.Option(help="Column of amounts in --input.")] = "change"
     seconds: Annotated[float, typer.Option(min=0, help="Seconds to spread the writes over.")] = 12.0
+    json_file: JsonFile = None
     picture: Picture = None
 
 

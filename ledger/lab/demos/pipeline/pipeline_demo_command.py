@@ -3,7 +3,6 @@
 from contextlib import ExitStack
 
 import anyio
-from rich.console import Console
 
 from ledger.commands.pipeline.page import serve_page
 from ledger.lab.demos.pipeline.ladder import climb
@@ -17,6 +16,7 @@ from ledger.lab.harness.options import command
 from ledger.lab.harness.report import ReportFiles, finish
 from ledger.runtime.clock import SystemClock, blocking_sleep
 from ledger.runtime.command_line import new_app
+from ledger.runtime.tables import new_console, print_line
 
 LINGER_SECONDS = 3.0
 """How long the page is served after the end, so that browsers can load the result."""
@@ -53,7 +53,7 @@ def demo(options: PipelineDemoOptions) -> None:
     """
     files = ReportFiles.of(options)
     files.check()
-    console = Console(highlight=False)
+    console = new_console()
     if options.model:
         computed = model_report(
             options.model, MEASURED, regions=options.regions, messages=options.messages
@@ -65,7 +65,7 @@ def demo(options: PipelineDemoOptions) -> None:
         if options.page is not None:
             shown = stack.enter_context(serve_page(options.page))
             publish = shown.publish
-            console.print(f"totals on {shown.url}")
+            print_line(f"totals on {shown.url}", console)
 
         def run_one(chosen: PipelineDemoOptions) -> PipelineDemoReport:
             run = PipelineDemoRun(chosen, clock=SystemClock())

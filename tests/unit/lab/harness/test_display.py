@@ -1,9 +1,14 @@
 """The live display: the same facts in a panel and in a line."""
 
+import io
+
+import anyio
+import pytest
 from rich.console import Console
 from rich.text import Text
 
-from ledger.lab.harness.display import View, checked, line, panel
+from ledger.commands import live
+from ledger.lab.harness.display import View, checked, line, panel, run_shown
 from ledger.lab.harness.report import Section
 
 VIEW = View(
@@ -29,3 +34,16 @@ def test_the_panel_shows_everything() -> None:
 def test_the_line_shows_phase_figures_and_status() -> None:
     """A log line without tables."""
     assert line(VIEW) == "writing; elapsed: 3 s; merged: 5; reads checked: 1,200, wrong: 1"
+
+
+async def test_a_run_speaks_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run of the laboratory, the demo among them, says there how far it is."""
+    monkeypatch.setattr(live, "PLAIN_LINE_SECONDS", 0.0)
+    output, shown = io.StringIO(), anyio.Event()
+
+    def view() -> View:
+        shown.set()
+        return VIEW
+
+    await run_shown(shown.wait, Console(file=output, width=200), view)
+    assert output.getvalue().startswith("writing; elapsed: 3 s; merged: 5;")

@@ -8,6 +8,7 @@ import pytest
 from support.clock import START, FakeClock
 
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.pipeline.sources import letter_files
 from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterFile
 from ledger.pipeline.sources.letter_files import chosen, editable, letters_in, listed
 
@@ -81,3 +82,12 @@ async def test_without_letters_there_is_nothing_to_edit(tmp_path: Path) -> None:
     """An empty file, or one of other lines, is not taken for done."""
     with pytest.raises(InvalidInput, match="holds no dead letter"):
         editable(await filled(tmp_path))
+
+
+def test_a_device_is_no_file_of_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that does not end, as of /dev/zero, is refused before it fills the memory."""
+    monkeypatch.setattr(letter_files, "LETTER_BYTES_MAX", 100)
+    file = tmp_path / "zeros"
+    file.write_bytes(bytes(101))
+    with pytest.raises(LedgerError, match="over 100 bytes: it is no file of dead letters"):
+        list(letter_files.letters_in(file))

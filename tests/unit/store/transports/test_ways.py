@@ -253,3 +253,14 @@ async def test_an_address_that_is_silent_does_not_hold_up_the_next(
                     assert (
                         await http.post(http.head({"Host": "dynamodb.example"}), b"{}")
                     ).status == 200
+
+
+@pytest.mark.parametrize("wrong", ["http://u:secret@[", "http://u:secret@h:99999"])
+async def test_a_proxy_that_is_no_url_is_named_without_its_password(
+    wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the lean transport it is an error of the settings, before anything is sent."""
+    monkeypatch.setenv("HTTP_PROXY", wrong)
+    with pytest.raises(SettingsError, match=r"the proxy 'http.*HTTP_PROXY") as raised:
+        await lean_dial.make_dialer("http://127.0.0.1:1", ca_bundle=None, wait_seconds=1.0)
+    assert "secret" not in str(raised.value)

@@ -9,20 +9,22 @@ from random import Random
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from ledger.commands.live import with_display
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.commands.outputs import Force, check_output, write_output
+from ledger.core.errors import InvalidInput
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.producer.producing import Producer
 from ledger.lab.demos.pipeline.producer.targets import Outgoing, open_target
 from ledger.lab.demos.pipeline.traffic import Traffic
 from ledger.pipeline.core.adapting import form_of
 from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
+from ledger.runtime.tables import new_console
 from ledger.settings import Settings
 
 ENDLESS = 10**12
@@ -54,6 +56,7 @@ def produce(
         Path | None,
         typer.Option(help="Write the totals that the records make, as JSON.", dir_okay=False),
     ] = None,
+    force: Force = False,
     region: Annotated[
         str | None, typer.Option(help="Region of the target.", show_default="the settings' home")
     ] = None,
@@ -64,6 +67,7 @@ def produce(
         ),
     ] = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write records to a stream, a queue, a topic or a file, at a steady rate, to try a pipeline.
 
@@ -76,6 +80,8 @@ def produce(
     once what is begun has been taken; --totals is of what was written.
     """
     _check(target, rate, file, totals)
+    if totals is not None:
+        check_output(totals, force=force)
     settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
     settings.region(place)
@@ -85,10 +91,22 @@ def produce(
     records = lines_of(file, settings, count) if file else generated(traffic, clock)
     producer, came = run_on_loop(_produce(target, settings, place, records, rate, clock))
     done = producer.sent
-    typer.echo(
-        f"{done.records:,} records written to {target} in {done.seconds:,.1f} s:"
-        f" {done.per_second:,.0f} a second; {done.refused:,} refused and sent again"
-    )
+    if as_json:
+        print_json(
+            [
+                {
+                    "target": target,
+                    "records": done.records,
+                    "seconds": done.seconds,
+                    "refused": done.refused,
+                }
+            ]
+        )
+    else:
+        say(
+            f"{done.records:,} records written to {target} in {done.seconds:,.1f} s:"
+            f" {done.per_second:,.0f} a second; {done.refused:,} refused and sent again"
+        )
     if totals is not None:
         write_totals(totals, traffic)
     if came.number and count:
@@ -109,8 +127,6 @@ def _check(target: str, rate: float, file: Path | None, totals: Path | None) -> 
         raise InvalidInput(f"--file {file}: lines are written as they are read: unpack it first")
     if file is not None and Path(target).exists() and file.samefile(target):
         raise InvalidInput(f"--file {file}: it is the file to write to as well")
-    if totals is not None and not totals.parent.is_dir():
-        raise InvalidInput(f"--totals {totals}: there is no folder {totals.parent}")
 
 
 def options_of(count: int, seed: int) -> PipelineDemoOptions:
@@ -148,10 +164,7 @@ def write_totals(file: Path, traffic: Traffic) -> None:
     """
     found: dict[str, Decimal] = dict(traffic.expected())
     text = json.dumps({name: str(total) for name, total in found.items()}, indent=2)
-    try:
-        file.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise LedgerError(f"--totals {file}: {error.strerror}") from error
+    write_output(file, f"{text}\n", force=True)  # checked before
 
 
 async def _produce(
@@ -181,7 +194,7 @@ async def _produce(
         async with stopped_by_signals(lambda _: producer.stop(), ignore) as came:
             await with_display(
                 producer.run,
-                Console(stderr=True, highlight=False),
+                new_console(err=True),
                 panel=lambda: Text(shown()),
                 line=shown,
             )

@@ -6,7 +6,7 @@ is well) and SendMessageBatch (10 messages and 262,144 bytes; likewise).
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +15,7 @@ import anyio.to_thread
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.pipeline.aws.clients import open_client
 from ledger.pipeline.sources.claims import CSV_SUFFIXES
 from ledger.pipeline.sources.kafka import Writer, writer_of
 from ledger.settings import Settings
@@ -186,19 +187,14 @@ async def open_target(address: str, settings: Settings, region: str) -> AsyncIte
         )
 
 
-@asynccontextmanager
-async def _client(service: str, settings: Settings, region: str) -> AsyncIterator[Any]:
-    from aiobotocore.config import AioConfig  # noqa: PLC0415 (a second to import)
-    from aiobotocore.session import AioSession  # noqa: PLC0415
-
-    config = AioConfig(
-        retries={"total_max_attempts": SDK_TRIES_MAX, "mode": "standard"},
-        connect_timeout=settings.request_timeout,
-        read_timeout=settings.request_timeout,
+def _client(service: str, settings: Settings, region: str) -> AbstractAsyncContextManager[Any]:
+    return open_client(
+        service,
+        region=region,
+        profile=settings.region(region).profile,
+        request_timeout=settings.request_timeout,
+        tries_max=SDK_TRIES_MAX,
     )
-    session = AioSession(profile=settings.region(region).profile)
-    async with session.create_client(service, region_name=region, config=config) as client:
-        yield client
 
 
 async def _url(client: Any, name: str) -> str:

@@ -33,7 +33,7 @@ def run(config: Path, *arguments: object) -> Any:
 def test_what_is_written_adds_up_to_the_totals_that_are_told(config: Path, tmp_path: Path) -> None:
     """As the pipeline reads it; a second run with the same seed adds no other record."""
     target, totals = tmp_path / "records.jsonl", tmp_path / "totals.json"
-    words = (target, "--count", 400, "--rate", 0, "--totals", totals)
+    words = (target, "--count", 400, "--rate", 0, "--totals", totals, "--force")
     found = []
     for _ in range(2):
         result = run(config, *words)

@@ -1,0 +1,46 @@
+"""Clients of AWS's services beside DynamoDB, opened in one way."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from botocore.exceptions import BotoCoreError
+
+from ledger.core.errors import LedgerError
+
+
+@asynccontextmanager
+async def open_client(
+    service: str,
+    *,
+    region: str | None,
+    request_timeout: float,
+    tries_max: int,
+    profile: str | None = None,
+    waits_seconds: float = 0.0,
+) -> AsyncIterator[Any]:
+    """Open a client; credentials and endpoint are found as the SDK finds them.
+
+    The SDK sends a request `tries_max` times. `request_timeout` is in seconds; an answer may take
+    `waits_seconds` more.
+
+    Raises:
+        LedgerError: the SDK's configuration cannot be read, or names what is not there.
+    """
+    from aiobotocore.config import AioConfig  # noqa: PLC0415 (a second to import)
+    from aiobotocore.session import AioSession  # noqa: PLC0415
+
+    config = AioConfig(
+        retries={"total_max_attempts": tries_max, "mode": "standard"},
+        connect_timeout=request_timeout,
+        read_timeout=request_timeout + waits_seconds,
+    )
+    async with AsyncExitStack() as stack:
+        try:
+            session = AioSession(profile=profile)
+            client = await stack.enter_async_context(
+                session.create_client(service, region_name=region, config=config)
+            )
+        except (BotoCoreError, ValueError) as error:
+            raise LedgerError(f"no client of {service} in {region}: {error}") from error
+        yield client

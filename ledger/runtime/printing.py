@@ -1,0 +1,100 @@
+"""What commands print: lines and JSON, in which what users wrote cannot act on the terminal.
+
+A note or the name of another tool's counter may hold terminal escapes that paint over an amount, or
+marks that reverse the order in which it is shown. Tables are those of `ledger.runtime.tables`.
+"""
+
+import codecs
+import io
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from datetime import date
+from decimal import Decimal
+from typing import TextIO
+
+from ledger.core import amounts
+
+SPACE_CATEGORY = "Zs"
+
+
+def printable(text: str) -> str:
+    r"""Return text with each character escaped that has no shape of its own, such as `\x1b`.
+
+    Those are control and format characters, among them bidirectional marks, line ends, halves of
+    characters and what Unicode has not assigned. Letters, signs and spaces of every script stay.
+    """
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(sign: str) -> str:
+    if sign.isprintable() or unicodedata.category(sign) == SPACE_CATEGORY:
+        return sign
+    return sign.encode("unicode_escape").decode("ascii")
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print one line, to standard error if asked so; at once, so that it is in order with others.
+
+    Raises:
+        OSError: it cannot be written, as on a full disk.
+    """
+    stream = sys.stderr if err else sys.stdout
+    stream.write(printable(text) + "\n")
+    stream.flush()
+
+
+def print_json(objects: Iterable[object]) -> None:
+    """Print one object a line: mappings or dataclasses, with amounts as text and times as ISO.
+
+    Raises:
+        OSError: it cannot be written, as on a full disk.
+    """
+    for one in objects:
+        text = json.dumps(one, default=_plain, ensure_ascii=not _takes_all())
+        sys.stdout.write(json_line(text))
+    sys.stdout.flush()
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Decimal):
+        return amounts.to_text(value)
+    if isinstance(value, AbstractSet):
+        return sorted(value)
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def json_line(text: str) -> str:
+    """Return JSON as a line, with each character escaped in JSON's way that `printable` escapes."""
+    return (text if text.isprintable() else "".join(map(_escaped_in_json, text))) + "\n"
+
+
+def _escaped_in_json(sign: str) -> str:
+    return sign if _escaped(sign) == sign else json.dumps(sign)[1:-1]
+
+
+def _takes_all() -> bool:
+    """Return whether standard output takes every character."""
+    return codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+
+
+def utf8_output() -> TextIO:
+    """Return standard output as a file of UTF-8, whatever the terminal's encoding is.
+
+    For data that another program reads, and whose form leaves no other choice.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout
+
+
+def tolerate_encodings() -> None:
+    r"""Let both streams write what their encoding lacks as `\xe9`, rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
