@@ -112,28 +112,39 @@ def run(app: typer.Typer) -> None:
     table, and so does what the operating system refuses, such as a write on a full disk.
     """
     tolerate_encodings()
+    status = _status_of(app)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _abandon_output()
+        status = status or _refused(error)
+    sys.exit(status)
+
+
+def _status_of(app: typer.Typer) -> int:
+    """Run a command, report its error, and return its exit status."""
     try:
         status = app(standalone_mode=False)  # so that errors are reported here
-        sys.stdout.flush()
     except typer.TyperException as error:
         _explain(error)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except LedgerError as error:
         _complain(str(error))
         is_usage = isinstance(error, InvalidInput) and not isinstance(error, _OF_THE_DATA)
-        sys.exit(MISUSED if is_usage else FAILED)
+        return MISUSED if is_usage else FAILED
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader (`| head`) is gone; the interpreter's own flush would raise again.
-        sys.stdout = None
-        sys.exit(FAILED)
+        return INTERRUPTED
     except OSError as error:
-        _abandon_output()
+        return _refused(error)
+    return status if isinstance(status, int) else 0
+
+
+def _refused(error: OSError) -> int:
+    """Report what the operating system refused; not that a reader (`| head`) is gone."""
+    if not isinstance(error, BrokenPipeError):
         _complain(_refusal(error))
-        sys.exit(FAILED)
-    sys.exit(status if isinstance(status, int) else 0)
+    return FAILED
 
 
 def _refusal(error: OSError) -> str:

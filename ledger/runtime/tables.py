@@ -84,11 +84,20 @@ class Grid:
         return max((cell_len(_text(row[place]).plain) for row in self.rows), default=0)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the command end as by any error: rich would exit from within a task."""
+        raise BrokenPipeError
+
+
 def new_console(*, err: bool = False) -> Console:
-    """Return a console as wide as the terminal, and without one as `PIPED_CHARACTERS_MAX`."""
+    """Return a console as wide as the terminal, and without one as `PIPED_CHARACTERS_MAX`.
+
+    It raises BrokenPipeError once nobody reads it any more.
+    """
     stream = sys.stderr if err else sys.stdout
     width = None if stream.isatty() else PIPED_CHARACTERS_MAX
-    return Console(stderr=err, width=width, markup=False, emoji=False, highlight=False)
+    return _Console(stderr=err, width=width, markup=False, emoji=False, highlight=False)
 
 
 def print_grid(grid: Grid, console: Console | None = None) -> None:

@@ -1,6 +1,8 @@
 """Work under a live display, on a terminal and elsewhere."""
 
 import io
+import os
+import sys
 
 import anyio
 import pytest
@@ -8,6 +10,7 @@ from rich.console import Console
 
 from ledger.commands import live
 from ledger.commands.live import with_display
+from ledger.runtime.tables import new_console
 
 
 async def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,3 +54,20 @@ async def test_an_error_comes_out_alone() -> None:
 
     with pytest.raises(ValueError, match="wrong"):
         await with_display(work, Console(file=io.StringIO()), panel=lambda: "")
+
+
+async def test_a_reader_that_is_gone_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of `ledger demo | head -1`: one plain error, no exit from within a task."""
+    monkeypatch.setattr(live, "PLAIN_LINE_SECONDS", 0.0)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as pipe:  # noqa: ASYNC230, PTH123 (a descriptor)
+        monkeypatch.setattr(sys, "stdout", pipe)
+        with pytest.raises(BrokenPipeError):
+            await with_display(
+                anyio.sleep_forever, new_console(), panel=lambda: "", line=lambda: "so far 1"
+            )
+        monkeypatch.undo()
+        null = os.open(os.devnull, os.O_WRONLY)  # what is left in its buffer goes there
+        os.dup2(null, writing)
+        os.close(null)

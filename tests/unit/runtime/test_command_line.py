@@ -71,6 +71,24 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stderr) == (1, "error: No space left on device\n")
 
 
+def test_a_reader_that_is_gone_hides_no_error(tmp_path: Path) -> None:
+    """What a command had printed before it failed is lost, and its error is the only line."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = (
+        "import sys\nfrom ledger.core.errors import LedgerError\n"
+        "from ledger.runtime.command_line import new_app, run\napp = new_app()\n"
+        "@app.command()\ndef fail() -> None:\n"
+        "    sys.stdout.write('begun')\n    raise LedgerError('it failed')\nrun(app)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path.cwd(), stdout=writing, stderr=subprocess.PIPE,
+        env=environment(tmp_path, PYTHONUNBUFFERED=""), text=True, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (1, "error: it failed\n")
+
+
 @pytest.mark.parametrize("program", ["ledger", "compactor"])
 @pytest.mark.parametrize("module", ["typer", "anyio"])
 def test_an_interrupt_while_modules_load_is_one_line(
