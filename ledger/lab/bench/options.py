@@ -1,6 +1,7 @@
 """The options of a bench."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,10 +28,18 @@ class BenchOptions:
         ),
     ] = False
     pin: Annotated[bool, typer.Option(help="Client and stub on a core each.")] = True
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            help="Measure nothing: show and draw what an earlier run wrote with --json; may be"
+            " repeated.",
+        ),
+    ] = None
     csv_file: CsvFile = None
     json_file: JsonFile = None
     picture: Picture = None
 
     def measured(self) -> "BenchOptions":
         """Return the options that the measurements depend on, which no file is."""
-        return replace(self, csv_file=None, json_file=None, picture=None)
+        return replace(self, earlier=None, csv_file=None, json_file=None, picture=None)
