@@ -19,6 +19,7 @@ Pure: no clock, no randomness, no I/O.
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from compactor.archive_object import ArchiveObject
 from compactor.plan import Plan
@@ -118,6 +119,11 @@ class Agenda:
         if self._again and self._has_room():
             moments.append(self._again[0][0])
         return Wait(min(moments)) if moments else None
+
+    def upcoming(self, count_max: int) -> list[str]:
+        """Return the collections whose first visits come next, as far as there is room for them."""
+        room = self._held_max - len(self._held) - self._looking
+        return [*islice(self._first, max(0, min(count_max, room)))]
 
     def hold(self, held: PendingAction) -> None:
         """Keep the action that a visit decided on until it is ripe."""

@@ -1,17 +1,23 @@
-"""The nets of collections, read many to a request: what is asked for meanwhile shares the next one.
+"""The nets of collections, read many to a request: those asked for, and those asked for next.
 
 A visit of a collection with few entries costs as many requests as one with many, and half of them
 read a net alone. A table that never lost a region has nets of one generation, so their keys are
-known, and up to 100 of a region fit in one BatchGetItem. It is sent after each of its calls began,
-strongly consistent, and signed under the validity that they have in common.
+known, and up to 100 of a region fit in one BatchGetItem, strongly consistent, signed under the
+validity that its calls have in common. What is asked for while one is under way shares the next.
+
+Each request also reads ahead the nets of collections that are visited soon. So the net of a visit
+may be of a moment before it. That is as safe, since a net is read first and judged by what every
+region shows afterwards: where it is no longer that one, the visit finds it uncommitted and is for
+nothing. And what a region once showed committed stays so.
 
 A role whose policy is older, without `dynamodb:BatchGetItem`, reads them one by one.
 """
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import anyio
 
@@ -27,6 +33,8 @@ from ledger.totals.collection import read_net
 
 REQUESTS_AT_ONCE = 1
 """In one region: while it is under way, what is asked for is joined."""
+AHEAD_MAX = 50
+"""Nets that are read ahead and kept until their visits: of the longest, 400 KB each, 20 MB."""
 log = logging.getLogger(__name__)
 
 
@@ -46,19 +54,35 @@ class _Ask:
         self.woken.set()
 
 
-class NetReader:
-    """Reads the nets of one generation in one region, of any collections."""
+def _nothing(_count_max: int) -> Iterable[str]:
+    return ()
 
-    def __init__(self, store: Store, *, generation: int) -> None:
+
+class NetReader:
+    """Reads the nets of one generation in one region, of any collections.
+
+    `upcoming` returns so many collections at most whose nets are asked for soon, in order.
+    """
+
+    def __init__(
+        self, store: Store, *, generation: int, upcoming: Callable[[int], Iterable[str]] = _nothing
+    ) -> None:
         self.generation = generation
+        self._upcoming = upcoming
+        self._ahead: dict[str, _Ask] = {}
         self._store = store
         self._sort_key = keys.net_sort_key(generation)
         self._waiting: deque[_Ask] = deque()
         self._in_flight = 0
         self._is_joined = True
 
+    def knows(self, partition: str) -> bool:
+        """Return whether a net was read ahead, so that `read` needs no request."""
+        ahead = self._ahead.get(partition)
+        return ahead is not None and ahead.is_answered and ahead.validity == validity_here()
+
     async def read(self, partition: str) -> NetChange | None:
-        """Return a collection's net, as the region shows it at a moment after this call began.
+        """Return a collection's net, as the region shows it, or showed it when it was read ahead.
 
         It is signed within the validity around the call.
 
@@ -67,8 +91,7 @@ class NetReader:
             DamagedItem: the net cannot be read whole.
         """
         if self._is_joined:
-            ask = _Ask(partition, validity_here())
-            await self._ask(ask)
+            ask = await self._asked(partition, validity_here())
             if ask.error is None:
                 return None if ask.item is None else net_of(ask.item)
             if not isinstance(ask.error, AccessDenied):
@@ -84,6 +107,17 @@ class NetReader:
         if self._is_joined:  # of those that waited for the same request one says so
             log.warning("nets are read one by one: %s", error)
         self._is_joined = False
+
+    async def _asked(self, partition: str, validity: Validity | None) -> _Ask:
+        """Return an answered call: the one made ahead, once, or a new one."""
+        ahead = self._ahead.pop(partition, None)
+        if ahead is not None and ahead.validity == validity:
+            await ahead.woken.wait()
+            if ahead.error is None:
+                return ahead
+        ask = _Ask(partition, validity)
+        await self._ask(ask)
+        return ask
 
     async def _ask(self, ask: _Ask) -> None:
         """Wait for the answer, or send the request that brings it, with those that wait too."""
@@ -104,6 +138,7 @@ class NetReader:
         others = [each for each in self._waiting if each.validity == ask.validity]
         batch = [ask, *others[: EACH_GETS_MAX - 1]]
         self._waiting = deque(each for each in self._waiting if each not in batch)
+        batch += self._further(batch)
         try:
             await self._send(batch)
         finally:
@@ -111,6 +146,16 @@ class NetReader:
                 if not each.is_answered:  # cancelled, as the pass is
                     each.answer(None, Unreachable("the call that was to read this was cancelled"))
             self._pass_on()
+
+    def _further(self, batch: Sequence[_Ask]) -> list[_Ask]:
+        """Return calls ahead of time for what is visited soon, as far as the request has room."""
+        room = EACH_GETS_MAX - len(batch)
+        known = {*self._ahead, *(ask.partition for ask in (*batch, *self._waiting))}
+        coming = self._upcoming(AHEAD_MAX)
+        new = (partition for partition in coming if partition not in known)
+        further = [_Ask(partition, batch[0].validity) for partition in islice(new, room)]
+        self._ahead.update((ask.partition, ask) for ask in further)
+        return further
 
     def _pass_on(self) -> None:
         """Let the call that waits longest send the next request, if there is one."""

@@ -129,12 +129,14 @@ async def observe(
 async def observe_nets(
     readers: Mapping[str, NetReader], partition: str
 ) -> Mapping[str, NetChange | None]:
-    """Read the net in every region, consistent.
+    """Return the net in every region, read consistent, if need be now.
 
     Raises:
         RegionUnreadable: one of them cannot be read.
         DamagedItem: a net cannot be read whole.
     """
+    if all(reader.knows(partition) for reader in readers.values()):
+        return {region: await reader.read(partition) for region, reader in readers.items()}
     reads = [partial(reader.read, partition) for reader in readers.values()]
     return dict(zip(readers, await run_all(reads, at_once=len(reads)), strict=True))
 

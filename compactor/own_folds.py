@@ -53,8 +53,9 @@ class OwnFolds:
     def add(self, partition: str, before: NetChange | None, fold: NetChange) -> None:
         """Keep what a fold, known to be applied, added to the net before it."""
         self.take(partition)
-        known = set(named_by(before))
-        entries = [key for key in named_by(fold) if key not in known]
+        named = named_by(fold)
+        known = set(named_by(before)) if named else ()
+        entries = [key for key in named if key not in known]
         if entries and self._ids + len(entries) <= self._ids_max:
             text = _BETWEEN.join(entries)
             self._folds[partition] = OwnFold(stamp_of(fold), text, len(entries))

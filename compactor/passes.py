@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from random import Random
 
 import anyio
@@ -137,8 +138,12 @@ class Pass:
         generation = self._rules.generation
         self._indexer = Indexer(self._home, generation=generation, clock=clock, metrics=metrics)
         self._nets = {
-            region: NetReader(store, generation=generation) for region, store in stores.items()
+            region: NetReader(
+                store, generation=generation, upcoming=partial(self._read_soon, region)
+            )
+            for region, store in stores.items()
         }
+        self._agenda: Agenda | None = None
         self._replicas_due = -math.inf
         self._late = late if late is not None else {}
 
@@ -200,10 +205,21 @@ class Pass:
         due = sorted(due, key=lambda partition: -self._late.get(partition, 0.0))
         self._late.clear()
         agenda = Agenda(due, held_max=compactor.pending_max, visits_max=compactor.visits_max)
+        self._agenda = agenda
         workers = min(compactor.concurrency, len(due))
         await run_all([lambda: self._work(agenda, search)] * workers, at_once=workers)
         if not agenda.is_over:
             self._report.is_whole = False
+
+    def _read_soon(self, region: str, count_max: int) -> list[str]:
+        """Return the collections whose nets in a region the next visits, so many at most, read.
+
+        At home all do, elsewhere those of which this process knows what it folded last.
+        """
+        coming = self._agenda.upcoming(count_max) if self._agenda else []
+        if region == self._home.region:
+            return coming
+        return [partition for partition in coming if self._own.of(partition) is not None]
 
     async def _work(self, agenda: Agenda, search: Search) -> None:
         """Take step after step until none is left for this worker, or stopped."""

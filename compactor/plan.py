@@ -257,7 +257,7 @@ def _is_waited_for(observation: Observation, rules: Rules, *, now: datetime) -> 
         return False
     settled = older_than(rules.settle, now=now)
     shown = {key for view in observation.views.values() for key in view.sort_keys if key < settled}
-    found = ids.ours(shown - {*named_by(observation.net)})
+    found = ids.ours(shown.difference(named_by(observation.net))) if shown else []
     return is_worthwhile(settled=len(found), oldest=min(found, default=None), rules=rules, now=now)
 
 

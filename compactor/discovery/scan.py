@@ -71,6 +71,16 @@ class Summary:
         self.entries.extend(sort_keys[:room])
         self.more += sum(key < self.settled for key in sort_keys[room:])
 
+    def add_all(self, items: Sequence[Item]) -> None:
+        """Add the keys of items; entries, of which few differ, are nearly all that there is."""
+        entries = [item for item in items if item["sk"]["S"] < keys.RESERVED]
+        self.add_entries([item["sk"]["S"] for item in entries])
+        self.counts = self.counts or any("change" in item for item in entries)
+        if len(entries) < len(items):
+            for item in items:
+                if item["sk"]["S"] >= keys.RESERVED:
+                    self.add(item)
+
     def add(self, item: Item) -> None:
         """Add the keys of one item."""
         sort_key = item["sk"]["S"]
@@ -254,17 +264,10 @@ class Finder:
                     self._complete(current, is_cut=False)
                 current = Summary(partition, self._settled)
             part = list(group)
-            sort_keys = [item["sk"]["S"] for item in part]
             if partition in INDEX_PARTITIONS:
-                self._index_met.extend((partition, sort_key) for sort_key in sort_keys)
+                self._index_met.extend((partition, item["sk"]["S"]) for item in part)
                 continue
-            if max(sort_keys) < keys.RESERVED:  # nearly always: entries alone, of which few differ
-                current.add_entries(sort_keys)
-                if self._indexer is not None:
-                    current.counts = current.counts or any("change" in item for item in part)
-                continue
-            for item in part:
-                current.add(item)
+            current.add_all(part)
         return current
 
     def _complete(self, summary: Summary, *, is_cut: bool) -> None:

@@ -4,6 +4,7 @@ import anyio
 
 from ledger.core.errors import InvalidInput
 from ledger.lab.bench.cases import GROUPS, chosen
+from ledger.lab.bench.earlier import read_reports
 from ledger.lab.bench.options import BenchOptions
 from ledger.lab.bench.runner import run_bench
 from ledger.lab.harness.options import command
@@ -24,11 +25,14 @@ def bench(options: BenchOptions) -> None:
     """
     files = ReportFiles.of(options)
     files.check()
+    console = new_console()
+    if options.earlier:
+        finish(read_reports(options.earlier, options.measured()), console, files)
+        return
     asked = chosen(options.cases, full=options.full)
     if not asked:
         words = ", ".join(options.cases or ())
         raise InvalidInput(f"--cases {words!r} fits no case; the groups are {', '.join(GROUPS)}")
-    console = new_console()
     with console.status("") as status:
         report = anyio.run(run_bench, asked, options.measured(), status.update)
     finish(report, console, files)

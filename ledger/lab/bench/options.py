@@ -1,6 +1,7 @@
 """The options of a bench."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +29,14 @@ class BenchOptions:
         ),
     ] = False
     pin: Annotated[bool, typer.Option(help="Client and stub on a core each.")] = True
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            help="Measure nothing: show and draw what an earlier run wrote with --json; may be"
+            " repeated.",
+        ),
+    ] = None
     csv_file: CsvFile = None
     json_file: JsonFile = None
     picture: Picture = None
@@ -35,4 +44,4 @@ class BenchOptions:
 
     def measured(self) -> "BenchOptions":
         """Return the options that the measurements depend on, which no file is."""
-        return replace(self, csv_file=None, json_file=None, picture=None, force=False)
+        return replace(self, earlier=None, csv_file=None, json_file=None, picture=None, force=False)

@@ -41,10 +41,14 @@ _BARS = {
     "read": "entries read per second of one core",
     "totals": "totals read per second of one core",
 }
-_CURVE_INCHES = 3.2
+LADDER = "scale"
+"""The group of the ladder's rungs, whose stages are drawn as curves."""
+_CURVE_INCHES, _CURVES_A_ROW = 3.2, 2
+_DRAWN_MIN = 0.001
+"""Less is what the process itself needs, such as its reads of the contract, not its work."""
 _ROW_INCHES, _TITLE_INCHES, _WIDE_INCHES = 0.34, 0.9, 11.0
 
-_FIGURES: Mapping[str, Callable[[Measured], float]] = {
+ROUND_FIGURES: Mapping[str, Callable[[Measured], float]] = {
     "work_per_second": lambda one: one.work / one.seconds,
     "work_per_cpu_second": lambda one: one.work / one.cpu_seconds,
     "cpu_microseconds_per_work": lambda one: 1e6 * one.cpu_seconds / one.work,
@@ -77,7 +81,7 @@ class CaseResult:
         """The name, with whatever a reader of its figures must know."""
         if not self.figures:
             return f"{self.name}: {self.failed or f'skipped: {self.skipped}'}"
-        is_busy = self.figures["stub_share"] > STUB_SHARE_MAX
+        is_busy = self.figures.get("stub_share", 0.0) > STUB_SHARE_MAX
         return f"{self.name} (the stub was too busy)" if is_busy else self.name
 
     @property
@@ -100,7 +104,7 @@ class BenchReport(Report):
         """Return a table for each group of cases, and the figures that only one case has."""
         for group in dict.fromkeys(result.group for result in self.results):
             rows = [result for result in self.results if result.group == group]
-            if group == "scale":
+            if group == LADDER:
                 yield section_of(_STAGE_COLUMNS, _stages(rows), title=_TITLES[group])
                 continue
             caption = _NOTES.get(group, "")
@@ -121,8 +125,8 @@ class BenchReport(Report):
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return the figures for CSV, a row for each case."""
-        cases = [result for result in self.results if result.group != "scale"]
-        stages = _stages(result for result in self.results if result.group == "scale")
+        cases = [result for result in self.results if result.group != LADDER]
+        stages = _stages(result for result in self.results if result.group == LADDER)
         return [*rows_of(_COLUMNS, cases), *rows_of(_STAGE_COLUMNS, stages)]
 
     def draw(self, figure: Any) -> None:
@@ -131,21 +135,25 @@ class BenchReport(Report):
         groups = {group: [one for one in measured if one.group == group] for group in _BARS}
         shown = {group: cases for group, cases in groups.items() if cases}
         heights = [_ROW_INCHES * len(cases) + _TITLE_INCHES for cases in shown.values()]
-        stages = _stages(one for one in measured if one.group == "scale")
-        heights += [_CURVE_INCHES] if stages else []
+        stages = _stages(one for one in measured if one.group == LADDER)
+        curves = _curves(stages)
+        heights += [_CURVE_INCHES] * -(-len(curves) // _CURVES_A_ROW)
         heights = heights or [1.0]
         figure.set_size_inches(_WIDE_INCHES, sum(heights))
-        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        grid = figure.add_gridspec(len(heights), _CURVES_A_ROW, height_ratios=heights)
         for place, (group, cases) in enumerate(shown.items()):
-            _draw_cases(figure.add_subplot(grid[place]), _BARS[group], cases)
-        if stages:
-            _draw_stages(figure.add_subplot(grid[len(shown)]), stages)
+            _draw_cases(figure.add_subplot(grid[place, :]), _BARS[group], cases)
+        first = len(shown) * _CURVES_A_ROW
+        for place, (curve, series) in enumerate(curves, first):
+            axis = figure.add_subplot(grid[divmod(place, _CURVES_A_ROW)])
+            curve.draw(axis, series)
 
 
 def figures_of(rounds: Sequence[Measured]) -> dict[str, float]:
     """Return the median of each figure over the rounds."""
     found = [
-        {**{name: figure(one) for name, figure in _FIGURES.items()}, **one.extra} for one in rounds
+        {**{name: figure(one) for name, figure in ROUND_FIGURES.items()}, **one.extra}
+        for one in rounds
     ]
     return {name: float(median(one[name] for one in found)) for name in found[0]}
 
@@ -200,16 +208,21 @@ def _draw_cases(axis: Any, title: str, rows: Sequence[CaseResult]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """One stage of one rung of the ladder."""
+    """One stage of one rung of the ladder; a figure that was not kept is missing."""
 
     rung: str
     stage: str
     figures: Mapping[str, float]
 
+    @property
+    def counters(self) -> float:
+        """How many counters the rung has, which its name says."""
+        return float(self.rung.partition(" ")[0].replace(",", ""))
+
     def per_work(self, figure: str, times: float = 1.0) -> float | None:
         """Return a figure for each change, entry or total that the stage handled."""
-        work = self.figures.get("work")
-        return times * self.figures[figure] / work if work else None
+        work, value = self.figures.get("work"), self.figures.get(figure)
+        return times * value / work if work and value is not None else None
 
 
 def _stages(rungs: Iterable[CaseResult]) -> list[_Stage]:
@@ -218,8 +231,9 @@ def _stages(rungs: Iterable[CaseResult]) -> list[_Stage]:
         if not rung.figures:
             found.append(_Stage(rung.label, "", {}))
         for stage in STAGES if rung.figures else ():
-            figures = {name: rung.figures[f"{stage}: {name}"] for name in FIGURES}
-            found.append(_Stage(rung.name, stage, figures))
+            names = {name: f"{stage}: {name}" for name in FIGURES}
+            known = {name: rung.figures[key] for name, key in names.items() if key in rung.figures}
+            found.append(_Stage(rung.name, stage, known))
     return found
 
 
@@ -235,16 +249,52 @@ _STAGE_COLUMNS: tuple[Column[_Stage], ...] = (
 )
 
 
-def _draw_stages(axis: Any, stages: Sequence[_Stage]) -> None:
-    """Draw the seconds of each stage against its work: a straight line is in proportion."""
-    series = {
-        name: [
-            (one.figures["work"], one.figures["s"])
-            for one in stages
-            if one.stage == name and one.figures["work"]
-        ]
-        for name in STAGES
-    }
-    shown = {name: points for name, points in series.items() if points}
-    title = "seconds of each stage, by the changes, entries or totals that it handles"
-    draw_lines(axis, title, shown, x_name="work")
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """One figure of the stages against another, with a line for each stage."""
+
+    title: str
+    x_name: str
+    x: Callable[[_Stage], float | None]
+    y: Callable[[_Stage], float | None]
+    y_scale: str = "log"
+
+    def series(self, stages: Iterable[_Stage]) -> Mapping[str, Sequence[tuple[float, float]]]:
+        """Return the points of each stage that has some, but for those next to nothing."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for one in stages:
+            x, y = self.x(one), self.y(one)
+            if x and y is not None and y >= _DRAWN_MIN:
+                found.setdefault(one.stage, []).append((x, y))
+        return found
+
+    def draw(self, axis: Any, series: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+        """Draw the lines; a scale that is not logarithmic begins at 0."""
+        draw_lines(axis, self.title, series, x_name=self.x_name, y_scale=self.y_scale, order=STAGES)
+        if self.y_scale == "linear":
+            axis.set_ylim(bottom=0)
+
+
+def _by_counters(title: str, y: Callable[[_Stage], float | None], y_scale: str = "log") -> _Curve:
+    return _Curve(title, "counters", lambda one: one.counters, y, y_scale)
+
+
+_CURVES = (
+    _Curve(
+        "seconds of each stage: in proportion to its work, a straight line",
+        "changes, entries or totals handled",
+        lambda one: one.figures.get("work"),
+        lambda one: one.figures.get("s"),
+    ),
+    _by_counters("CPU µs of each change, entry or total", lambda one: one.per_work("CPU s", 1e6)),
+    _by_counters("write units of each", lambda one: one.per_work("write units")),
+    _by_counters("read units of each", lambda one: one.per_work("read units")),
+    _by_counters("MB of the client", lambda one: one.figures.get("MB"), "linear"),
+)
+
+
+def _curves(
+    stages: Sequence[_Stage],
+) -> list[tuple[_Curve, Mapping[str, Sequence[tuple[float, float]]]]]:
+    """Return the curves of the ladder of which anything is known, each with its lines."""
+    return [(curve, series) for curve in _CURVES if (series := curve.series(stages))]

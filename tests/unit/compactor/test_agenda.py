@@ -198,3 +198,14 @@ def test_any_mixture_ends(seed: int) -> None:
     one = day(Agenda, cold=chance.randrange(200), hot=chance.randrange(50), workers=3, held_max=20)
     one.run()
     assert one.agenda.is_over
+
+
+def test_what_comes_next_is_known_ahead() -> None:
+    """The first visits, in order, as far as what they may lead to can be held."""
+    agenda = Agenda(["a", "b", "c", "d"], held_max=3, visits_max=2)
+    assert agenda.upcoming(2) == ["a", "b"]
+    assert agenda.upcoming(9) == ["a", "b", "c"]
+    assert agenda.next_step(0.0) == Visit("a")
+    assert agenda.upcoming(9) == ["b", "c"]
+    agenda.looked(Visit("a"), again_at=0.0)
+    assert agenda.upcoming(9) == ["b", "c", "d"]

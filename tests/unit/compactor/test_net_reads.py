@@ -8,7 +8,7 @@ import pytest
 from support.clock import START, FakeClock
 from support.ledgers import HOME, net
 
-from compactor.net_reads import REQUESTS_AT_ONCE, NetReader
+from compactor.net_reads import AHEAD_MAX, REQUESTS_AT_ONCE, NetReader
 from ledger.core.contract import Validity
 from ledger.core.entry import Item, net_of
 from ledger.core.errors import AccessDenied, DamagedItem, RegionUnreadable, StoreError, Unreachable
@@ -202,3 +202,90 @@ async def test_a_net_is_read_whole() -> None:
     store.open.set()
     await store.fill(of("counter", 7))
     assert await NetReader(store, generation=1).read("counter") == net_of(of("counter", 7))
+
+
+def reading_ahead(store: Gate, upcoming: Sequence[str]) -> NetReader:
+    """Return a reader of a region that answers at once, with what is asked for soon."""
+    store.open.set()
+    return NetReader(store, generation=1, upcoming=lambda count: upcoming[:count])
+
+
+async def test_what_is_visited_soon_is_read_ahead() -> None:
+    """One request has all of it, each net once; then no request is needed for it."""
+    store = Gate()
+    await store.fill(*map(of, NAMES[:-1]))
+    reader = reading_ahead(store, NAMES)
+    assert not reader.knows(NAMES[0])
+    found = [await reader.read(name) for name in NAMES[:1]]
+    assert all(reader.knows(name) for name in NAMES[1:])
+    found += [await reader.read(name) for name in NAMES[1:]]
+    assert store.asked == [NAMES]
+    assert [one and one.version for one in found] == [*(f"v-{name}" for name in NAMES[:-1]), None]
+
+
+async def test_what_was_read_ahead_counts_once() -> None:
+    """A second call reads again, so a net is never older than the visit before."""
+    store = Gate()
+    await store.fill(of("now"), of("soon", 1))
+    reader = reading_ahead(store, ["soon"])
+    await reader.read("now")
+    await store.fill(of("soon", 2))
+    first, second = [await reader.read("soon") for _ in range(2)]
+    assert first is not None
+    assert second is not None
+    assert [first.change, second.change] == [1, 2]
+
+
+async def test_a_call_joins_what_is_read_ahead_meanwhile() -> None:
+    """It waits for that answer, and sends nothing."""
+    store = Gate()
+    await store.fill(*map(of, NAMES))
+    reader = NetReader(store, generation=1, upcoming=lambda _: NAMES)
+    found: list[NetChange | None] = []
+
+    async def read(name: str) -> None:
+        found.append(await reader.read(name))
+
+    async with anyio.create_task_group() as tasks:
+        for name in NAMES:
+            tasks.start_soon(read, name)
+        await anyio.wait_all_tasks_blocked()
+        assert not reader.knows(NAMES[1])
+        store.open.set()
+    assert store.asked == [NAMES]
+    assert len(found) == len(NAMES)
+
+
+async def test_what_was_read_under_another_contract_is_read_again() -> None:
+    """A net is used within the validity that its request was signed in."""
+    store = Gate()
+    await store.fill(of("now"), of("soon"))
+    reader = reading_ahead(store, ["soon"])
+    clock = FakeClock()
+    with signed_within(EARLY, clock):
+        await reader.read("now")
+        assert reader.knows("soon")
+    with signed_within(LATE, clock):
+        assert not reader.knows("soon")
+        assert await reader.read("soon") is not None
+    assert store.asked == [["now", "soon"], ["soon"]]
+
+
+async def test_a_failed_read_ahead_is_made_again() -> None:
+    """Only the call for which a request was sent learns of its error."""
+    store = Gate(Unreachable("gone"))
+    await store.fill(of("soon"))
+    reader = reading_ahead(store, ["soon"])
+    with pytest.raises(RegionUnreadable):
+        await reader.read("now")
+    store.error = None
+    assert await reader.read("soon") is not None
+
+
+async def test_what_is_read_ahead_is_bounded() -> None:
+    """So many nets beside the one asked for, and what is known is not read again."""
+    store = Gate()
+    reader = reading_ahead(store, [f"soon-{number}" for number in range(1_000)])
+    await reader.read("now")
+    await reader.read("now")
+    assert [len(asked) for asked in store.asked] == [1 + AHEAD_MAX, 1]

@@ -145,13 +145,18 @@ def test_a_rung_that_failed_says_why() -> None:
 
 
 @pytest.mark.tools("matplotlib")
-def test_stages_are_drawn_against_their_work() -> None:
-    """A line for each stage: its seconds by its work."""
+def test_stages_are_drawn_as_curves() -> None:
+    """A line for each stage: its seconds by its work, the rest by counters; zeros are left out."""
     from matplotlib.figure import Figure  # noqa: PLC0415 (optional)
 
     figure = Figure()
     BenchReport({}, BenchOptions(), (rung(1_000, 2.0), rung(10_000, 25.0))).draw(figure)
-    (axis,) = figure.axes
-    lines: Any = axis.get_lines()
-    drawn = {line.get_label(): [list(part) for part in line.get_data()] for line in lines}
-    assert drawn == {name: [[1_000.0, 10_000.0], [2.0, 25.0]] for name in STAGES}
+    seconds, cpu, write_units = figure.axes
+    assert lines(seconds) == {name: [[1_000.0, 10_000.0], [2.0, 25.0]] for name in STAGES}
+    assert lines(cpu) == {name: [[1_000.0, 10_000.0], [1_000.0, 100.0]] for name in STAGES}
+    assert lines(write_units) == {name: [[1_000.0, 10_000.0], [2.0, 2.0]] for name in STAGES}
+
+
+def lines(axis: Any) -> dict[str, list[list[float]]]:
+    """Return what is drawn on an axis: the points of each line by its name."""
+    return {line.get_label(): [list(part) for part in line.get_data()] for line in axis.get_lines()}
