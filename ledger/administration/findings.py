@@ -25,8 +25,9 @@ class Finding:
 
     `kind` is "damaged" (an item that cannot be counted), "missing" (an entry that some regions do
     not show), "differs" (an entry that is not alike), "total" (regions that count otherwise),
-    "home" (a net that names no region of the table); or, harmless by itself, "foreign", "ignored"
-    or "busy" (it changed while it was read, so it is not compared).
+    "home" (a net that names no region of the table), "generation" (a net that no home of it wrote);
+    or, harmless by itself, "foreign", "ignored" or "busy" (it changed while it was read, so it is
+    not compared).
     """
 
     kind: str
@@ -90,13 +91,24 @@ class Comparison:
         self._add(sort_key, shown)
         return found
 
-    def end(self, regions: Iterable[str]) -> list[Finding]:
-        """Return what is wrong with the collection as a whole."""
+    def end(self, regions: Iterable[str], generation: int) -> list[Finding]:
+        """Return what is wrong with the collection as a whole, by the contract's generation."""
         known = set(regions)
         found = [
             Finding("home", self.partition, (region,), f"names {net.home} as the home")
             for region, net in self.nets.items()
             if net is not None and net.home not in known
+        ]
+        found += [
+            Finding(
+                "generation",
+                self.partition,
+                (region,),
+                f"has a net of generation {net.generation}, which counts alone, and the table's"
+                f" contract is of {generation}: none of its homes wrote it",
+            )
+            for region, net in self.nets.items()
+            if net is not None and net.generation > generation
         ]
         if self.has_every_net and not self._is_damaged and len(set(self._sums.values())) > 1:
             sums = ", ".join(f"{name} {one}" for name, one in self._sums.items())

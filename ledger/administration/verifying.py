@@ -133,7 +133,7 @@ class Verification:
         if more:
             text = f"{more:,} more items look wrong"
             found.append(Finding("damaged", partition, tuple(self.stores), text))
-        found += comparison.end(self.settings.regions)
+        found += comparison.end(self.settings.regions, self.settings.terms.generation)
         after, _ = await self._nets(partition)
         return found, is_still and not have_changed(nets, after)
 

@@ -163,6 +163,10 @@ CASES: dict[str, tuple[Callable[[ManualWorld], None], list[tuple[str, tuple[str,
         lambda world: put(world, homeless(), HOME, WEST, SOUTH),
         [("home", (region,)) for region in REGIONS],
     ),
+    "a net of a generation that the contract does not have": (
+        lambda world: put(world, net("c", 20, [], count=4, generation=9999), HOME, WEST, SOUTH),
+        [("generation", (region,)) for region in REGIONS],
+    ),
     "a foreign item": (
         lambda world: put(world, {"pk": {"S": "c"}, "sk": {"S": "a4"}, "change": {"N": "1"}}),
         [("foreign", REGIONS)],
