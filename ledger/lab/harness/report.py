@@ -179,10 +179,10 @@ class ReportFiles:
             InvalidInput: a folder is missing, or the picture is neither .svg nor .png.
             LedgerError: a file is there already, or matplotlib is not installed.
         """
-        if self.picture is not None:
-            check_picture(self.picture)
         for file in filter(None, (self.json_file, self.csv_file, self.picture)):
             check_output(file, force=self.force)
+        if self.picture is not None:
+            check_picture(self.picture)
 
     def write(self, report: Report) -> None:
         """Write the report to each file."""
