@@ -4,7 +4,7 @@
 
     fold applied ── noted ── 25 of them, or the end of the pass ──> items put, if not newer there
     search ── each page: items read ── missing, or older than the net ──> net read, item put
-           ── an item that a generation before put, this one's is there ──> deleted
+           ── an item that a generation before put, this one's is everywhere ──> deleted
 
 The item follows the fold, so it never says what no net said. A crash in between, an item that lost
 against an older one of another home, and counters without a net are the search's business: within
@@ -12,7 +12,7 @@ against an older one of another home, and counters without a net are the search'
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -58,13 +58,20 @@ class Noted:
 class Indexer:
     """The index as one pass keeps it, through the home region.
 
-    `generation` is that of the contract.
+    `others` are the stores of the other regions, `generation` is that of the contract.
     """
 
     def __init__(
-        self, home: Store, *, generation: int, clock: Clock, metrics: CompactorMetrics
+        self,
+        home: Store,
+        *,
+        others: Sequence[Store] = (),
+        generation: int,
+        clock: Clock,
+        metrics: CompactorMetrics,
     ) -> None:
         self._home = home
+        self._others = others
         self._generation = generation
         self._clock = clock
         self._metrics = metrics
@@ -110,10 +117,10 @@ class Indexer:
                 self._failed(error)
 
     async def met(self, found: Iterable[Key]) -> None:
-        """Delete index items of generations before, as far as this generation's are there.
+        """Delete index items of generations before, once every region shows this generation's.
 
-        One that has none counts until a search has seen its collection; where the collection went
-        with the lost home, for good.
+        Until then they list the counter: a delete may reach a region before the item that was put
+        earlier. One that gets none, as its collection went with the lost home, stays.
         """
         outdated: dict[Key, Key] = {}
         for key in found:
@@ -129,10 +136,13 @@ class Indexer:
             self._failed(error)
 
     async def _delete_followed(self, outdated: Mapping[Key, Key]) -> None:
-        """Delete items whose follower, the key beside theirs, is there."""
+        """Delete items whose follower, the key beside theirs, every region shows."""
         followers = list(dict.fromkeys(outdated.values()))
-        found = await self._home.get_each([Get(key, consistent=False) for key in followers])
-        there = {key for key, item in zip(followers, found.items, strict=True) if item is not None}
+        gets = [Get(key, consistent=False) for key in followers]
+        reads = [partial(store.get_each, gets) for store in (self._home, *self._others)]
+        found = await run_all(reads, at_once=len(reads))
+        shown = zip(followers, *(each.items for each in found), strict=True)
+        there = {key for key, *items in shown if None not in items}
         deletes = [Delete(key) for key, follower in outdated.items() if follower in there]
         outcomes = (await self._home.write_each(deletes)).outcomes if deletes else ()
         for outcome in outcomes:

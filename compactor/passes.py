@@ -136,7 +136,9 @@ class Pass:
         self._put_again = put_again if put_again is not None else {}
         self._own = OwnFolds() if own is None else own
         generation = self._rules.generation
-        self._indexer = Indexer(self._home, generation=generation, clock=clock, metrics=metrics)
+        self._indexer = Indexer(
+            self._home, others=self._others, generation=generation, clock=clock, metrics=metrics
+        )
         self._nets = {
             region: NetReader(
                 store, generation=generation, upcoming=partial(self._read_soon, region)
@@ -181,11 +183,14 @@ class Pass:
         self._notes.end()
         return self._report
 
+    @property
+    def _others(self) -> list[Store]:
+        return [store for region, store in self._stores.items() if region != self._home.region]
+
     def _search(self) -> Search:
-        others = (store for region, store in self._stores.items() if region != self._home.region)
         return Search(
             self._home,
-            others=others if self._has_lost else (),
+            others=self._others if self._has_lost else (),
             settings=self._settings,
             rules=self._rules,
             now=self._clock.now(),

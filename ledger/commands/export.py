@@ -92,22 +92,31 @@ def export(
         writer.end()
         return written
 
-    partial = None if output is None else output.with_name(f".{output.name}.part")
+    made = None if output is None else _made(output)
     try:
         with ExitStack() as stack:
-            writer = _writer(form, partial, scale, stack)
+            writer = _writer(form, made, scale, stack)
             written = anyio.run(call, writer)
-        if partial is not None and output is not None:
-            partial.replace(output)
+        if made is not None and output is not None and made != output:
+            made.replace(output)
     except OSError as error:
-        if partial is None:
+        if made is None:
             raise
         raise InvalidInput(f"{output} cannot be written: {error.strerror or error}") from None
     finally:
-        if partial is not None:
+        if made is not None and made != output:
             with suppress(OSError):
-                partial.unlink()
+                made.unlink()
     say(f"{written:,} entries from {place}", err=True)
+
+
+def _made(output: Path) -> Path:
+    """Return what is written: a file beside it that takes its place once it is whole.
+
+    A device or a pipe is written itself: its place is not to be taken.
+    """
+    is_plain = output.is_file() or not output.exists()
+    return output.with_name(f".{output.name}.part") if is_plain else output
 
 
 async def counters_in(store: Store) -> list[str]:

@@ -14,6 +14,7 @@ from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import suffix_of
 from ledger.core.keys import checked_counter
+from ledger.core.timed_keys import one_spelling
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.command_line import AsJson, Config, new_app
@@ -67,7 +68,7 @@ def history(
     Where the table has an archive, entries that were merged since it began are shown, too.
     """
     checked = checked_counter(counter)
-    suffix = None if key is None else f"{suffix_of(checked, checked_key(key)):016x}"
+    suffix = None if key is None else f"{suffix_of(checked, one_spelling(checked_key(key))):016x}"
     settings = Settings.load(config)
     place = region_of(settings, region)
     bounds = (_first(since, after), _last(until, before))

@@ -25,11 +25,18 @@ _BASE32 = {digit: value for value, digit in enumerate("0123456789abcdefghjkmnpqr
 _MILLISECONDS_MAX = ids.MICROSECONDS_MAX // 1000
 
 
-def time_in(key: str) -> datetime | None:
-    """Return the time that a key carries, aware, in UTC; None if it is in none of the forms.
+def one_spelling(key: str) -> str:
+    """Return a UUIDv7 in lower case, a ULID in upper case, and any other key as it is.
 
-    Upper and lower case say the same time, but are different keys.
+    Their specifications make no difference of cases, so other software may change it.
     """
+    if _UUID7.fullmatch(key):
+        return key.lower()
+    return key.upper() if _ULID.fullmatch(key) else key
+
+
+def time_in(key: str) -> datetime | None:
+    """Return the time that a key carries, aware, in UTC; None if it is in none of the forms."""
     milliseconds = _milliseconds(key)
     if milliseconds is not None:
         return ids.EPOCH + timedelta(milliseconds=milliseconds)

@@ -61,4 +61,7 @@ async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: i
             for _ in range(min(at_once, len(jobs)) - 1):
                 tasks.start_soon(work)
             await work()  # this task is one of them
+    if len(results) < len(jobs):
+        # Cancelled just as a scope in a job ended: anyio takes the one for the other, and goes on.
+        raise anyio.get_cancelled_exc_class()
     return [results[place] for place in range(len(jobs))]

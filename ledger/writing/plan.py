@@ -19,7 +19,7 @@ from ledger.core.errors import (
     KeyConflict,
     RetryHorizonPassed,
 )
-from ledger.core.timed_keys import time_in
+from ledger.core.timed_keys import one_spelling, time_in
 from ledger.core.values import Entry
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
@@ -93,7 +93,7 @@ def plan(
     """
     counter = keys.checked_counter(change.counter)
     if keyed := change.key is not None:
-        key = checked_key(change.key)
+        key = one_spelling(checked_key(change.key))
         suffix = ids.suffix_of(counter, key)
         made = entry_id(_time_of(counter, key, change.at), suffix)
         at, shards = made.at, _shards_keyed(counter, made.at, settings)

@@ -135,6 +135,21 @@ def test_a_terminal_without_utf8_is_no_fault(desk: Desk) -> None:
         assert json.loads(line)["counter"] == "café"
 
 
+def test_an_export_does_not_take_the_place_of_a_pipe(desk: Desk) -> None:
+    """A named pipe, as a device, is written itself: by root /dev/null became a plain file."""
+    pipe = desk.folder / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert desk.run("ledger", "record", "piped", "5").status == 0
+        ran = desk.run("ledger", "export", "piped", "--output", str(pipe))
+        assert ran.status == 0, ran
+        assert json.loads(os.read(reading, 65_536))["counter"] == "piped"
+    finally:
+        os.close(reading)
+    assert pipe.is_fifo()
+
+
 def test_json_is_json_on_every_command(desk: Desk) -> None:
     """One object a line from commands of every group, with amounts as text."""
     (desk.folder / "few.csv").write_text("counter,change\nfew,1.50\nfew,2\n")

@@ -19,6 +19,7 @@ def test_a_crossing_that_a_command_noticed_is_shown(desk: Desk) -> None:
     shown = json.loads(desk.run("ledger", "watch", "--json", *options).out)
     assert shown.pop("at")
     assert shown == {
+        "region": "us-east-1",
         "watch": "low",
         "counter": "shelf-7",
         "phase": "delivered",

@@ -80,12 +80,17 @@ def count_merged_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold, "named_by", lambda _: iter(()))
 
 
+def last_count(printed: str) -> str:
+    """Return the last line that counts wrong reads."""
+    return [line.rstrip() for line in printed.splitlines() if "wrong: " in line][-1]
+
+
 @pytest.mark.slow
 def test_the_demo_ends_exact(changes: Path) -> None:
     """With the real compactor in its own process the status is 0 and every read was right."""
     result = run_demo(changes)
     assert result.exit_code == 0, result.output
-    assert "wrong: 0" in result.stdout
+    assert last_count(result.stdout).endswith("wrong: 0")
     assert "the ledger was exact in every region and in every read" in result.stdout
     assert "single item" in result.stdout
 
@@ -102,7 +107,7 @@ def test_a_wrong_ledger_is_told(
     result = run_demo(changes)
     assert result.exit_code == 1, result.output
     assert "the ledger was wrong" in result.stdout
-    assert "wrong: 0" not in result.stdout
+    assert not last_count(result.stdout).endswith("wrong: 0")
 
 
 @pytest.mark.slow

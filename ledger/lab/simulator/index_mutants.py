@@ -8,7 +8,7 @@ from ledger.core.entry import Key
 from ledger.core.index import IndexState, index_key
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.mutant import Mutant
-from ledger.lab.simulator.scenario import keeps_index
+from ledger.lab.simulator.scenario import draw, keeps_index
 from ledger.store.conditions import Condition, Has
 
 _folded = Indexer.folded
@@ -31,8 +31,12 @@ def of_no_generation(partition: str, _generation: int) -> Key | None:
 
 
 def loses_a_home(seed: int) -> bool:
-    """Return whether the world of a seed keeps an index and loses a region for good."""
-    return keeps_index(seed) and is_lossy(seed)
+    """Return whether the world of a seed has an index, and loses a home whose stamps are ahead."""
+    if not (keeps_index(seed) and is_lossy(seed)):
+        return False
+    drawn = draw(seed)
+    loss = drawn.loss
+    return loss is not None and loss.region == drawn.settings.home and loss.ahead_seconds > 0
 
 
 INDEX_MUTANTS = (
@@ -56,7 +60,7 @@ INDEX_MUTANTS = (
         "index-one-generation",
         "each generation of the contract puts index items of its own",
         "what a lost home put with a stamp ahead outlives the next home's items in other regions",
-        60,
+        120,
         ((indexing, "index_key", of_no_generation),),
         worlds=loses_a_home,
     ),

@@ -45,7 +45,7 @@ LOSS_MUTANTS = (
         "outdated-at-once",
         "nets of older generations are deleted once the new one is committed",
         "all that they count vanishes where the new one has not arrived",
-        80,
+        160,
         ((passes, "succeed", mutations.outdated_at_once),),
         worlds=is_lossy,
     ),

@@ -1,5 +1,6 @@
 """The index follows folds, runs neither ahead of them nor back, and a search puts it right."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
@@ -220,14 +221,19 @@ async def test_an_index_item_without_an_answer_is_as_good() -> None:
 
 
 def indexer_over(
-    *items: Item, faulty: FaultyStore | None = None, generation: int = 1
+    *items: Item,
+    faulty: FaultyStore | None = None,
+    others: Sequence[MemoryStore] = (),
+    generation: int = 1,
 ) -> tuple[Indexer, MemoryStore]:
     """Return an indexer over a store of these items."""
     store = MemoryStore(HOME)
     for item in items:
         store.table.set((item["pk"]["S"], item["sk"]["S"]), item)
     metrics = CompactorMetrics.of(CollectorRegistry())
-    made = Indexer(faulty or store, generation=generation, clock=FakeClock(), metrics=metrics)
+    made = Indexer(
+        faulty or store, others=others, generation=generation, clock=FakeClock(), metrics=metrics
+    )
     return made, store
 
 
@@ -325,6 +331,18 @@ async def test_the_search_deletes_what_former_generations_put() -> None:
     left = {index_place(key) for found in store.table.partitions.values() for key in found}
     few = {("c", 0, 3), ("c", 1, 1), ("c", 1, 2), ("c-3", 0, 3), ("c-4", 0, 4)}
     assert left == few | {(name, 0, 3) for name in many}
+
+
+async def test_a_former_item_stays_until_every_region_shows_the_one_after_it() -> None:
+    """Elsewhere its delete could come before the item that was put earlier."""
+    items = [index_item(name, NEWER, generation) for name in ("c", "d") for generation in (1, 2)]
+    west = MemoryStore(WEST)
+    for item in (items[0], items[1], items[2]):  # the new one of "d" is on its way
+        west.table.set((item["pk"]["S"], item["sk"]["S"]), item)
+    indexer, store = indexer_over(*items, others=[west], generation=2)
+    await indexer.met([(item["pk"]["S"], item["sk"]["S"]) for item in items])
+    assert state_there(store, "c") is None
+    assert state_there(store, "d") == NEWER
 
 
 async def test_a_delete_that_fails_fails_no_pass() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.core.ids import EPOCH
-from ledger.core.timed_keys import time_in
+from ledger.core.timed_keys import one_spelling, time_in
 
 RFC_9562 = datetime(2022, 2, 22, 19, 22, 22, tzinfo=UTC)
 """The time in the example of RFC 9562, appendix A.6."""
@@ -29,6 +29,20 @@ ULID_SPEC = datetime(2016, 7, 30, 23, 54, 10, 259000, tzinfo=UTC)
 def test_a_key_with_a_time_says_it(key: str, at: datetime) -> None:
     """A UUIDv7, a ULID and an id of the ledger's say when they were made, in either case."""
     assert time_in(key) == at
+
+
+@pytest.mark.parametrize(
+    ("key", "spelling"),
+    [
+        ("017F22E2-79b0-7CC3-98C4-DC0C0C07398F", "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"),
+        ("01arz3ndektsv4rrffq69g5fav", "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        ("Order-17", "Order-17"),
+        ("F81D4FAE-7DEC-41D0-A765-00A0C91E6BF6", "F81D4FAE-7DEC-41D0-A765-00A0C91E6BF6"),
+    ],
+)
+def test_a_key_with_a_time_has_one_spelling(key: str, spelling: str) -> None:
+    """Other software may change the case of a UUIDv7 or a ULID; any other key is as it is."""
+    assert one_spelling(key) == spelling
 
 
 @pytest.mark.parametrize(

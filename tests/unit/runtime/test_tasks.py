@@ -1,7 +1,9 @@
 """Many jobs at once, within a bound, with plain errors."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Self
 
 import anyio
 import pytest
@@ -129,3 +131,28 @@ async def test_the_end_of_a_body_cancels_the_tasks_beside_it() -> None:
     """Nothing runs on after the body."""
     async with background_tasks() as tasks:
         tasks.start_soon(anyio.sleep_forever)
+
+
+async def test_a_cancellation_that_a_group_loses_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when a task is cancelled just as a scope in it ends: nothing is returned in part."""
+
+    class Forgetful:
+        """A task group that loses what its body raised."""
+
+        async def __aenter__(self) -> Self:
+            return self
+
+        def start_soon(self, _work: object) -> None:
+            pass
+
+        async def __aexit__(self, *_: object) -> bool:
+            return True
+
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr("ledger.runtime.tasks.anyio.create_task_group", Forgetful)
+    with pytest.raises(asyncio.CancelledError):
+        await run_all([cancelled, cancelled], at_once=2)

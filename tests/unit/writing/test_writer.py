@@ -192,6 +192,15 @@ async def test_a_key_of_two_regions_at_once_is_refused_to_the_loser() -> None:
             await make_writer(replica).record(Change("c", lost, key="order-17", at=START))
 
 
+async def test_a_uuid_is_the_same_key_in_either_case() -> None:
+    """As its standard has it: what passed through other software repeats, and counts once."""
+    store, table = faulty()
+    writer, key = make_writer(store), str(UUID(int=1_795_244_400_000 << 80 | 7 << 76 | 2 << 62))
+    for spelling in (key, key.upper()):
+        await writer.record(Change("c", 5, key=spelling, at=START))
+    assert changes(table, "c") == [Decimal(5)]
+
+
 async def test_same_key_for_another_change_is_refused() -> None:
     """A key that stands for another change is an error that holds both; the first one stays."""
     store, table = faulty(Lost())
