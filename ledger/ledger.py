@@ -286,6 +286,8 @@ class Ledger(Listings):
         Raises:
             OutcomeUnknown: some are not confirmed: pass its `entries` to `retry`; all others are
                 durable.
+            KeyConflict: the key of one stands for another change, and its `outcome` is of that one:
+                the others may be written, so repeat only those that have keys.
             And as `record`; a `StoreError` or `NotSent` means that none was written.
         """
         asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
