@@ -19,7 +19,7 @@ from support.local_worlds import EAST, TABLE, WEST, World, clients, code, item, 
 from typer.testing import CliRunner
 
 from ledger.commands.local import app
-from ledger.core.errors import LocalTableError
+from ledger.core.errors import LedgerError, LocalTableError
 from ledger.local import Fault, LocalGlobalTable
 from ledger.local.front.faults import FaultRule
 
@@ -373,5 +373,6 @@ def test_up_never_writes_over_a_foreign_file(tmp_path: Path) -> None:
     config = tmp_path / "regions.yaml"
     config.write_text("home: precious\n", encoding="utf-8")
     result = CliRunner().invoke(app, ["up", "--write-config", str(config)])
-    assert "already exists" in str(result.exception)
+    assert isinstance(result.exception, LedgerError)
+    assert str(result.exception) == f"{config} already exists: --force replaces it"
     assert config.read_text(encoding="utf-8") == "home: precious\n"
