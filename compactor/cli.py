@@ -1,4 +1,4 @@
-"""The `compactor` command: run it once or as a service, show its status, move its home."""
+"""The `compactor` command: run it, show what it does, move its home."""
 
 import logging
 import signal
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import anyio
@@ -13,19 +14,24 @@ import typer
 from prometheus_client import CollectorRegistry
 
 from compactor.job import Compactor
+from compactor.output import print_preview, print_status, status_fields
+from compactor.pass_record import shortened
+from compactor.preview import preview
 from compactor.report import CompactorReport
-from compactor.status import CompactorStatus, status_of
+from compactor.scheduled import ScheduledMetrics
+from compactor.status import status_of
 from compactor.taking import at_stake, take_home, without_lost
 from ledger.administration.contract import change
 from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce, new_app, run
+from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
-from ledger.runtime.metrics import serve
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.serving import Health, keep_beating, serve
 from ledger.runtime.signals import stopped_by_signals
-from ledger.runtime.tables import Column, Grid, number, print_grid
+from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
 
@@ -58,50 +64,97 @@ def run_compactor(
     metrics_host: Annotated[
         str, typer.Option(help="Address to serve metrics on; 0.0.0.0 for all interfaces.")
     ] = "127.0.0.1",
+    metrics_file: Annotated[
+        Path | None,
+        typer.Option(help="With --once: a .prom file for node_exporter's textfile collector."),
+    ] = None,
+    push_gateway: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --once: a Pushgateway for the metrics.")
+    ] = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the compactor: it merges entries older than `settle`.
 
-    Processes that run with --every share the collections, and take over from one that dies.
+    Processes that run with --every share the collections, and take over from one that dies. Beside
+    their metrics /healthz answers whether loop and passes go on.
     SIGTERM and SIGINT stop it between two steps. Exits with 1 if merging was prevented, or damaged
     collections were left as they are.
     """
     if once == (every is not None):
         raise InvalidInput("give either --once or --every, such as --every 60s")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    if every is not None and (metrics_file is not None or push_gateway is not None):
+        raise InvalidInput(
+            "--metrics-file and --push-gateway go with --once: a service is scraped, --metrics-port"
+        )
+    begin_logging(log_format)
     settings = Settings.load(config)
     registry = CollectorRegistry()
-    compactor = Compactor(settings, registry=registry)
+    compactor, health = Compactor(settings, registry=registry), Health()
     with ExitStack() as stack:
         if metrics_port is not None:
-            server = stack.enter_context(serve(metrics_port, registry, host=metrics_host))
+            server = stack.enter_context(
+                serve(metrics_port, registry, host=metrics_host, health=health)
+            )
             say(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
         if every is not None:
             seconds = _seconds("--every", every, is_positive=True)
-            run_tuned(_stoppable(lambda stop: _service(compactor, seconds, stop)))
+            run_tuned(_stoppable(lambda stop: _service(compactor, seconds, stop, health)))
             return
         wait_seconds = None if wait is None else _seconds("--wait", wait)
+        stack.enter_context(ScheduledMetrics(registry, metrics_file, push_gateway).left())
         report = run_tuned(
             _stoppable(lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds))
         )
-    _conclude(report, as_json=as_json)
+        if as_json:
+            print_json([report])
+        else:
+            say(report.sentence())
+    if report.damaged or not report.is_success:
+        raise typer.Exit(FAILED)
 
 
 @app.command()
 def status(config: Config = None, *, as_json: AsJson = False) -> None:
-    """Show the leader, how processes share the work, and whether every region can be read."""
+    """Show the leader, how processes share the work, the last passes, and what they left.
+
+    Passes are recorded in the table, those of a CronJob and of Lambda, too. Exits with 1 if a
+    region cannot be read.
+    """
     settings = Settings.load(config)
     shown = anyio.run(status_of, settings)
+    now = SystemClock().now()
     if as_json:
-        print_json([_status_fields(shown)])
+        print_json([status_fields(shown, now=now)])
     else:
-        print_grid(_status_grid(shown))
-        for owner, count in sorted(shown.led.items()):
-            say(f"{count} slices are led by {owner}" if owner else f"{count} have no leader")
+        print_status(shown, now=now)
     for view in shown.regions.values():
         if isinstance(view, StoreError):
             raise view
+
+
+@app.command()
+def plan(
+    counter: Annotated[str, typer.Argument(help="A counter id.")],
+    config: Config = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a pass would do with a counter now, and why it would do no more; writes nothing.
+
+    Exits with 1 if it holds an item that cannot be counted.
+    """
+    found = anyio.run(partial(preview, Settings.load(config), counter, clock=SystemClock()))
+    if as_json:
+        print_json(found)
+    elif found:
+        for one in found:
+            print_preview(one)
+    else:
+        say(f"{counter} has no entry and no net change: there is nothing to merge")
+    if any(one.damage for one in found):
+        raise typer.Exit(FAILED)
 
 
 @app.command("move-home")
@@ -175,13 +228,20 @@ def _confirm_lost(lost: list[str], confirm: str | None) -> None:
         raise InvalidInput(f"nothing was changed: confirm with --confirm {names}, got {confirm!r}")
 
 
-async def _service(compactor: Compactor, seconds: float, stop: anyio.Event) -> None:
-    await compactor.run_every(
-        seconds,
-        stop=stop,
-        on_report=lambda report: log.info("%s", report.sentence()),
-        on_error=lambda error: log.warning("%s", error),
-    )
+async def _service(compactor: Compactor, seconds: float, stop: anyio.Event, health: Health) -> None:
+    def ended(report: CompactorReport) -> None:
+        health.end()
+        log.info("%s", report.sentence(), extra={"report": shortened(report)})
+
+    def failed(error: Exception) -> None:
+        health.end()
+        log.warning("%s", error)
+
+    async with background_tasks() as tasks:
+        tasks.start_soon(keep_beating, health)
+        await compactor.run_every(
+            seconds, stop=stop, on_start=health.begin, on_report=ended, on_error=failed
+        )
 
 
 async def _stoppable(work: Callable[[anyio.Event], Awaitable[Result]]) -> Result:
@@ -201,41 +261,6 @@ def _seconds(option: str, text: str, *, is_positive: bool = False) -> float:
         return seconds_of(text, is_positive=is_positive)
     except InvalidInput as error:
         raise InvalidInput(f"{option} {error}") from None
-
-
-def _status_fields(shown: CompactorStatus) -> dict[str, Any]:
-    regions: dict[str, Any] = {}
-    for region, view in shown.regions.items():
-        if isinstance(view, StoreError):
-            regions[region] = {"error": str(view)}
-        elif view is None:
-            regions[region] = None
-        else:
-            regions[region] = {"leader": view.owner or None, "epoch": view.epoch, "home": view.home}
-    return {"table": shown.table, "lease": shown.lease, "regions": regions, "led": shown.led}
-
-
-def _status_grid(shown: CompactorStatus) -> Grid:
-    columns = (Column("region"), Column("leader"), number("epoch"), Column("home"))
-    rows = []
-    for region, view in shown.regions.items():
-        if isinstance(view, StoreError):
-            rows.append((region, "cannot be read", "", ""))
-        elif view is None:
-            rows.append((region, "no compactor has run yet", "", ""))
-        else:
-            owner = view.owner or "none (released)"
-            rows.append((region, owner, str(view.epoch), view.home))
-    return Grid(columns, rows, title=f"table {shown.table}, lease {shown.lease}")
-
-
-def _conclude(report: CompactorReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json([report])
-    else:
-        say(report.sentence())
-    if report.damaged or not report.is_success:
-        raise typer.Exit(FAILED)
 
 
 def main() -> None:

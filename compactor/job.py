@@ -8,6 +8,7 @@ at any moment leaves nothing to repair.
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from random import Random
 
 import anyio
@@ -64,6 +65,14 @@ _PASSING = (
     UpgradeNeeded,
 )
 """What may end without a new start of the program: by itself, by a repair, or by an operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What is called before each pass, and with the report of each."""
+
+    on_start: Callable[[], None]
+    on_report: Callable[[CompactorReport], None]
 
 
 class Compactor:
@@ -140,10 +149,13 @@ class Compactor:
         every_seconds: float,
         *,
         stop: anyio.Event | None = None,
+        on_start: Callable[[], None] = lambda: None,
         on_report: Callable[[CompactorReport], None] = lambda _report: None,
         on_error: Callable[[Exception], None] = lambda _error: None,
     ) -> None:
         """Lead a share of the collections and do a pass every so many seconds, until stopped.
+
+        `on_start` is called before each pass, `on_report` after it.
 
         Errors that may pass (an unreadable region, a lost lease, throttling, a changed contract, a
         damaged item that may be repaired) are counted and passed to `on_error`; then the table is
@@ -153,7 +165,7 @@ class Compactor:
         while not stop.is_set():
             try:
                 async with self._candidate() as candidate:
-                    await self._serve(candidate, every_seconds, stop, on_report)
+                    await self._serve(candidate, every_seconds, stop, Hooks(on_start, on_report))
             except _PASSING as error:
                 on_error(error)
                 await sleep_or_stop(self._clock, every_seconds, stop)
@@ -163,7 +175,7 @@ class Compactor:
         candidate: Candidate,
         every_seconds: float,
         stop: anyio.Event,
-        on_report: Callable[[CompactorReport], None],
+        hooks: Hooks,
     ) -> None:
         """Lead as the head or as a member, and change from one to the other, until stopped."""
         candidate.check_clock()
@@ -171,10 +183,10 @@ class Compactor:
             outcome = await candidate.acquire(wait_seconds=None, stop=stop, joins=True)
             if isinstance(outcome, LeaseGrant):
                 async with candidate.leading() as grant:
-                    await self._passes(candidate, grant, every_seconds, stop, on_report)
+                    await self._passes(candidate, grant, every_seconds, stop, hooks)
             elif not stop.is_set():
                 async with candidate.joined(stop) as (grant, over):
-                    await self._passes(candidate, grant, every_seconds, over, on_report)
+                    await self._passes(candidate, grant, every_seconds, over, hooks)
 
     async def _passes(
         self,
@@ -182,12 +194,13 @@ class Compactor:
         grant: LeaseGrant,
         every_seconds: float,
         stop: anyio.Event,
-        on_report: Callable[[CompactorReport], None],
+        hooks: Hooks,
     ) -> None:
         """Do pass after pass until stopped."""
         while not stop.is_set():
             started = self._clock.monotonic()
-            on_report(await candidate.run_pass(grant, stop=stop))
+            hooks.on_start()
+            hooks.on_report(await candidate.run_pass(grant, stop=stop))
             candidate.check_clock()
             left = started + every_seconds - self._clock.monotonic()
             await sleep_or_stop(self._clock, left, stop)

@@ -5,11 +5,10 @@ the record version number of that heartbeat or a later one. The time in between 
 precision of the interval of the reads. Until a heartbeat is seen, the reported lag grows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import anyio
 
-from compactor.metrics import CompactorMetrics
 from ledger.core.errors import StoreError
 from ledger.primitives.leases.holding import Beat
 from ledger.primitives.leases.lease import Lease
@@ -27,19 +26,23 @@ async def watch_lag(
     lease: Lease,
     *,
     clock: Clock,
-    metrics: CompactorMetrics,
+    report: Callable[[Mapping[str, float]], None],
     home: str,
 ) -> None:
-    """Measure the lag of every other region until cancelled."""
-    metrics.lag({home: 0.0})
+    """Measure the lag of every other region until cancelled; `report` gets seconds by region."""
+    report({home: 0.0})
     async with anyio.create_task_group() as tasks:
         for region, store in stores.items():
             if region != home:
-                tasks.start_soon(_watch_region, region, store, lease, clock, metrics)
+                tasks.start_soon(_watch_region, region, store, lease, clock, report)
 
 
 async def _watch_region(
-    region: str, store: Store, lease: Lease, clock: Clock, metrics: CompactorMetrics
+    region: str,
+    store: Store,
+    lease: Lease,
+    clock: Clock,
+    report: Callable[[Mapping[str, float]], None],
 ) -> None:
     seen: Beat | None = None
     target: Beat | None = None  # kept until seen: the lease drops old heartbeats
@@ -52,10 +55,10 @@ async def _watch_region(
         shown = await _shown(store, lease, seen)
         now = clock.monotonic()
         if shown is not None and shown.answered >= target.answered:
-            metrics.lag({region: max(0.0, now - shown.answered)})
+            report({region: max(0.0, now - shown.answered)})
             seen, target, wait = shown, None, FIRST_WAIT_SECONDS
         else:
-            metrics.lag({region: now - target.answered})
+            report({region: now - target.answered})
             await clock.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)
 

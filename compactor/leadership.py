@@ -29,6 +29,7 @@ from compactor.metrics import CompactorMetrics
 from compactor.observe import lease_name
 from compactor.own_folds import OwnFolds
 from compactor.pace import Pace
+from compactor.pass_record import Recorder
 from compactor.passes import Pass
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing, Watches
@@ -88,6 +89,10 @@ class Candidate:
         self._lease = self._lease_of(self._name)
         self._seat = self._lease
         self._sharing: Sharing | None = None
+        self._lag: dict[str, float] = {}
+        self._recorder = Recorder(
+            stores[self._settings.home], self._name, owner=owner, clock=clock, metrics=metrics
+        )
 
     def _lease_of(self, name: str, *, delete_on_release: bool = False) -> Lease:
         compactor = self._settings.compactor
@@ -242,9 +247,13 @@ class Candidate:
             self._stores,
             self._lease,
             clock=self._clock,
-            metrics=self._metrics,
+            report=self._note_lag,
             home=self._settings.home,
         )
+
+    def _note_lag(self, seconds: Mapping[str, float]) -> None:
+        self._lag.update(seconds)
+        self._metrics.lag(seconds)
 
     async def run_pass(self, grant: LeaseGrant, *, stop: anyio.Event) -> CompactorReport:
         """Do one pass under the lease and return its report.
@@ -272,10 +281,21 @@ class Candidate:
         )
         try:
             report = await new_pass.run()
-        except LedgerError:
-            self._metrics.passed("failed", seconds=self._clock.monotonic() - started)
+        except LedgerError as error:
+            seconds = self._clock.monotonic() - started
+            self._metrics.passed("failed", seconds=seconds)
+            if not isinstance(error, StoreError):  # else it would not be written either
+                ended = CompactorReport(problems=[str(error)], is_whole=False, seconds=seconds)
+                await self._record(ended, drain_seconds=0.0)
             raise
         report.epoch = grant.epoch
         drain = self._pace.observe(report.late, at=self._clock.monotonic())
         self._metrics.pace(report.late, drain)
+        await self._record(report, drain_seconds=drain)
         return report
+
+    async def _record(self, report: CompactorReport, *, drain_seconds: float) -> None:
+        member = HEAD if self._sharing is None else self._sharing.me
+        await self._recorder.record(
+            member, report, drain_seconds=drain_seconds, lag_seconds=self._lag
+        )

@@ -11,6 +11,7 @@ from ledger.runtime.metrics import MetricMaker, RegistryMetrics
 PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 """A pass takes at least `observation_delay` (20 s by default) once anything is due."""
 
+LAST_SUCCESS = "compactor_last_success_timestamp_seconds"
 WAIT_REASONS = ("clock", "replicas", "home")
 """A clock that is off, replicas that are not those of the contract, a home that is being moved."""
 
@@ -35,6 +36,10 @@ class CompactorMetrics(RegistryMetrics):
             "compactor_slices",
             "Slices of the collections that this process leads; those of all processes add up to"
             " 64.",
+        )
+        self.scheduled = make.gauge(
+            "compactor_scheduled",
+            "1 if this process does one pass and ends (`compactor run --once`), else 0.",
         )
         self.epoch = make.gauge(
             "compactor_epoch",
@@ -130,12 +135,17 @@ class CompactorMetrics(RegistryMetrics):
             ("outcome",),
         )
         self.last_success = make.gauge(
-            "compactor_last_success_timestamp_seconds",
+            LAST_SUCCESS,
             "When the last pass ended without an error, in seconds since 1970.",
         )
         self.region_unreadable = make.counter(
             "compactor_region_unreadable_total",
             "Times that merging waited because the region could not be read.",
+            ("region",),
+        )
+        self.unreadable_now = make.gauge(
+            "compactor_region_not_read",
+            "1 if the last pass could not read the region, so that merging waited, else absent.",
             ("region",),
         )
         self.waiting = make.gauge(
@@ -200,6 +210,12 @@ class CompactorMetrics(RegistryMetrics):
     def unreadable(self, region: str) -> None:
         """Record that merging waits for a region."""
         self.region_unreadable.labels(region).inc()
+        self.unreadable_now.clear()
+        self.unreadable_now.labels(region).set(1)
+
+    def readable(self) -> None:
+        """Record that a pass could read every region."""
+        self.unreadable_now.clear()
 
     def waits(self, reason: str | None) -> None:
         """Record for which of `WAIT_REASONS` the last pass merged nothing, None for none."""

@@ -56,12 +56,11 @@ class Notes:
         report = self._report
         if not report.waits:
             self._metrics.waits(None)
+        if not report.unreadable:
+            self._metrics.readable()
         self._metrics.quarantined(report.damaged)
-        outcome = "done" if report.is_whole else "partial"
-        if not report.is_success:
-            outcome = "waiting" if report.unreadable or report.waits else "problems"
         self._metrics.passed(
-            outcome,
+            report.outcome,
             seconds=report.seconds,
             succeeded_at=self._clock.now().timestamp() if report.is_success else None,
         )

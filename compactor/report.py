@@ -21,8 +21,9 @@ class CompactorReport:
     observed, `folds` nets written, which count `merged` more entries; `deleted` entries that a
     committed net counts were deleted; `lost_races` folds were rejected, or their outcome is
     unknown. `backlog` entries were settled and not merged when the pass began, as the search saw
-    it, or without one the visits. Merging is `late` by so many seconds: the pass's own, or what the
-    oldest entry has waited that had no room in the last fold of its collection. `damaged`
+    it, or without one the visits; the `oldest` of them was made at that time (ISO 8601, UTC), empty
+    if none waits or there was no search. Merging is `late` by so many seconds: the pass's own, or
+    what the oldest entry has waited that had no room in the last fold of its collection. `damaged`
     collections hold an item that cannot be counted, and were left as they are; `quarantined` has
     why, by name, for the first `QUARANTINED_MAX` of them. `problems` are other errors of single
     collections; `unreadable` is a region that could not be
@@ -48,6 +49,7 @@ class CompactorReport:
     hints: int = 0
     hint_pages: int = 0
     searched: bool = False
+    oldest: str = ""
     unreadable: str = ""
     waits: str = ""
     damaged: int = 0
@@ -62,6 +64,13 @@ class CompactorReport:
     def is_success(self) -> bool:
         """Whether nothing prevented merging but damage, or another instance leads."""
         return not (self.unreadable or self.waits or self.problems)
+
+    @property
+    def outcome(self) -> str:
+        """How the pass ended: "done", "partial", "waiting", or with "problems" of collections."""
+        if not self.is_success:
+            return "waiting" if self.unreadable or self.waits else "problems"
+        return "done" if self.is_whole else "partial"
 
     def quarantine(self, partition: str, reason: str) -> None:
         """Record that a collection is damaged, once."""

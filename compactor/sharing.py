@@ -122,18 +122,18 @@ class Sharing:
         self.slices = slices
         self._store = store
         self._own = own
-        self._me = me
+        self.me = me
         self._lease = lease
         self._watches = watches
         self._clock = clock
-        self._metrics = metrics
+        self.metrics = metrics
         self._giving: dict[int, Slice] = {}
         self._lock = anyio.Lock()
 
     @property
     def is_head(self) -> bool:
         """Whether this member is the head, which also searches the whole table."""
-        return self._me == HEAD
+        return self.me == HEAD
 
     def leads(self, partition: str) -> bool:
         """Return whether a collection is in a slice that this member leads."""
@@ -181,7 +181,7 @@ class Sharing:
                 return
             except LedgerError as error:
                 log.warning("slices: %s", error)
-                self._metrics.error(error)
+                self.metrics.error(error)
 
     async def turn(self) -> None:
         """Read who leads what, bury members that are gone, and take or give up slices.
@@ -201,11 +201,11 @@ class Sharing:
         expired = self._watches.expired(now=now)
         buried = {name for name, rvn in expired if await self._bury(name, rvn)}
         members = directory.members.keys() - buried
-        led = directory.led_by(self._me)
+        led = directory.led_by(self.me)
         # What was given up without an answer may still land: it is given up again, not led.
         self._giving = {n: one for n, one in self._giving.items() if led.get(n) == one}
         self._lead({n: one for n, one in led.items() if n not in self._giving})
-        turn = turn_of(directory.slices, members=members, me=self._me)
+        turn = turn_of(directory.slices, members=members, me=self.me)
         if turn.give or self._giving:
             await self._give_up({n: led[n] for n in (*turn.give, *self._giving)})
         elif turn.take:
@@ -213,7 +213,7 @@ class Sharing:
 
     async def _bury(self, name: str, rvn: str) -> bool:
         """Delete the heartbeat item of a member that is gone; return whether it is deleted."""
-        if name == self._me:
+        if name == self.me:
             return False
         key = lease_key(f"{self._lease}/{name}")
         outcome = await self._store.write(Delete(key, Equals("rvn", {"S": rvn})))
@@ -230,13 +230,13 @@ class Sharing:
 
     async def _take(self, before: dict[int, Slice]) -> None:
         own = self._own.fence()
-        actions = taking(own, before, me=self._me, lease=self._lease, slices=self.slices)
+        actions = taking(own, before, me=self.me, lease=self._lease, slices=self.slices)
         if isinstance(await self._store.transact(actions), Applied):
-            new = {number: Slice(self._me, one.epoch + 1) for number, one in before.items()}
+            new = {number: Slice(self.me, one.epoch + 1) for number, one in before.items()}
             self._lead({**self.led, **new})
 
     def _lead(self, led: dict[int, Slice]) -> None:
         if led.keys() != self.led.keys():
             log.info("leads %d of %d slices", len(led), self.slices)
         self.led = led
-        self._metrics.slices(len(led))
+        self.metrics.slices(len(led))

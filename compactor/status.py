@@ -1,11 +1,12 @@
-"""The compactor's lease as each region shows it, and who leads how many slices."""
+"""The compactor's lease as each region shows it, who leads how many slices, and the last passes."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from compactor.observe import lease_name
+from compactor.pass_record import SEARCHED, SUCCEEDED, PassRecord, Recorded, recorded_passes
 from compactor.sharing import read_directory
 from compactor.slices import HEAD, NO_MEMBER, is_marked
 from ledger.administration.contract import show
@@ -23,29 +24,63 @@ class CompactorStatus:
 
     `led` is how many slices each process leads by what home shows; of those without a leader the
     name is empty. It is empty where no process divides the collections, or home cannot be read.
+    `passes` are those recorded, the newest first, by home or else a region that can be read.
     """
 
     table: str
     lease: str
     regions: Mapping[str, LeaseRecord | StoreError | None]
     led: Mapping[str, int]
+    passes: Sequence[Recorded] = ()
+
+    @property
+    def newest(self) -> Sequence[Recorded]:
+        """The last pass of each member."""
+        found: dict[str, Recorded] = {}
+        for one in self.passes:
+            found.setdefault(one.member, one)
+        return list(found.values())
+
+    @property
+    def last_success(self) -> PassRecord | None:
+        """The last pass that succeeded."""
+        return self._last(SUCCEEDED)
+
+    @property
+    def last_search(self) -> PassRecord | None:
+        """The last pass that searched the whole table, or a part of it."""
+        return self._last(SEARCHED)
+
+    @property
+    def lag_seconds(self) -> Mapping[str, float]:
+        """The replication lag of each region, as the last pass measured it."""
+        shown = (one.record.lag_seconds for one in self.passes if one.record)
+        return next((lag for lag in shown if lag), {})
+
+    def _last(self, kind: str) -> PassRecord | None:
+        return next((one.record for one in self.passes if one.kind == kind and one.record), None)
 
 
 async def status_of(settings: Settings) -> CompactorStatus:
-    """Read the lease in every region that the table's contract names., or else the settings."""
+    """Read the lease in every region that the table's contract names, or else the settings."""
     newest = (await show(settings)).newest
     if newest is not None:
         settings = settings.under(newest.obeyed, home=newest.terms.home)
     name = lease_name(settings)
     regions: dict[str, LeaseRecord | StoreError | None] = {}
     led: Mapping[str, int] = {}
+    passes: Sequence[Recorded] = ()
     async with AsyncExitStack() as stack:
-        for region in settings.regions:
+        # Home first: what a pass left there may not have arrived elsewhere yet.
+        for region in sorted(settings.regions, key=lambda region: region != settings.home):
             store = await stack.enter_async_context(open_store(settings, region))
             regions[region] = await _lease(store, name)
             if region == settings.home:
                 led = await _led(store, name, regions[region], settings.compactor.slices)
-    return CompactorStatus(settings.table, name, regions, led)
+            if not passes and not isinstance(regions[region], StoreError):
+                passes = await recorded_passes(store, name)
+    shown = {region: regions[region] for region in settings.regions}
+    return CompactorStatus(settings.table, name, shown, led, passes)
 
 
 async def _lease(store: Store, name: str) -> LeaseRecord | StoreError | None:

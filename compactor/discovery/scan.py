@@ -173,10 +173,14 @@ class Cursor:
 
 @dataclass(slots=True)
 class Found:
-    """The result of a run: due partitions in order, backlog, pages read, and where it stopped."""
+    """The result of a run: due partitions in order, backlog, pages read, and where it stopped.
+
+    `oldest` is the sort key of the oldest entry of the backlog, None if that is empty.
+    """
 
     due: list[str] = field(default_factory=list)
     backlog_entries: int = 0
+    oldest: str | None = None
     collections: int = 0
     pages: int = 0
     cursor: Cursor = field(default_factory=lambda: Cursor(1, {}))
@@ -278,6 +282,8 @@ class Finder:
         self._found.collections += 1
         backlog = summary.backlog(self._rules)
         self._found.backlog_entries += backlog.entries
+        if backlog.oldest is not None:
+            self._found.oldest = min(backlog.oldest, self._found.oldest or backlog.oldest)
         if is_cut or summary.is_due(backlog, self._rules, now=self._now):
             self._found.due.append(summary.partition)
 

@@ -29,7 +29,7 @@ from compactor.plan import Rules
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
 from compactor.slices import hint_partitions
-from ledger.core import keys
+from ledger.core import ids, keys
 from ledger.core.errors import RegionUnreadable, RequestRefused, StoreError
 from ledger.core.hints import COUNTER_BYTES_MAX, HINT_PARTITIONS, Hint, last_sort_key, ripe_hint
 from ledger.settings import Settings
@@ -173,6 +173,7 @@ class Search:
             found = await finder.find(None)
         if store is self._store:
             report.searched, report.backlog = True, found.backlog_entries
+            report.oldest = ids.time_text(found.oldest) if found.oldest else ""
         report.pages += found.pages
         report.is_whole = report.is_whole and found.cursor.is_finished
         self._metrics.scanned(found.pages)

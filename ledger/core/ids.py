@@ -117,6 +117,11 @@ def moment_of(sort_key: str) -> datetime:
     return found.at
 
 
+def time_text(sort_key: str) -> str:
+    """Return the time in a sort key in our form, as ISO 8601 in UTC."""
+    return sort_key.partition("#")[0]
+
+
 def ours(sort_keys: Collection[str]) -> list[str]:
     """Return the sort keys in our form, those for which `parse` returns an id, in their order."""
     # Nearly always all of them are, and one pattern over all is several times faster. The length

@@ -7,16 +7,13 @@ application hands its own registry to `Metrics.of`; nothing is registered global
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from wsgiref.simple_server import WSGIServer
-
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 LATENCY_BUCKETS_SECONDS = (
@@ -27,7 +24,6 @@ AGE_BUCKETS_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60
 PAGES_BUCKETS = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 """The first is one page; each further page is up to 1 MB read."""
 GROUP_BUCKETS = (1, 2, 5, 10, 15, 20, 25)
-CLOSE_SECONDS_MAX = 5.0
 
 
 class MetricMaker:
@@ -297,45 +293,3 @@ def summed(registry: "CollectorRegistry", name: str, **labels: str) -> float:
         for sample in family.samples
         if sample.name == name and labels.items() <= sample.labels.items()
     )
-
-
-@dataclass(frozen=True, slots=True)
-class MetricsServer:
-    """A running metrics page; `port` is the one in use."""
-
-    host: str
-    port: int
-    close: Callable[[], None]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def serve(port: int, registry: "CollectorRegistry", host: str = "127.0.0.1") -> MetricsServer:
-    """Serve a registry's metrics over HTTP in a daemon thread; port 0 takes any free one.
-
-    Raises:
-        LedgerError: the port is taken or not allowed, or the host is not this machine's.
-    """
-    from prometheus_client import start_http_server  # noqa: PLC0415 (as in `MetricMaker`)
-
-    try:
-        server, thread = start_http_server(port, addr=host, registry=registry)
-    except (OSError, OverflowError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise LedgerError(
-            f"metrics cannot be served on {host} port {port}: {reason.lower()}; choose another port"
-        ) from error
-    return MetricsServer(host, server.server_port, _closer(server, thread))
-
-
-def _closer(server: "WSGIServer", thread: threading.Thread) -> Callable[[], None]:
-    def close() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join(CLOSE_SECONDS_MAX)
-
-    return close

@@ -54,12 +54,13 @@ def print_json(objects: Iterable[object]) -> None:
         OSError: it cannot be written, as on a full disk.
     """
     for one in objects:
-        text = json.dumps(one, default=_plain, ensure_ascii=not _takes_all())
+        text = json.dumps(one, default=plain, ensure_ascii=not _takes_all())
         sys.stdout.write(json_line(text))
     sys.stdout.flush()
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """Return what stands in JSON for what JSON has no form for: amounts as text, times as ISO."""
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, Decimal):

@@ -17,7 +17,13 @@ REGION_VARIABLE = "LEDGER_REGION"
 """Names the region of a command that is given none."""
 PIPELINE_VARIABLE = "LEDGER_CHOSEN_PIPELINE"
 """Names the pipeline that a Lambda function runs."""
-OTHERS = (CONFIG_VARIABLE, REGION_VARIABLE, PIPELINE_VARIABLE, "LEDGER_DYNOXIDE")
+OTHERS = (
+    CONFIG_VARIABLE,
+    REGION_VARIABLE,
+    PIPELINE_VARIABLE,
+    "LEDGER_DYNOXIDE",
+    "LEDGER_LOG_FORMAT",
+)
 """Variables of ours that are no settings."""
 
 # Those of our own tests, those that `ledger lease run` gives a command, and those that Kubernetes

@@ -37,6 +37,7 @@ from ledger.core.keys import (
     IMPORT_PARTITION,
     LEASE_PARTITION,
     LEASE_PREFIX,
+    PASS_PARTITION,
     SCAN_PARTITION,
     SEQUENCE_PREFIX,
     VERSION_PREFIX,
@@ -115,7 +116,14 @@ _WATCHES, _INDEX, _DESCRIPTIONS = (
     f"{prefix}*" for prefix in (WATCH_PREFIX, INDEX_PREFIX, DESCRIPTION_PREFIX)
 )
 _KEPT = (_STATES, _LANES, _WATCHES, _INDEX, _DESCRIPTIONS)
-_OTHERS = (CONTRACT_PARTITION, LEASE_PARTITION, SCAN_PARTITION, *_METHODS, *_KEPT)
+_OTHERS = (
+    CONTRACT_PARTITION,
+    LEASE_PARTITION,
+    SCAN_PARTITION,
+    PASS_PARTITION,
+    *_METHODS,
+    *_KEPT,
+)
 _RESERVED = (IMPORT_PARTITION, *_OTHERS)
 # Every process reads the contract in its own region before it acts, and again each minute.
 _READ_CONTRACT = Grant("ReadTheContract", ("Query",), only_keys=(CONTRACT_PARTITION,))
@@ -157,7 +165,12 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             Where.HOME,
             only_keys=(LEASE_PARTITION,),
         ),
-        Grant("KeepThePlace", ("PutItem",), Where.HOME, only_keys=(SCAN_PARTITION,)),
+        Grant(
+            "KeepThePlace",
+            ("PutItem",),
+            Where.HOME,
+            only_keys=(SCAN_PARTITION, PASS_PARTITION),
+        ),
         Grant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
         Grant(
             "KeepTheIndex",

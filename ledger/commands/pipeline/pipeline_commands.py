@@ -29,10 +29,11 @@ from ledger.pipeline.sources.claims import files_in
 from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_tuned
-from ledger.runtime.metrics import serve
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.serving import Health, keep_beating, serve
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.runtime.tables import new_console, print_line
+from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 
 AGAIN = "run the same command again to continue: nothing is counted twice"
@@ -358,13 +359,20 @@ def _show(
     def tell(text: str) -> None:
         print_line(text, console)
 
+    health = Health()
+
+    async def watched() -> Signalled:
+        async with background_tasks() as tasks:
+            tasks.start_soon(keep_beating, health)
+            return await work(tell)
+
     with ExitStack() as stack:
         if metrics_port is not None:
-            server = stack.enter_context(serve(metrics_port, progress.registry))
+            server = stack.enter_context(serve(metrics_port, progress.registry, health=health))
             tell(f"metrics on http://{server.host}:{server.port}/metrics")
         came = run_tuned(
             with_display(
-                lambda: work(tell),
+                watched,
                 console,
                 panel=lambda: panel(progress),
                 line=lambda: line(progress),

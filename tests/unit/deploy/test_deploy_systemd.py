@@ -1,3 +1,4 @@
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -55,7 +56,9 @@ def test_the_service_owns_nothing_on_the_machine() -> None:
     assert service["DynamicUser"] == "yes"
     assert service["ProtectSystem"] == "strict"
     assert service["CapabilityBoundingSet"] == ""
-    assert service["ExecStart"].split()[1:] == ["run", "--once"]
+    assert service["ExecStart"].split()[1:3] == ["run", "--once"]
+    (file,) = re.findall(r"--metrics-file /run/(\S+)/compactor\.prom$", service["ExecStart"])
+    assert service["RuntimeDirectory"] == file  # the only folder that it may write in
 
 
 def test_passes_of_one_machine_do_not_overlap() -> None:

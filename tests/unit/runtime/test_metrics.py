@@ -2,14 +2,13 @@ import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from compactor.metrics import CompactorMetrics
-from ledger.core.errors import LedgerError, Unreachable
-from ledger.runtime.metrics import Metrics, serve
+from ledger.core.errors import Unreachable
+from ledger.runtime.metrics import Metrics
 
 LEDGER_NAMES = {
     "ledger_writes_total", "ledger_write_duration_seconds", "ledger_group_entries",
@@ -31,7 +30,7 @@ COMPACTOR_NAMES = {
     "compactor_scan_pages_total", "compactor_errors_total", "compactor_hints_total",
     "compactor_archive_objects_total", "compactor_archive_entries_total",
     "compactor_archive_bytes_total", "compactor_archive_waits_total",
-    "compactor_archive_waiting_seconds",
+    "compactor_archive_waiting_seconds", "compactor_scheduled", "compactor_region_not_read",
 }  # fmt: skip
 
 
@@ -154,28 +153,3 @@ def test_a_registry_is_not_kept_alive(kind: type[Metrics | CompactorMetrics]) ->
     del registry
     gc.collect()
     assert dropped() is None
-
-
-def test_metrics_are_served_until_closed() -> None:
-    """The page has the metrics; after closing, the port is free again."""
-    registry = CollectorRegistry()
-    Metrics.of(registry).cache_miss("eu-west-1")
-    with serve(0, registry) as server:
-        page = urlopen(f"http://{server.host}:{server.port}/metrics").read().decode()
-    assert 'ledger_cache_misses_total{region="eu-west-1"} 1.0' in page
-    serve(server.port, registry).close()
-
-
-def test_a_taken_port_is_one_clear_error() -> None:
-    """The message names host and port and what to do."""
-    with serve(0, CollectorRegistry()) as server:
-        with pytest.raises(LedgerError, match=rf"127\.0\.0\.1 port {server.port}: .*in use") as got:
-            serve(server.port, CollectorRegistry())
-        assert "choose another port" in str(got.value)
-
-
-@pytest.mark.parametrize("port", [-1, 65_536])
-def test_a_port_that_cannot_be_is_one_clear_error(port: int) -> None:
-    """A number that is no port is refused like a taken one."""
-    with pytest.raises(LedgerError, match=f"port {port}: "):
-        serve(port, CollectorRegistry())

@@ -1,0 +1,174 @@
+"""What a pass would do with one counter if it visited it now, and why it would do no more.
+
+It reads what a visit reads, in every region, and decides by the same rules; it writes nothing and
+needs no lease. A pass that runs at the same time may be ahead of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from compactor.observe import Observed, Reach, observe
+from compactor.passes import rules_of
+from compactor.plan import TOO_FEW, Plan, Rules, decide, is_committed, older_than
+from compactor.succession import succeed
+from ledger.contract.opening import OpenTable, open_table
+from ledger.core import ids, keys
+from ledger.core.contract import NO_HOME
+from ledger.core.errors import AmountOverflow, DamagedItem, HomeMoving
+from ledger.core.fold import named_by, stamp_of
+from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+
+_VERSION = "0" * 32
+"""Of a net that is never put."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionPreview:
+    """What a visit to one collection would find and do.
+
+    `entries` has how many entries each region shows, `settled` of those at home are older than
+    `settle` and not merged, `younger` are not; `named` ids stand in the net. It would write a net
+    that counts `folds` more entries, delete `deletes` that a net counts already, and forget
+    `forgets` ids. `reasons` say why not more. With `damage` nothing is done at all. Of a long
+    collection no more is read than a visit reads: `is_cut`.
+    """
+
+    collection: str
+    entries: Mapping[str, int]
+    counted: int = 0
+    named: int = 0
+    settled: int = 0
+    younger: int = 0
+    folds: int = 0
+    deletes: int = 0
+    forgets: int = 0
+    reasons: tuple[str, ...] = ()
+    damage: str = ""
+    is_cut: bool = False
+
+
+async def preview(settings: Settings, counter: str, *, clock: Clock) -> Sequence[CollectionPreview]:
+    """Return what a pass would do with each shard of a counter that holds anything.
+
+    Raises:
+        InvalidCounter: `counter` is no counter id.
+        HomeMoving: nothing is merged until the home region is in force.
+        RegionUnreadable: a region cannot be read, and so nothing would be merged.
+        ContractMissing, ContractDamaged, UpgradeNeeded, ContractConflict: as when a pass begins.
+        StoreError: the home region cannot be read.
+    """
+    keys.checked_counter(counter)
+    async with open_table(settings, clock=clock) as table:
+        live = table.view.current
+        if live.terms.home == NO_HOME:
+            raise HomeMoving(
+                "nothing is merged: the table's home region is being moved (`ledger table show`)"
+            )
+        shards = range(live.shards_max(counter))
+        found = [
+            await _preview(table, keys.partition_key(counter, shard), clock=clock)
+            for shard in shards
+        ]
+    return [one for one in found if one.damage or one.counted or any(one.entries.values())]
+
+
+async def _preview(table: OpenTable, partition: str, *, clock: Clock) -> CollectionPreview:
+    settings = table.view.current
+    rules = rules_of(settings)
+    try:
+        observed = await observe(
+            table.stores,
+            partition,
+            home=settings.home,
+            clock=clock,
+            reach=Reach.of(rules, now=clock.now()),
+            with_dates=rules.needs_dates(partition),
+        )
+        return explained(observed, rules, settings, now=clock.now())
+    except (DamagedItem, AmountOverflow) as error:
+        return CollectionPreview(partition, {}, damage=str(error))
+
+
+def explained(
+    observed: Observed, rules: Rules, settings: Settings, *, now: datetime
+) -> CollectionPreview:
+    """Return what a visit that observed this would do at `now`.
+
+    Raises:
+        AmountOverflow: the sum of the entries does not fit in 38 digits.
+    """
+    observation = observed.observation
+    net, partition = observation.net, observation.partition
+    if settings.terms.lost:
+        plan = succeed(observation, rules, now=now, version=_VERSION, upto=observed.upto).plan
+    else:
+        plan = decide(observation, rules, now=now, version=_VERSION)
+    shown = ids.ours(sorted(observation.views[rules.home].sort_keys))
+    named = frozenset(named_by(net))
+    settled_below = older_than(rules.settle, now=now)
+    unmerged = [key for key in shown if key not in named]
+    settled = [key for key in unmerged if key < settled_below]
+    kept = len(plan.fold.merged) - plan.folded if plan.fold else len(named)
+    return CollectionPreview(
+        partition,
+        {region: len(view.sort_keys) for region, view in observation.views.items()},
+        counted=net.count if net else 0,
+        named=len(named),
+        settled=len(settled),
+        younger=len(unmerged) - len(settled),
+        folds=plan.folded,
+        deletes=len(plan.deletes),
+        forgets=0 if plan.fold is None else len(named) - kept,
+        reasons=tuple(_reasons(observed, rules, plan, settled=settled, unmerged=unmerged, now=now)),
+        is_cut=observed.upto is not None,
+    )
+
+
+def _reasons(
+    observed: Observed,
+    rules: Rules,
+    plan: Plan,
+    *,
+    settled: Sequence[str],
+    unmerged: Sequence[str],
+    now: datetime,
+) -> list[str]:
+    observation = observed.observation
+    if not rules.merges(observation.partition):
+        return ["the contract's `unmerged` leaves this counter as it is"]
+    if not is_committed(observation):
+        expected = stamp_of(observation.net)
+        behind = [
+            region for region, view in observation.views.items() if stamp_of(view.net) != expected
+        ]
+        return [f"the net that home shows has not arrived in {', '.join(behind)}"]
+    found = []
+    different = len(settled) - plan.backlog
+    if different > 0:
+        found.append(
+            f"{different:,} settled entries are not shown alike by every region: they replicate"
+        )
+    if plan.is_cut:
+        found.append(
+            f"there is room for {plan.folded:,} of {plan.backlog:,} entries in one fold: the next"
+            " visits take the rest"
+        )
+    elif plan.waits == TOO_FEW and settled:
+        alone = ids.moment_of(settled[0]) + timedelta(seconds=rules.fold_age)
+        found.append(
+            f"{len(settled):,} settled entries are fewer than fold_min ({rules.fold_min:,}): they"
+            f" are folded together with later ones, or from {_time(alone)} on"
+        )
+    if younger := [key for key in unmerged if key >= older_than(rules.settle, now=now)]:
+        first = ids.moment_of(younger[0]) + timedelta(seconds=rules.settle)
+        found.append(
+            f"{len(younger):,} entries are younger than settle ({rules.settle:g} s), the first of"
+            f" them until {_time(first)}"
+        )
+    return found
+
+
+def _time(at: datetime) -> str:
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,63 @@
+"""The log of a command that runs on: lines for people, or one JSON object a line for collectors."""
+
+import json
+import logging
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from ledger.runtime.printing import json_line, plain, printable
+
+TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+"""What every record has; all else was given as `extra`."""
+
+
+class LogFormat(Enum):
+    """How a log is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format", envvar="LEDGER_LOG_FORMAT", help="Log lines for people, or JSON objects."
+    ),
+]
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: `at` (ISO 8601, UTC), `level`, `logger`, `message`, and extras."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        made: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        made |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            made["exception"] = self.formatException(record.exc_info)
+        return json_line(json.dumps(made, default=plain)).rstrip("\n")
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people, in which what users wrote cannot act on the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; a traceback keeps its lines."""
+        return "\n".join(map(printable, super().format(record).split("\n")))
+
+
+def begin_logging(log_format: LogFormat) -> None:
+    """Log from level INFO on to standard error."""
+    handler = logging.StreamHandler()
+    is_json = log_format is LogFormat.JSON
+    handler.setFormatter(JsonFormatter() if is_json else TextFormatter(TEXT_FORMAT))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -1,0 +1,114 @@
+"""`compactor plan`: what a visit would do, and why not more."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.compacting import HOLD, SETTLE, World, compactor_settings
+from support.ledgers import HOME, SOUTH, WEST
+
+from compactor.observe import Reach, observe
+from compactor.passes import rules_of
+from compactor.preview import CollectionPreview, explained
+from ledger.core.errors import DamagedItem
+
+REGIONS = (HOME, WEST, SOUTH)
+
+
+async def previewed(world: World, **overrides: Any) -> CollectionPreview:
+    """Return what a visit to "counter" would do now."""
+    settings = compactor_settings(**overrides)
+    rules = rules_of(settings)
+    observed = await observe(
+        world.regions.replicas,
+        "counter",
+        home=HOME,
+        clock=world.clock,
+        reach=Reach.of(rules, now=world.clock.now()),
+    )
+    return explained(observed, rules, settings, now=world.clock.now())
+
+
+async def test_what_it_would_do_is_what_a_pass_does() -> None:
+    """Fold, then delete, then forget: each foretold, until nothing is left to do."""
+    world = World()
+    await world.settled(entries=6)
+    done: list[tuple[int, int, int]] = []
+    for _ in range(6):
+        found = await previewed(world)
+        done.append((found.folds, found.deletes, found.forgets))
+        before = world.shown(HOME).net
+        report = await world.run_once(world.instance())
+        after = world.shown(HOME).net
+        forgotten = len(before.merged) if before and after and not after.merged else 0
+        assert (report.merged, report.deleted) == (found.folds, found.deletes)
+        assert forgotten == found.forgets
+        world.regions.deliver()
+    assert done[:3] == [(6, 0, 0), (0, 6, 0), (0, 0, 6)]
+    assert set(done[3:]) == {(0, 0, 0)}
+    assert (found.counted, found.named, found.reasons) == (6, 0, ())
+
+
+async def test_too_few_wait_and_the_young_are_not_settled() -> None:
+    """Each reason has the number, the rule and the moment."""
+    world = World()
+    made = await world.settled(entries=2)
+    world.write(entries=3)
+    world.regions.deliver()
+    found = await previewed(world)
+    assert (found.folds, found.settled, found.younger) == (0, 2, 3)
+    assert found.entries == dict.fromkeys(REGIONS, 5)
+    few, young = found.reasons
+    alone = min(made).at + timedelta(seconds=10_000)
+    assert few.startswith("2 settled entries are fewer than fold_min (3)")
+    assert alone.isoformat(timespec="seconds").removesuffix("+00:00") in few
+    assert young.startswith(f"3 entries are younger than settle ({SETTLE:g} s)")
+
+
+async def test_a_net_on_its_way_is_named_with_the_region() -> None:
+    """Nothing is done before every region shows it."""
+    world = World()
+    await world.settled(entries=6)
+    world.regions.pause(HOME, SOUTH)
+    await world.run_once(world.instance())
+    found = await previewed(world)
+    assert (found.folds, found.deletes, found.named) == (0, 0, 6)
+    assert found.reasons == (f"the net that home shows has not arrived in {SOUTH}",)
+    world.regions.heal()
+    world.regions.deliver()
+    found = await previewed(world)
+    assert (found.deletes, found.reasons) == (6, ())
+
+
+async def test_entries_that_replicate_are_said_to() -> None:
+    """What not every region shows is not folded."""
+    world = World()
+    world.write(entries=6)
+    await world.clock.advance(SETTLE + 1)
+    found = await previewed(world, fold_min=1)
+    shown = sum(found.entries.values())
+    assert shown == 6  # each in the region that wrote it
+    assert found.folds == 0
+    assert "not shown alike by every region" in found.reasons[0]
+
+
+async def test_more_than_one_fold_takes_is_left_to_the_next() -> None:
+    """By `fold_max`."""
+    world = World()
+    await world.settled(entries=30)
+    found = await previewed(world, fold_max=20)
+    assert found.folds == 20
+    assert "room for 20 of " in found.reasons[0]
+
+
+async def test_a_damaged_collection_is_not_foretold() -> None:
+    """As a visit, which leaves it as it is."""
+    world = World()
+    await world.settled(entries=3)
+    world.regions.put(
+        HOME, {"pk": {"S": "counter"}, "sk": {"S": "2026-x"}, "change": {"S": "much"}}
+    )
+    world.regions.deliver()
+    await world.clock.advance(HOLD)
+    with pytest.raises(DamagedItem):
+        await previewed(world)
