@@ -1,11 +1,13 @@
 """Opening the stores of regions: the transport that the settings name, metered."""
 
+import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 
 from botocore.exceptions import BotoCoreError
 
+from ledger.core.errors import LedgerError
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.gc import free_closed_clients
 from ledger.runtime.loops import running_loop
@@ -39,10 +41,12 @@ async def open_store(
     Raises:
         SettingsError: the region is not in the settings.
         AccessDenied: the profile does not exist.
-        LedgerError: the event loop is not asyncio's, which the connections need.
+        LedgerError: the event loop is not asyncio's, which the connections need; or moto's
+            `mock_aws` is active, which does not reach them.
     """
     running_loop()
-    settings.region(region)
+    if settings.region(region).endpoint is None:
+        _refuse_mock(region)
     clock, metrics = clock or SystemClock(), metrics or Metrics(None)
     async with AsyncExitStack() as stack:
         try:
@@ -69,6 +73,21 @@ async def open_store(
             request_seconds_max=2 * settings.request_timeout,
         )
         yield MeteredStore(DynamoStore(client), metrics=metrics, clock=clock)
+
+
+def _refuse_mock(region: str) -> None:
+    """Refuse to reach AWS while a test believes that it is mocked.
+
+    `mock_aws` replaces what botocore sends; these connections are not made by botocore alone, and
+    would go to AWS itself, with credentials that are none.
+    """
+    moto = sys.modules.get("moto.core.models")
+    if moto is not None and getattr(getattr(moto, "MockAWS", None), "_mocks_active", False):
+        raise LedgerError(
+            "moto's mock_aws is active, and does not reach this library: it would ask AWS itself in"
+            f" {region}; test with ledger.testing (pytest's memory_table and local_table),"
+            " or with moto's server as the region's `endpoint`"
+        )
 
 
 @asynccontextmanager

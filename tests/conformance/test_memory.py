@@ -4,11 +4,13 @@ import pytest
 from conformance.store_items import item, query_keys
 from conformance.store_suite import StoreSuite
 
+from ledger.core.contract_item import contract_key
 from ledger.core.errors import RequestRefused
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
-from ledger.store.writes import Applied, Put
+from ledger.store.writes import Applied, Delete, Put
+from ledger.testing import MemoryGlobalTable
 
 
 class TestMemoryStore(StoreSuite):
@@ -54,3 +56,15 @@ async def test_a_refused_transaction_leaves_no_trace() -> None:
         await store.transact([Put(item(("counter", "a"))), Put(large)])
     assert store.table.partitions == {}
     assert await store.write(Put(item())) == Applied()
+
+
+class TestMemoryGlobalTable(StoreSuite):
+    """The double for tests of other programs, but for the contract that it begins with."""
+
+    @pytest.fixture
+    async def store(self) -> Store:
+        """Return a store over an empty table."""
+        made = MemoryGlobalTable(page_items_max=3)
+        store = made.store()
+        assert isinstance(await store.write(Delete(contract_key(1))), Applied)
+        return store

@@ -11,7 +11,6 @@ from urllib.request import urlopen
 import anyio
 import pytest
 from support.browsers import dom_of
-from support.clock import START, FakeClock
 from support.commands import open_desk
 from support.ledgers import AWAY, HOME
 
@@ -22,6 +21,7 @@ from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.report import SHOWN, PipelineDemoProgress
 from ledger.lab.harness.totals import RegionTotals
 from ledger.ledger import Ledger
+from ledger.testing.clock import START, ManualClock
 from ledger.totals.reader import Total
 
 RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)
@@ -82,7 +82,7 @@ def test_the_page_its_parts_and_the_totals_are_served() -> None:
 @pytest.mark.tools("browser")
 def test_a_browser_shows_totals_beside_the_truth(tmp_path: Path) -> None:
     """Numbers whole, a curve for each region and the truth, the pace, and what is behind marked."""
-    clock = FakeClock()
+    clock = ManualClock()
     with serve_page(0, clock) as page:
         page.publish(demo_snapshot())
         clock.pass_by(60)

@@ -8,7 +8,6 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import FakeClock
 from support.counting import EXACT, Fate, fate_of, make_counter, times_counted, wrong
 from support.ledgers import seeded
 
@@ -18,6 +17,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, Seeded
 from ledger.store.writes import Applied, Rejected, Unknown
+from ledger.testing.clock import ManualClock
 
 CHANGES = 8
 FEW = settings(max_examples=25)
@@ -29,7 +29,7 @@ async def stormy(method: str, seed: int, share: float) -> tuple[list[Fate], list
     """Make all changes while writes are lost, late or refused; returns fates and counts."""
     chance, inner = seeded(seed), MemoryStore("us-east-1")
     await make_counter(method, inner).add(0)  # so that the storm meets changes, not the first use
-    store = FaultyStore(inner, Seeded(seed, share=share), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, Seeded(seed, share=share), clock=ManualClock(instant=True))
     counter = make_counter(method, store, randomness=seeded(seed + 1))
     fates = []
     for place in range(CHANGES):
@@ -85,7 +85,7 @@ def test_thresholds_hold_under_faults(method: str, seed: int, changes: list[int]
 
     async def run() -> None:
         inner = MemoryStore("us-east-1")
-        store = FaultyStore(inner, Seeded(seed, share=0.5), clock=FakeClock(instant=True))
+        store = FaultyStore(inner, Seeded(seed, share=0.5), clock=ManualClock(instant=True))
         counter = make_counter(method, store, randomness=seeded(seed), minimum=-3, maximum=7)
         plain = make_counter(method, inner)
         for change in changes:
@@ -108,7 +108,7 @@ def test_exact_methods_count_as_they_say_at_thresholds(
 
     async def run() -> None:
         chance, inner = seeded(seed), MemoryStore("us-east-1")
-        store = FaultyStore(inner, Seeded(seed, share=0.5), clock=FakeClock(instant=True))
+        store = FaultyStore(inner, Seeded(seed, share=0.5), clock=ManualClock(instant=True))
         counter = make_counter(method, store, randomness=chance, minimum=-(10**6), maximum=10**6)
         fates = []
         for change in changes:
@@ -138,7 +138,7 @@ def test_thresholds_of_the_sum_hold_over_shards(method: str, seed: int, changes:
 
     async def run() -> None:
         inner, chance = MemoryStore("us-east-1"), seeded(seed)
-        store = FaultyStore(inner, Seeded(seed, share=0.3), clock=FakeClock(instant=True))
+        store = FaultyStore(inner, Seeded(seed, share=0.3), clock=ManualClock(instant=True))
         make = partial(make_counter, method, randomness=chance, minimum=-5, maximum=11)
         counter, plain = (make(one, shards=3) for one in (store, inner))
         for change in changes:
@@ -159,7 +159,7 @@ def test_a_slot_is_held_as_told(seed: int, share: float) -> None:
 
     async def run() -> None:
         inner = MemoryStore("us-east-1")
-        store = FaultyStore(inner, Seeded(seed, share=share), clock=FakeClock(instant=True))
+        store = FaultyStore(inner, Seeded(seed, share=share), clock=ManualClock(instant=True))
         counter = make_counter("slots", store, randomness=seeded(seed), maximum=5)
         fates = [await fate_of(counter.add(1, token=f"t{place}")) for place in range(CHANGES)]
         while store.in_flight:

@@ -13,7 +13,6 @@ import anyio
 from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import START, FakeClock
 from support.damage import (
     COUNTER,
     assert_named,
@@ -47,6 +46,7 @@ from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff, RetryBudget
 from ledger.store.transports.sdk import SdkTransport
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
+from ledger.testing.clock import START, ManualClock
 
 COUNTED_KEYS = st.one_of(
     short_texts().filter(lambda key: key != "" and not key.startswith(keys.NET_PREFIX)),
@@ -281,12 +281,12 @@ def store_of(client: AnsweringClient) -> DynamoStore:
             region="us-east-1",
             table="ledger",
             retrier=Retrier(
-                clock=FakeClock(instant=True),
+                clock=ManualClock(instant=True),
                 randomness=seeded(),
                 budget=RetryBudget(),
                 backoff=Backoff(tries_max=2),
             ),
-            watch=ClockWatch(FakeClock()),
+            watch=ClockWatch(ManualClock()),
         )
     )
 

@@ -9,7 +9,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import START
 from support.ledgers import HOME, SOUTH, WEST
 from support.merging import (
     OBSERVATION_DELAY_SECONDS,
@@ -30,8 +29,9 @@ from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.lab.harness.tagged import digits
-from ledger.lab.simulator.manual import nothing
 from ledger.lab.simulator.mutants import MUTANTS
+from ledger.testing.clock import START
+from ledger.testing.manual import nothing
 
 WALK_STEPS = 250
 MUTANT_SEEDS = 60

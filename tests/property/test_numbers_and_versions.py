@@ -5,7 +5,6 @@ from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import FakeClock
 from support.guarding import RECORD, SUBJECT, condition_guard, record_in, record_put
 from support.ledgers import HOME, seeded
 from support.numbering import LossCounter
@@ -18,6 +17,7 @@ from ledger.primitives.versions import Event, Handled, is_tombstone, version_of
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, Seeded
 from ledger.store.writes import Delete
+from ledger.testing.clock import ManualClock
 
 SEEDS = st.integers(0, 10**9)
 SHARES = st.floats(0, 0.7)
@@ -40,7 +40,7 @@ async def append_all(seed: int, share: float) -> None:
     refused: set[str] = set()
     for call in range(CALLS):
         client = SortKeySequence(
-            store, "s", clock=FakeClock(instant=True), randomness=seeded(seed + call)
+            store, "s", clock=ManualClock(instant=True), randomness=seeded(seed + call)
         )
         try:
             outcome = await client.append({"content": {"S": str(call)}})
@@ -69,7 +69,7 @@ async def append_twice(seed: int, share: float) -> None:
     for call in range(2 * CALLS):
         name = str(call // 2)
         client = SortKeySequence(
-            store, "s", clock=FakeClock(instant=True), randomness=seeded(seed + call)
+            store, "s", clock=ManualClock(instant=True), randomness=seeded(seed + call)
         )
         with suppress(StoreError):
             outcome = await client.append({"content": {"S": name}}, token=name)
@@ -91,7 +91,7 @@ async def count_all(seed: int, share: float, block: int) -> None:
     store = FaultyStore(MemoryStore(HOME), Seeded(seed, share=share))
     losses = LossCounter(store, block=block)
     client = CounterSequence(
-        losses, "s", clock=FakeClock(instant=True), randomness=seeded(seed), block=block
+        losses, "s", clock=ManualClock(instant=True), randomness=seeded(seed), block=block
     )
     numbers: list[int] = []
     for call in range(CALLS):

@@ -9,13 +9,13 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clients import together
-from support.clock import START
 from support.guarding import event
 
 from ledger.lab.simulator import loop
 from ledger.primitives.versions import Busy, Handled, Skipped
 from ledger.primitives.versions.state import Rules
 from ledger.primitives.versions.turns import Turns
+from ledger.testing.clock import START
 
 Fate = Literal["handled", "fails", "busy", "cancelled"]
 FATES: list[Fate] = ["handled", "handled", "handled", "fails", "busy", "cancelled"]

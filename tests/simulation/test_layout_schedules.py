@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import seeded
 from support.schedules import Bounds, Turns, every
 
@@ -20,6 +19,7 @@ from ledger.store.conditions import AllOf
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Outcome, Rejected, Unknown
+from ledger.testing.clock import ManualClock
 
 MAXIMUM = 3
 FEW = Bounds(switches=1)
@@ -41,7 +41,7 @@ def counter_of(
     return ITEM_METHODS[method](
         store,
         "counter",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(seed),
         maximum=maximum,
         shards=shards,

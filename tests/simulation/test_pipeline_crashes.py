@@ -5,7 +5,6 @@ from contextlib import suppress
 from itertools import cycle
 
 import pytest
-from support.clock import FakeClock
 from support.lanes import lane_worker
 from support.ledgers import HOME
 from support.pipeline_mutants import MUTANTS
@@ -15,6 +14,7 @@ from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
+from ledger.testing.clock import ManualClock
 
 STEPS_MAX = 200
 RAWS = [
@@ -60,7 +60,7 @@ async def end_of(kind: str, number: int, *, second: Sequence[Delivery]) -> list[
             return KINDS[kind]
         return Raises(Killed()) if call.number > number and kind in ENDS else None
 
-    faulty = FaultyStore(store, decide, clock=FakeClock(instant=True))
+    faulty = FaultyStore(store, decide, clock=ManualClock(instant=True))
     with suppress(Killed):
         await lane_worker(records, faulty, letters=letters, batch_max=next(cuts)).run()
     if faulty.calls < number:

@@ -9,7 +9,6 @@ from unittest.mock import patch
 
 import anyio
 from support.clients import together
-from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, seeded
 from support.pipelines import BOTH_HOMES, SETTLED_SECONDS, PipelineWorld, pipeline_settings
 
@@ -30,6 +29,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Condition, Equals
 from ledger.store.port import Store
+from ledger.testing.clock import ManualClock
 
 AUDITS = 6
 
@@ -120,10 +120,10 @@ class AuditedWorld(PipelineWorld):
 
 
 async def audited(
-    store: Store, tell: Callable[[str], None] = silent, *, clock: FakeClock | None = None
+    store: Store, tell: Callable[[str], None] = silent, *, clock: ManualClock | None = None
 ) -> Report:
     """Audit one region's table."""
-    settings, clock = _one_region(store), clock or FakeClock(instant=True)
+    settings, clock = _one_region(store), clock or ManualClock(instant=True)
     audit = Audit({store.region: store}, settings, clock=clock, randomness=seeded(), tell=tell)
     return await audit.run()
 
@@ -143,7 +143,7 @@ async def mended(
     mend = Mend(
         {store.region: store},
         _one_region(store),
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(),
         lane=lane,
         closes=closes,
@@ -163,7 +163,7 @@ async def rebuilt(
     rebuild = Rebuild(
         {store.region: store},
         _one_region(store, **pipeline),
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(seed),
         is_dry=is_dry,
         tell=tell,

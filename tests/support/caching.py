@@ -7,12 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 import anyio
-from support.clock import START, FakeClock
 from support.ledgers import HOME, sample
 
 from ledger.core.errors import LedgerError
 from ledger.runtime.metrics import Metrics
 from ledger.settings.groups import CacheSettings
+from ledger.testing.clock import START, ManualClock
 from ledger.totals.cache import TotalCache
 from ledger.totals.reader import Total
 
@@ -54,7 +54,7 @@ class World:
     """A cache over a source, on a clock that only the test moves."""
 
     source: Source
-    clock: FakeClock
+    clock: ManualClock
     cache: TotalCache
     metrics: Metrics
     tasks: anyio.abc.TaskGroup
@@ -89,7 +89,7 @@ class World:
 @asynccontextmanager
 async def world(*, free: bool = False, **settings: Any) -> AsyncIterator[World]:
     """Open a cache; what still waits at the end is cancelled."""
-    source, clock, metrics = Source(free=free), FakeClock(), Metrics()
+    source, clock, metrics = Source(free=free), ManualClock(), Metrics()
     async with anyio.create_task_group() as tasks:
         cache = TotalCache(
             source.read,

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import anyio
 from prometheus_client import CollectorRegistry
-from support.clock import FakeClock
 from support.ledgers import HOME, LOCAL, SOUTH, WEST
 
 from compactor.job import Compactor
@@ -17,10 +16,11 @@ from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
-from ledger.lab.simulator.manual import ManualWorld
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore
+from ledger.testing.clock import ManualClock
+from ledger.testing.manual import ManualWorld
 
 Result = TypeVar("Result")
 STEP_SECONDS = 0.25
@@ -121,7 +121,7 @@ class World:
     """Replicas that deliver at each step of the clock, unless paused, and compactors."""
 
     def __init__(self, *, seed: int = 1, page_items_max: int = 1000) -> None:
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.random = Random(seed)  # noqa: S311 (repeatable)
         self.regions = ManualWorld(
             (HOME, WEST, SOUTH), randomness=self.random, page_items_max=page_items_max

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from anyio.lowlevel import checkpoint
-from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 
 from ledger.contract.changing import ContractWriter, Waiting
@@ -25,6 +24,7 @@ from ledger.store.opening import open_stores
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.writes import Applied, Delete, Outcome, Put, Unknown, Write
+from ledger.testing.clock import ManualClock
 
 REGIONS = (HOME, AWAY, SOUTH)
 
@@ -85,7 +85,7 @@ class ContractStore(MemoryStore):
         return Unknown("no answer")
 
 
-class ContractWorld(FakeClock):
+class ContractWorld(ManualClock):
     """Regions that replicate the contract while time is slept through, and operators on it.
 
     Those in `cut` get nothing until they are taken out. `on_sleep` is called before each sleep.

@@ -10,7 +10,6 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from support.clock import FakeClock
 from support.ledgers import seeded
 
 from ledger.core.errors import StoreError
@@ -19,6 +18,7 @@ from ledger.primitives.counters.layout import Layout
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Outcome, Rejected
+from ledger.testing.clock import ManualClock
 
 SINGLE_ITEM = (
     "atomic",
@@ -51,7 +51,7 @@ def make_counter(
     return METHODS[method].make(
         store,
         name,
-        clock=clock or FakeClock(instant=True),
+        clock=clock or ManualClock(instant=True),
         randomness=randomness or seeded(next(_seeds)),
         **limits,
     )
@@ -114,7 +114,7 @@ async def until_known(counter: Counter, change: Decimal, *, tries_max: int = 50)
 Between = Callable[[], Awaitable[object]]
 
 
-class Interrupted(FakeClock):
+class Interrupted(ManualClock):
     """A clock on which others act once, while somebody first sleeps."""
 
     def __init__(self, between: Between) -> None:

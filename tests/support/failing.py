@@ -1,17 +1,17 @@
 """Stores that go wrong in a given order, and changes whose sums tell on each of them."""
 
-from support.clock import FakeClock
 from support.ledgers import HOME
 
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder
+from ledger.testing.clock import ManualClock
 from ledger.writing.plan import Change
 
 
 def faulty(*faults: Fault | None) -> tuple[FaultyStore, Table]:
     """Return a store whose calls go wrong in this order, and the table behind it."""
     inner = MemoryStore(HOME)
-    return FaultyStore(inner, InOrder(*faults), clock=FakeClock(instant=True)), inner.table
+    return FaultyStore(inner, InOrder(*faults), clock=ManualClock(instant=True)), inner.table
 
 
 def always(fault: Fault) -> tuple[FaultyStore, Table]:

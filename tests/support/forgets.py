@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import anyio
 from support.clients import together
-from support.clock import START, FakeClock
 from support.ledgers import AWAY, HOME, seeded
 from support.pipelines import (
     BOTH_HOMES,
@@ -46,6 +45,7 @@ from ledger.pipeline.stages.state_stage import StateStage
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.settings import Settings
 from ledger.store.port import Store
+from ledger.testing.clock import START, ManualClock
 
 KEEP = 1000.0
 EACH = "each/{TradeID}"
@@ -74,13 +74,13 @@ def one_region(settings: Settings) -> Settings:
 
 
 async def forgotten(
-    store: Store, keep: float | None = KEEP, *, clock: FakeClock | None = None, **overrides: Any
+    store: Store, keep: float | None = KEEP, *, clock: ManualClock | None = None, **overrides: Any
 ) -> Forgotten:
     """Forget old states in one region's table."""
     return await Forget(
         {HOME: store},
         one_region(keeping(keep, **overrides)),
-        clock=clock or FakeClock(instant=True),
+        clock=clock or ManualClock(instant=True),
         randomness=seeded(),
     ).run()
 
@@ -88,7 +88,7 @@ async def forgotten(
 async def audit_of(store: Store, keep: float | None = KEEP, **overrides: Any) -> Report:
     """Audit one region's table."""
     settings = one_region(keeping(keep, **overrides))
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     return await Audit({HOME: store}, settings, clock=clock, randomness=seeded()).run()
 
 

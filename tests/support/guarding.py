@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 from anyio.lowlevel import checkpoint
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
@@ -23,6 +22,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retry import Backoff
 from ledger.store.writes import Action, Outcome, Put, Update, Write
+from ledger.testing.clock import ManualClock
 
 SUBJECT = "customer-7"
 RECORD = ("record", SUBJECT)
@@ -121,7 +121,7 @@ def lock_guard(
     return LockGuard(
         store,
         owner="handler",
-        clock=clock or FakeClock(),
+        clock=clock or ManualClock(),
         randomness=randomness or seeded(next(_seeds)),
         terms=terms,
         check_first=check_first,
@@ -134,7 +134,7 @@ def condition_guard(store: Store, *, tries_max: int = 8, **options: Any) -> Cond
     """Return a guard by condition, with draws of its own; sleeps are over at once."""
     return ConditionGuard(
         store,
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(next(_seeds)),
         backoff=Backoff(tries_max=tries_max),
         **options,

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Literal
 
 from anyio.lowlevel import checkpoint
-from support.clock import FakeClock
 
 from ledger.core.entry import Item, entry_of
 from ledger.core.errors import Throttled
@@ -22,6 +21,7 @@ from ledger.importing.writing import BatchDone
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.writes import Action, Outcome, Put, Unknown
+from ledger.testing.clock import ManualClock
 
 HOME = "us-east-1"
 SETTINGS = Settings(home=HOME, regions={HOME: {}, "eu-west-1": {}})
@@ -126,7 +126,7 @@ async def imported(
     importer = Importer(
         store,
         settings,
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(seed),
         stop=stop,
         on_batch=on_batch,

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 from support.pipelines import pipeline_settings
 
@@ -18,6 +17,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
+from ledger.testing.clock import ManualClock
 
 
 def lane_worker(
@@ -29,7 +29,7 @@ def lane_worker(
     letters: DeadLetters | None = None,
     metrics: PipelineMetrics | None = None,
     ledger_metrics: Metrics | None = None,
-    clock: FakeClock | None = None,
+    clock: ManualClock | None = None,
     seed: int = 7,
     on_counted: OnCounted | None = None,
     settings: Settings | None = None,
@@ -45,7 +45,7 @@ def lane_worker(
         stores=stores,
         settings=settings or pipeline_settings(**pipeline),
         dead_letters=letters or DeadLetterList(),
-        clock=clock or FakeClock(instant=True),
+        clock=clock or ManualClock(instant=True),
         randomness=seeded(seed),
         metrics=metrics,
         ledger_metrics=ledger_metrics,

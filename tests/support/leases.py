@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from anyio.lowlevel import checkpoint
-from support.clock import START, FakeClock
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import Unreachable
@@ -16,6 +15,7 @@ from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Raises, Slow
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
+from ledger.testing.clock import START, ManualClock
 
 KEY = lease_key("compactor")
 TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10, margin_share=0.1, polls_per_heartbeat=5)
@@ -39,7 +39,7 @@ class World:
     """One table, one virtual clock, and any number of contenders for one lease."""
 
     def __init__(self) -> None:
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.table = Table()
         behind = YieldingStore(MemoryStore("eu-west-1", self.table))
         self.store = FaultyStore(behind, InOrder(), clock=self.clock)

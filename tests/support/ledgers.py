@@ -6,17 +6,17 @@ from random import Random
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from support.clock import FakeClock
 
 from ledger.core.entry import Item, net_item
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
-from ledger.lab.simulator.manual import ManualWorld
 from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
+from ledger.testing.clock import ManualClock
+from ledger.testing.manual import ManualWorld
 from ledger.writing.writer import Writer
 
 HOME, AWAY, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
@@ -49,19 +49,19 @@ def make_ledger(
         region=region,
         registry=registry,
         store=store or MemoryStore(region),
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(seed),
     )
 
 
 def make_writer(
-    store: Store, *, clock: FakeClock | None = None, seed: int = 7, **overrides: Any
+    store: Store, *, clock: ManualClock | None = None, seed: int = 7, **overrides: Any
 ) -> Writer:
     """Return a writer over a store, on a clock whose sleeps are over at once."""
     return Writer(
         store,
         settings=make_settings(**overrides),
-        clock=clock or FakeClock(instant=True),
+        clock=clock or ManualClock(instant=True),
         randomness=seeded(seed),
     )
 

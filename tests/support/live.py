@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from support.clock import FakeClock
-
 from ledger.core.contract import Validity
 from ledger.core.entry import Item
 from ledger.runtime.validity import check_validity
@@ -11,6 +9,7 @@ from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.reads import Get, Page, Query
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
+from ledger.testing.clock import ManualClock
 
 
 class Live:
@@ -34,7 +33,7 @@ class Live:
 class SignedStore(MemoryStore):
     """A store in memory that looks at the validity around each request, as the wire does."""
 
-    def __init__(self, region: str, clock: FakeClock, table: Table | None = None) -> None:
+    def __init__(self, region: str, clock: ManualClock, table: Table | None = None) -> None:
         super().__init__(region, table)
         self._signs = clock
         self.requests = 0

@@ -14,7 +14,6 @@ from typing import Literal
 
 import anyio
 from anyio.lowlevel import checkpoint
-from support.clock import FakeClock
 from support.compacting import compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
@@ -26,10 +25,11 @@ from ledger.core.errors import ReadTooSlow
 from ledger.core.values import Entry
 from ledger.lab.harness.tagged import CHANGES_MAX, amount
 from ledger.lab.simulator.auditor import Auditor
-from ledger.lab.simulator.manual import ManualWorld, nothing
 from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.store.conditions import Absent
 from ledger.store.writes import Check, Put
+from ledger.testing.clock import ManualClock
+from ledger.testing.manual import ManualWorld, nothing
 from ledger.totals.collection import read_collection
 
 PARTITION = "counter"
@@ -87,7 +87,7 @@ class Walk:
         self.rules = passes.rules_of(SETTINGS)
         self.hold = hold
         self.reading = reading
-        self.clock = FakeClock(instant=True)
+        self.clock = ManualClock(instant=True)
         self.world = ManualWorld(
             (HOME, WEST, SOUTH),
             randomness=randomness,

@@ -2,17 +2,16 @@
 
 from datetime import datetime, timedelta
 
-from support.clock import FakeClock
-
 from ledger.core.clock_offset import ClockOffset
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.testing.clock import ManualClock
 
 
 class OffClock:
     """Another machine's view of a clock's time: its time of day is off by so many seconds."""
 
-    def __init__(self, right: FakeClock, off_seconds: float) -> None:
+    def __init__(self, right: ManualClock, off_seconds: float) -> None:
         self._right = right
         self.off_seconds = off_seconds
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint
-from support.clock import FakeClock
 from support.ledgers import HOME, make_writer
 
 from ledger.core.errors import KeyConflict, OutcomeUnknown, StoreError
@@ -14,6 +13,7 @@ from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.writes import BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
+from ledger.testing.clock import ManualClock
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
 
@@ -54,7 +54,7 @@ class GatedStore(MemoryStore):
 
 @asynccontextmanager
 async def sharing(
-    store: Store, *, clock: FakeClock | None = None, **overrides: Any
+    store: Store, *, clock: ManualClock | None = None, **overrides: Any
 ) -> AsyncIterator[Writer]:
     """Yield a writer whose calls share batches."""
     async with anyio.create_task_group() as tasks:

@@ -3,7 +3,6 @@
 from collections import Counter
 
 from botocore.exceptions import ClientError
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 
 from ledger.store.dynamodb.client import TableClient
@@ -13,6 +12,7 @@ from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.dynamodb.transport import Response
 from ledger.store.retrier import Retrier
 from ledger.store.retry import RetryBudget
+from ledger.testing.clock import ManualClock
 
 READS = frozenset({"get_item", "query", "scan"})
 WRITES = frozenset(
@@ -46,7 +46,7 @@ class ThrottlingTransport:
         return ClientError(answer, operation)  # type: ignore[arg-type]
 
 
-def store_over(transport: ThrottlingTransport, clock: FakeClock) -> DynamoStore:
+def store_over(transport: ThrottlingTransport, clock: ManualClock) -> DynamoStore:
     """Return the store as entry points make it, over this transport."""
     retrier = Retrier(clock=clock, randomness=seeded(), budget=RetryBudget())
     client = TableClient(

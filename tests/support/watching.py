@@ -7,7 +7,6 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings, seeded
 
 from ledger.core.entry import entry_id, entry_item
@@ -20,6 +19,7 @@ from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Put, Write
+from ledger.testing.clock import ManualClock
 from ledger.totals.reader import Reader
 from ledger.watching.deciding import Decider
 
@@ -40,7 +40,7 @@ class Unconditional(ForwardingStore):
 class Place:
     """One table, its clock, and what was delivered by all processes, in order."""
 
-    clock: FakeClock = field(default_factory=lambda: FakeClock(instant=True))
+    clock: ManualClock = field(default_factory=lambda: ManualClock(instant=True))
     table: Table = field(default_factory=Table)
     delivered: list[Crossing] = field(default_factory=list)
     written: int = 0

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings, sample, seeded
 from support.scripted import (
     Scripted,
@@ -40,6 +39,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.retry import Backoff
 from ledger.store.writes import Delete, Put, Update
+from ledger.testing.clock import ManualClock
 
 TRANSPORTS = ("aiobotocore", "lean")
 TRIES_MAX = Backoff().tries_max
@@ -103,7 +103,7 @@ class Wire:
     server: Scripted
     store: Store
     metrics: Metrics
-    clock: FakeClock
+    clock: ManualClock
     before: float = 0.0
 
     def retries(self) -> float:
@@ -116,7 +116,7 @@ async def open_wire(
     transport: str = "aiobotocore", *, request_timeout: float = 30
 ) -> AsyncIterator[Wire]:
     """Open a store as entry points do, in an environment that asks the SDK for retries."""
-    metrics, clock = Metrics(), FakeClock(instant=True)
+    metrics, clock = Metrics(), ManualClock(instant=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_MAX_ATTEMPTS", "5")
         patch.setenv("AWS_RETRY_MODE", "standard")

@@ -10,7 +10,6 @@ from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
-from support.clock import START, FakeClock
 from support.ledgers import AWAY, HOME, make_ledger, sample
 
 from ledger.core import keys
@@ -34,6 +33,7 @@ from ledger.store.wrappers.faults import (
     Seeded,
 )
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.testing.clock import START, ManualClock
 from ledger.writing.asked import ChangeLike
 from ledger.writing.plan import Change
 
@@ -164,7 +164,7 @@ async def test_unknown_outcome_then_retry() -> None:
 @given(seed=st.integers(0, 2**32))
 async def test_property_max_age_zero_shows_every_acknowledged_change(seed: int) -> None:
     """Of many tasks on a bad connection each finds its own change in the total, and no more."""
-    store = FaultyStore(MemoryStore(HOME), faults_of_writes(seed), clock=FakeClock(instant=True))
+    store = FaultyStore(MemoryStore(HOME), faults_of_writes(seed), clock=ManualClock(instant=True))
     acknowledged, asked = 0, 0
 
     async def work(book: Ledger, amount: int) -> None:
@@ -228,7 +228,7 @@ async def test_metrics_have_their_names_and_labels() -> None:
     registry = CollectorRegistry()
     metrics = Metrics.of(registry)
     inner = FaultyStore(MemoryStore(HOME), InOrder(NeverArrived()))
-    store = MeteredStore(inner, metrics=metrics, clock=FakeClock(instant=True))
+    store = MeteredStore(inner, metrics=metrics, clock=ManualClock(instant=True))
     async with make_ledger(store, registry=registry) as book:
         await book.record("c", 1)
         await book.total("c")

@@ -9,7 +9,6 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
-from support.clock import START
 from support.ledgers import AWAY, HOME, make_ledger, make_settings
 from support.tables import make_table
 
@@ -31,6 +30,7 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Put, Write
 from ledger.table import Table
+from ledger.testing.clock import START
 
 
 class HangingStore(MemoryStore):

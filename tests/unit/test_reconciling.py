@@ -10,7 +10,6 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import START, FakeClock
 from support.ledgers import AWAY, HOME, LOCAL, make_settings, seeded
 
 from compactor import Compactor
@@ -36,9 +35,10 @@ from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import READS
 from ledger.store.writes import Action, Outcome, Put
+from ledger.testing.clock import START, ManualClock
 
 
-def make_book(store: Store, clock: FakeClock, *, seed: int = 7, **overrides: Any) -> Ledger:
+def make_book(store: Store, clock: ManualClock, *, seed: int = 7, **overrides: Any) -> Ledger:
     """Return a ledger of the home region over a store and a clock."""
     return Ledger(
         make_settings(**overrides), region=HOME, store=store, clock=clock, randomness=seeded(seed)
@@ -67,7 +67,7 @@ class Between(MemoryStore):
 
 async def test_a_count_corrects_the_total() -> None:
     """What differs is an entry like any other, with its reason; what fits is none."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     async with make_book(MemoryStore(HOME), clock) as book:
         await book.record("stock", 100)
         done = await book.reconcile("stock", counted=97, reason="inventory, shelf 4")
@@ -87,7 +87,7 @@ async def test_a_count_corrects_the_total() -> None:
 
 async def test_a_count_of_the_past_leaves_what_came_later() -> None:
     """The total as of the count is compared: sales since then are not taken for missing pieces."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     async with make_book(MemoryStore(HOME), clock, shards={"stock": 3}) as book:
         for _ in range(20):
             await book.record("stock", 5)
@@ -103,7 +103,7 @@ async def test_a_count_of_the_past_leaves_what_came_later() -> None:
 
 async def test_the_same_count_again_changes_nothing() -> None:
     """A day later, after other changes, by its moment or by its token: the first result returns."""
-    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    clock, store = ManualClock(instant=True), MemoryStore(HOME)
     async with make_book(store, clock) as book:
         await book.record("stock", 100)
         at = clock.now()
@@ -128,7 +128,7 @@ async def test_the_same_count_again_changes_nothing() -> None:
 
 async def test_an_earlier_correction_is_part_of_the_total_of_then() -> None:
     """One whose count was before, taken into account after: what it found is not found twice."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     async with make_book(MemoryStore(HOME), clock) as book:
         await book.record("stock", 100)
         times: list[datetime] = []
@@ -147,7 +147,7 @@ async def test_an_earlier_correction_is_part_of_the_total_of_then() -> None:
 @pytest.mark.parametrize("until", ["a later one", "an earlier one"])
 async def test_a_moment_that_single_entries_do_not_show_is_refused(until: str) -> None:
     """Once anything later than the count was merged, the total of then is not known any more."""
-    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    clock, store = ManualClock(instant=True), MemoryStore(HOME)
     async with make_book(store, clock) as book:
         clock.pass_by(10)
         at = clock.now()
@@ -166,7 +166,7 @@ async def test_a_moment_that_single_entries_do_not_show_is_refused(until: str) -
 
 async def test_merging_takes_no_correction_back() -> None:
     """The compactor merges entry and correction; the count is recognized all the same."""
-    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    clock, store = ManualClock(instant=True), MemoryStore(HOME)
     merging = make_settings(regions={HOME: LOCAL}, compactor={"fold_min": 1, "fold_age": 0})
     async with make_book(store, clock) as book:
         await book.record("stock", 100)
@@ -184,7 +184,7 @@ async def test_merging_takes_no_correction_back() -> None:
 
 async def test_others_come_between_look_and_write() -> None:
     """A change that comes in between stays; another count's correction is looked at again."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
 
     async def sell(store: MemoryStore) -> None:
         async with make_book(store, clock, seed=8) as other:
@@ -221,7 +221,7 @@ async def test_others_come_between_look_and_write() -> None:
 
 async def test_clocks_of_two_processes_differ() -> None:
     """A count of now is later than any before, also if a clock that was ahead dated that."""
-    store, ahead, behind = MemoryStore(HOME), FakeClock(instant=True), FakeClock(instant=True)
+    store, ahead, behind = MemoryStore(HOME), ManualClock(instant=True), ManualClock(instant=True)
     ahead.pass_by(30)
     async with make_book(store, ahead) as book:
         first = await book.reconcile("stock", counted=97)
@@ -237,14 +237,14 @@ async def test_a_damaged_latest_count_is_named() -> None:
     store = MemoryStore(HOME)
     key = {"pk": {"S": "~reconcile-latest~stock"}, "sk": {"S": "latest"}}
     await store.write(Put({**key, "at": {"S": "yesterday"}, "token": {"S": "t"}}))
-    async with make_book(store, FakeClock(instant=True)) as book:
+    async with make_book(store, ManualClock(instant=True)) as book:
         with pytest.raises(DamagedItem, match="the latest count must have at and token"):
             await book.reconcile("stock", counted=5)
 
 
 async def test_a_lost_answer_is_asked_again() -> None:
     """The transaction is repeated under its record, and corrects once."""
-    inner, clock = MemoryStore(HOME), FakeClock(instant=True)
+    inner, clock = MemoryStore(HOME), ManualClock(instant=True)
     lost = iter([Lost()])
     store = FaultyStore(
         inner, lambda call: None if call.operation in READS else next(lost, None), clock=clock
@@ -258,7 +258,7 @@ async def test_a_lost_answer_is_asked_again() -> None:
 @pytest.mark.parametrize("fault", [NeverArrived(), Late(), Lost()])
 async def test_an_unknown_outcome_is_settled_by_the_same_call(fault: Any) -> None:
     """The error names the token; the same call corrects once, also if the first lands late."""
-    inner, clock = MemoryStore(HOME), FakeClock(instant=True)
+    inner, clock = MemoryStore(HOME), ManualClock(instant=True)
     store = FaultyStore(inner, lambda call: None if call.operation in READS else fault, clock=clock)
     async with make_book(store, clock) as book:
         with pytest.raises(OutcomeUnknown, match="repeat the call with token '2026-") as caught:
@@ -277,7 +277,7 @@ async def test_an_unknown_outcome_is_settled_by_the_same_call(fault: Any) -> Non
 
 async def test_entries_of_other_tools_have_no_time() -> None:
     """They are counted as before any moment, wherever their keys sort."""
-    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    clock, store = ManualClock(instant=True), MemoryStore(HOME)
     for key, change in (("0b", "2"), ("a458fc3d", "3")):
         await store.write(Put({"pk": {"S": "stock"}, "sk": {"S": key}, "change": {"N": change}}))
     clock.pass_by(60)
@@ -306,7 +306,7 @@ async def test_what_breaks_a_rule_is_refused(
     """The message names value and rule, and nothing is written."""
     store = MemoryStore(HOME)
     asked = {"counter": "stock", "counted": 5, **given_}
-    async with make_book(store, FakeClock(instant=True)) as book:
+    async with make_book(store, ManualClock(instant=True)) as book:
         await book.record("stock", Decimal("0.5"))
         with pytest.raises(error, match=message):
             await book.reconcile(asked.pop("counter"), **asked)
@@ -315,7 +315,7 @@ async def test_what_breaks_a_rule_is_refused(
 
 async def test_only_home_corrects() -> None:
     """A record's conditions hold in one region: any other, or a home that moves, is refused."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     away = Ledger(make_settings(), region=AWAY, store=MemoryStore(AWAY), clock=clock)
     async with away as book:
         with pytest.raises(InvalidInput, match=f"home region {HOME}, not {AWAY}"):
@@ -343,14 +343,14 @@ async def test_a_damaged_record_is_named() -> None:
             }
         )
     )
-    async with make_book(store, FakeClock(instant=True)) as book:
+    async with make_book(store, ManualClock(instant=True)) as book:
         with pytest.raises(DamagedItem, match="must have at and region"):
             await book.reconcile("stock", counted=5, token="t")
 
 
 def test_without_async_it_is_the_same() -> None:
     """The twin corrects and returns what the other does."""
-    with sync.Ledger(make_book(MemoryStore(HOME), FakeClock(instant=True))) as book:
+    with sync.Ledger(make_book(MemoryStore(HOME), ManualClock(instant=True))) as book:
         book.record("stock", 10)
         done = book.reconcile("stock", counted=9, token="t")
         assert isinstance(done, Reconciled)
@@ -382,7 +382,7 @@ def test_a_total_is_the_count_and_what_came_later(
     """Lost and late requests, repeats and changes in any order: each count corrects once."""
 
     async def run() -> None:
-        chance, inner, clock = seeded(seed), MemoryStore(HOME), FakeClock(instant=True)
+        chance, inner, clock = seeded(seed), MemoryStore(HOME), ManualClock(instant=True)
         faults: list[Fault] = [Lost(), NeverArrived(), Late()]
 
         def decide(call: Call) -> Fault | None:

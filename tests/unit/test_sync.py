@@ -8,7 +8,6 @@ from itertools import islice
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import START, FakeClock
 from support.ledgers import AWAY, HOME, make_settings, sample, seeded
 
 from ledger.core.errors import (
@@ -26,6 +25,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived, Raises
 from ledger.sync import Ledger
+from ledger.testing.clock import START, ManualClock
 from ledger.writing.plan import Change
 
 WAIT_SECONDS_MAX = 10.0
@@ -37,7 +37,7 @@ def make_ledger(store: Store | None = None) -> Ledger:
         make_settings(write_deadline=1, shards={"wide": 4}),
         region=HOME,
         store=store or MemoryStore(HOME, page_items_max=2),
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(),
     )
     return Ledger(behind)

@@ -14,7 +14,7 @@ BEFORE = """
     import os
     import sys
 
-    from support.clock import FakeClock
+    from ledger.testing.clock import ManualClock
     from support.ledgers import HOME, make_settings
     from support.tables import make_table
 
@@ -22,7 +22,7 @@ BEFORE = """
     from ledger.ledger import Ledger
     from ledger.store.memory import MemoryStore
 
-    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    clock, store = ManualClock(instant=True), MemoryStore(HOME)
     behind = Ledger(make_settings(), region=HOME, store=store, clock=clock)
     ledger, table = sync.Ledger(behind), sync.Table(make_table())
     ledger.__enter__()

@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, make_settings, sample
 from support.pipelines import FIELDS
 from support.tables import changes_file, make_table, trades
@@ -39,6 +38,7 @@ from ledger.store.reads import Page, Query
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, Applied, Outcome, Rejected, Write
 from ledger.table import Table
+from ledger.testing.clock import ManualClock
 
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
 
@@ -91,7 +91,7 @@ async def test_a_counter_is_converted_while_others_have_it() -> None:
 async def test_counters_of_a_table_remember_layouts_together() -> None:
     """A second counter of a name reads and writes nothing but its changes."""
     metrics = Metrics(None)
-    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=FakeClock())
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=ManualClock())
     async with make_table(store) as table:
         await table.counter("stock", method="atomic").add(1)
         before = sample(metrics, "ledger_consumed_units_total", kind="read")
@@ -346,7 +346,7 @@ async def test_a_closed_table_says_so() -> None:
 
 async def test_markers_and_histories_are_kept_as_long_as_is_said() -> None:
     """Each method takes its own option, and no other's."""
-    async with make_table(MemoryStore(HOME, clock=FakeClock())) as table:
+    async with make_table(MemoryStore(HOME, clock=ManualClock())) as table:
         history = table.counter("h", method="history", tags_max=2)
         assert isinstance(await history.add(1, token="a"), Applied)
         await history.add(1, token="b")

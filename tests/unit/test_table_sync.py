@@ -7,7 +7,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, make_settings
 from support.tables import changes_file, make_table, trades
 
@@ -38,6 +37,7 @@ from ledger.primitives.versions import (
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Action, Applied, Put, Rejected
 from ledger.table import Table
+from ledger.testing.clock import ManualClock
 
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
 
@@ -168,7 +168,7 @@ def test_guards_and_dead_letters_without_async(plain: sync.Table) -> None:
 @pytest.mark.parametrize("wait_seconds", [0.0, 3.0])
 def test_a_lock_without_async_waits_as_long_as_it_is_asked_to(wait_seconds: float) -> None:
     """While another holds the lock a call waits for `wait_seconds`, not for the default."""
-    clock, store, event = FakeClock(instant=True), MemoryStore(HOME), Event("customer", 2)
+    clock, store, event = ManualClock(instant=True), MemoryStore(HOME), Event("customer", 2)
     partition, name = event.lock_key
     held = LeaseRecord(
         name, "other", "1", lease_seconds=60, epoch=1, home=HOME, partition=partition

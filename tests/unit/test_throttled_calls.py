@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 import pytest
-from support.clock import FakeClock
 from support.counting import known_counter
 from support.lanes import lane_worker
 from support.ledgers import HOME, make_settings, make_writer, seeded
@@ -19,6 +18,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.writes import Put
+from ledger.testing.clock import ManualClock
 from ledger.totals.reader import Reader
 from ledger.writing.plan import Change
 
@@ -27,9 +27,9 @@ ITEM = {"pk": {"S": "p"}, "sk": {"S": "s"}}
 
 
 @pytest.fixture
-def clock() -> FakeClock:
+def clock() -> ManualClock:
     """Return a clock whose sleeps are over at once."""
-    return FakeClock(instant=True)
+    return ManualClock(instant=True)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def transport() -> ThrottlingTransport:
 
 
 @pytest.fixture
-def store(transport: ThrottlingTransport, clock: FakeClock) -> DynamoStore:
+def store(transport: ThrottlingTransport, clock: ManualClock) -> DynamoStore:
     """Return the store over it."""
     return store_over(transport, clock)
 
@@ -60,7 +60,7 @@ async def test_a_batch(store: DynamoStore, transport: ThrottlingTransport) -> No
 
 
 async def test_a_total(
-    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: ManualClock
 ) -> None:
     """A total of one partition."""
     reader = Reader(store, settings=make_settings(), clock=clock, metrics=Metrics(None))
@@ -70,7 +70,7 @@ async def test_a_total(
 
 
 async def test_a_record_with_a_key(
-    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: ManualClock
 ) -> None:
     """A conditional put; its deadline repeats what is unknown, not what is throttled."""
     at = datetime(2026, 11, 21, tzinfo=UTC)
@@ -82,7 +82,7 @@ async def test_a_record_with_a_key(
 
 @pytest.mark.parametrize("calls", [1, 25])
 async def test_a_record_without_a_key(
-    calls: int, store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
+    calls: int, store: DynamoStore, transport: ThrottlingTransport, clock: ManualClock
 ) -> None:
     """Alone, or in a batch with others: one request carries them all."""
     async with sharing(store, clock=clock) as writer:
@@ -94,7 +94,7 @@ async def test_a_record_without_a_key(
 
 
 async def test_a_change_of_a_counter(
-    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: ManualClock
 ) -> None:
     """A counter repeats what got no answer; what was throttled was answered."""
     counter = known_counter("marker", store, clock=clock)
@@ -104,7 +104,7 @@ async def test_a_change_of_a_counter(
 
 
 async def test_a_heartbeat(
-    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: ManualClock
 ) -> None:
     """A heartbeat of a lease that is held."""
     transport.throttled = frozenset()
@@ -119,7 +119,7 @@ async def test_a_heartbeat(
 
 
 async def test_a_write_of_a_pipeline(
-    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: ManualClock
 ) -> None:
     """Four for each beginning of the lane, until the budget is spent: then one for each."""
     transport.throttled = WRITES
@@ -140,7 +140,7 @@ async def test_the_budget_bounds_all_calls_together(
 
 
 async def test_the_wait_that_dynamodb_asks_for_is_granted(
-    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: ManualClock
 ) -> None:
     """`x-amz-retry-after` lengthens each of the three waits."""
     transport.retry_after = "4900"

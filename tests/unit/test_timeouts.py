@@ -14,7 +14,6 @@ import pytest
 from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START, FakeClock
 from support.ledgers import HOME, changes, make_ledger, make_settings, sample, seeded
 from support.sharing import GatedStore
 
@@ -33,6 +32,7 @@ from ledger.lab.simulator.loop import run
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.writes import Put
+from ledger.testing.clock import START, ManualClock
 from ledger.writing.plan import Change
 
 SECONDS = 5.0
@@ -296,7 +296,7 @@ def test_a_contract_that_cannot_be_read_in_time_sends_nothing(call: Write) -> No
     """The contract is read again first: a call that ends there has sent nothing."""
 
     async def main() -> None:
-        store, clock = SilentStore(), FakeClock(instant=True)
+        store, clock = SilentStore(), ManualClock(instant=True)
         settings = make_settings()
         await store.write(Put(contract_item(Contract(terms=settings.terms))))
         book = Ledger(

@@ -27,7 +27,6 @@ from ledger.lab.compare.options import CompareOptions
 from ledger.lab.harness.options import REGIONS
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.replicas import Replica
 from ledger.lab.simulator.world import Lag, World
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
@@ -35,6 +34,7 @@ from ledger.store.retrier import Retrier
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, Outcome, Put, Unknown, Write, placed, signed_by
+from ledger.testing.replicas import Replica
 
 TRIP_SECONDS = (0.001, 0.004)
 SLOW_SHARE, SLOW_SECONDS = 0.01, 0.03

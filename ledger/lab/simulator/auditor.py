@@ -35,7 +35,7 @@ from ledger.lab.harness.tagged import CHANGES_MAX, describe_counts, digits
 from ledger.lab.simulator.archive import ArchiveAudit
 from ledger.lab.simulator.index_audit import IndexAudit
 from ledger.lab.simulator.period_audit import PeriodAudit
-from ledger.lab.simulator.replicas import Replicas
+from ledger.testing.replicas import Replicas
 from ledger.totals.periods import PeriodTotals
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,9 +12,9 @@ from random import Random
 
 from ledger.core.entry import Item, Key
 from ledger.lab.simulator.losses import Loss
-from ledger.lab.simulator.replicas import Link, Replicas, Stamp, Transit
 from ledger.runtime.clock import Clock
 from ledger.store.memory import Table
+from ledger.testing.replicas import Link, Replicas, Stamp, Transit
 
 TRACE_LINES_MAX = 20_000
 _TICK_SECONDS = 1e-6

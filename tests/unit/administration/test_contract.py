@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from support.clock import START
 from support.contracts import make_terms
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 
@@ -15,6 +14,7 @@ from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractConflict, InvalidInput, SettingsError, Unreachable
 from ledger.core.periods import PeriodRule
 from ledger.settings import Settings
+from ledger.testing.clock import START
 
 TERMS = make_terms(shards={"hot-*": 2})
 SETTINGS = Settings(regions=dict.fromkeys((HOME, AWAY, SOUTH), LOCAL))

@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.clock import START, FakeClock
 from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
 from ledger.administration.findings import Finding
@@ -17,8 +16,9 @@ from ledger.core.entry import Item, entry_id, entry_item, net_item, net_of
 from ledger.core.ids import EntryId
 from ledger.core.index import IndexState, attributes_of
 from ledger.core.values import Entry
-from ledger.lab.simulator.manual import ManualWorld
 from ledger.settings import Settings
+from ledger.testing.clock import START, ManualClock
+from ledger.testing.manual import ManualWorld
 
 REGIONS = (HOME, WEST, SOUTH)
 AGE = timedelta(hours=1)
@@ -45,7 +45,9 @@ async def found_in(world: ManualWorld, *counters: str, **settings: Any) -> list[
     """Verify counters, or without one the whole table."""
     found: list[Finding] = []
     made = Settings(home=HOME, regions={region: {} for region in REGIONS}, **settings)
-    verification = Verification(world.replicas, made, FakeClock(START, instant=True), found.append)
+    verification = Verification(
+        world.replicas, made, ManualClock(START, instant=True), found.append
+    )
     await (verification.counters(counters) if counters else verification.whole())
     assert verification.progress.findings == len(found)
     assert verification.progress.damage == sum(finding.is_damage for finding in found)

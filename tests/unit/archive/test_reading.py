@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.clock import START
 
 from ledger.archive import objects, reading
 from ledger.archive.metrics import CACHE, DAMAGED, PLACE
@@ -19,6 +18,7 @@ from ledger.core.archived import Archived, Place
 from ledger.core.entry import Item, entry_id
 from ledger.core.errors import ArchiveDamaged
 from ledger.core.ids import MICROSECOND, EntryId
+from ledger.testing.clock import START
 
 WINDOW = 4
 SEGMENTS = 150

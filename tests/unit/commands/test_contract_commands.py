@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from support.clock import FakeClock
 from support.contracts import announce, remove_contract
 from typer.testing import CliRunner, Result
 
@@ -28,6 +27,7 @@ from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
+from ledger.testing.clock import ManualClock
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ class Desk:
     def __init__(self, portal: BlockingPortal, world: LocalGlobalTable, folder: Path) -> None:
         self.portal, self.world, self.folder = portal, world, folder
         self.settings = world.settings()
-        self.clock = FakeClock(SystemClock().now(), instant=True)
+        self.clock = ManualClock(SystemClock().now(), instant=True)
 
     def file(self, name: str = "regions.yaml", **values: Any) -> str:
         """Write a settings file that says how to reach the table, and these values."""

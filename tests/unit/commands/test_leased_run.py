@@ -10,7 +10,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from support.clock import FakeClock
 from support.leases import FIRST, World
 
 from ledger.commands.lease import _terms
@@ -18,6 +17,7 @@ from ledger.commands.leased_run import LOST, NOT_HELD, LeasedRun
 from ledger.core.errors import InvalidInput
 from ledger.primitives.leases import LeaseGrant, LeaseTerms
 from ledger.primitives.leases.state import own_key, record_of
+from ledger.testing.clock import ManualClock
 
 GRACE = 3.0
 HANG_SECONDS = 60.0
@@ -200,7 +200,7 @@ async def take(world: World) -> None:
     world.table.set(KEY, {**item, "owner": {"S": "thief"}, "rvn": {"S": "x"}, "epoch": {"N": "9"}})
 
 
-async def settle(clock: FakeClock) -> None:
+async def settle(clock: ManualClock) -> None:
     """Let a child that was signalled end, if it does."""
     await clock.run_pending()
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.clock import START
 from support.ledgers import HOME
 
 from compactor.apply import Done, apply
@@ -38,6 +37,7 @@ from ledger.store.writes import (
     Rejected,
     Unknown,
 )
+from ledger.testing.clock import START
 
 PARTITION = "counter"
 IDS = tuple(entry_id(START + timedelta(seconds=place), place) for place in range(60))

@@ -5,7 +5,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.clock import START
 from support.ledgers import AWAY, HOME
 
 from compactor.apply import apply_succession
@@ -18,6 +17,7 @@ from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, r
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Rejected
+from ledger.testing.clock import START
 
 PARTITION = "counter"
 KEY = str(entry_id(START + timedelta(seconds=1), 1))

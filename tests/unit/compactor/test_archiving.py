@@ -10,7 +10,6 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 from support.archiving import URL, archived_settings
-from support.clock import FakeClock
 from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 
@@ -30,6 +29,7 @@ from ledger.core.errors import ArchiveDamaged, ArchiveError, ContractConflict
 from ledger.core.fold import Collection
 from ledger.core.ids import EPOCH, EntryIds, sort_key
 from ledger.core.values import Entry, NetChange
+from ledger.testing.clock import ManualClock
 from ledger.totals.history import history
 
 REGIONS = (HOME, WEST, SOUTH)
@@ -253,7 +253,7 @@ class Filler:
     """Adds segments of one entry each to an archive, each of a collection of its own."""
 
     def __init__(self) -> None:
-        self.clock, self.place = FakeClock(), MemoryPlace(URL)
+        self.clock, self.place = ManualClock(), MemoryPlace(URL)
         metrics = CompactorMetrics(CollectorRegistry())
         self.archiver = Archiver(
             [self.place],

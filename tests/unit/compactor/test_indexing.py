@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import START, FakeClock
 from support.compacting import Instance, World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST, net
 
@@ -38,6 +37,7 @@ from ledger.store.conditions import holds
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.testing.clock import START, ManualClock
 
 REGIONS = (HOME, WEST, SOUTH)
 PASSES = 4
@@ -232,7 +232,7 @@ def indexer_over(
         store.table.set((item["pk"]["S"], item["sk"]["S"]), item)
     metrics = CompactorMetrics.of(CollectorRegistry())
     made = Indexer(
-        faulty or store, others=others, generation=generation, clock=FakeClock(), metrics=metrics
+        faulty or store, others=others, generation=generation, clock=ManualClock(), metrics=metrics
     )
     return made, store
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import anyio
 import pytest
-from support.clock import START, FakeClock
 from support.ledgers import HOME, net
 
 from compactor.net_reads import AHEAD_MAX, REQUESTS_AT_ONCE, NetReader
@@ -18,6 +17,7 @@ from ledger.runtime.validity import signed_within
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import EACH_GETS_MAX, Found, Get, Page, Query
 from ledger.store.writes import Put
+from ledger.testing.clock import START, ManualClock
 
 EARLY, LATE = (Validity(START + timedelta(seconds=after), after) for after in (60.0, 120.0))
 
@@ -60,7 +60,7 @@ async def read_all(
     store: Gate, partitions: Sequence[str], *, validity: Sequence[Validity | None] = ()
 ) -> tuple[NetReader, dict[str, NetChange | Exception | None]]:
     """Read the nets of collections at the same time; return what became of each call."""
-    reader, clock = NetReader(store, generation=1), FakeClock()
+    reader, clock = NetReader(store, generation=1), ManualClock()
     found: dict[str, NetChange | Exception | None] = {}
 
     async def read(partition: str, validity: Validity | None) -> None:
@@ -261,7 +261,7 @@ async def test_what_was_read_under_another_contract_is_read_again() -> None:
     store = Gate()
     await store.fill(of("now"), of("soon"))
     reader = reading_ahead(store, ["soon"])
-    clock = FakeClock()
+    clock = ManualClock()
     with signed_within(EARLY, clock):
         await reader.read("now")
         assert reader.knows("soon")

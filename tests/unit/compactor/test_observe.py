@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 import pytest
-from support.clock import START, FakeClock
 from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
 from compactor.net_reads import NetReader
@@ -23,6 +22,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.writes import Put
+from ledger.testing.clock import START, ManualClock
 
 KEY = str(entry_id(START, 1))
 
@@ -63,7 +63,7 @@ async def test_net_is_read_first() -> None:
         item = entry_item(Entry("counter", str(entry_id(START, place)), Decimal(1)))
         for store in stores.values():
             store.table.set(("counter", item["sk"]["S"]), item)
-    await observe(stores, "counter", home=HOME, clock=FakeClock(instant=True))
+    await observe(stores, "counter", home=HOME, clock=ManualClock(instant=True))
     assert requests[0] == (HOME, "net", True)
     assert all(consistent for _, _, consistent in requests)
     assert sorted(requests[1:]) == sorted((region, "page", True) for region in stores for _ in "12")
@@ -77,7 +77,7 @@ async def test_every_page_is_seen() -> None:
         regions.replicas[HOME].table.set(("counter", item["sk"]["S"]), item)
     shown = net("counter", 5, ())
     regions.replicas[HOME].table.set(("counter", "~net#0001"), shown)
-    seen = await observe(regions.replicas, "counter", home=HOME, clock=FakeClock(instant=True))
+    seen = await observe(regions.replicas, "counter", home=HOME, clock=ManualClock(instant=True))
     home = seen.observation.views[HOME]
     assert len(home.entries) == 7
     assert seen.observation.net == home.net
@@ -88,7 +88,7 @@ async def test_every_page_is_seen() -> None:
 
 async def test_time_is_that_of_the_last_read() -> None:
     """The hold counts from when the observation was complete."""
-    clock, regions = FakeClock(instant=True), three_regions()
+    clock, regions = ManualClock(instant=True), three_regions()
 
     async def pass_by() -> None:
         clock.pass_by(2)
@@ -105,7 +105,7 @@ async def test_unreadable_region_is_named(region: str, error: StoreError) -> Non
     stores: dict[str, Store] = dict(three_regions().replicas)
     stores[region] = failing(stores[region], error)
     with pytest.raises(RegionUnreadable, match=f"{region} cannot be read.*{error}") as caught:
-        await observe(stores, "counter", home=HOME, clock=FakeClock(instant=True))
+        await observe(stores, "counter", home=HOME, clock=ManualClock(instant=True))
     assert caught.value.region == region
 
 
@@ -122,7 +122,7 @@ async def test_damaged_item_is_an_error(
     key = {"pk": {"S": "counter"}, "sk": {"S": sort_key}}
     regions.replicas[region].table.set(("counter", sort_key), {**key, **attributes})
     with pytest.raises(DamagedItem, match=sort_key):
-        await observe(regions.replicas, "counter", home=HOME, clock=FakeClock(instant=True))
+        await observe(regions.replicas, "counter", home=HOME, clock=ManualClock(instant=True))
 
 
 async def test_a_net_of_another_generation_is_refused() -> None:
@@ -134,4 +134,4 @@ async def test_a_net_of_another_generation_is_refused() -> None:
     await stores[WEST].write(Put(forged))
     nets = NetReader(stores[HOME], generation=1)
     with pytest.raises(DamagedItem, match=f"{WEST} has a net of generation 9.*contract is of 1"):
-        await observe(stores, "counter", home=HOME, clock=FakeClock(), nets=nets)
+        await observe(stores, "counter", home=HOME, clock=ManualClock(), nets=nets)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from support.clock import START
 from support.compacting import SETTLE, Instance, World
 from support.ledgers import HOME, SOUTH, WEST, net
 
@@ -12,8 +11,9 @@ from compactor.own_folds import AGAIN_MIN, OwnFolds
 from compactor.plan import Plan
 from ledger.core.entry import entry_id, net_of
 from ledger.core.values import NetChange
-from ledger.lab.simulator.replicas import Replica
 from ledger.store.reads import Found, Get, Page, Query
+from ledger.testing.clock import START
+from ledger.testing.replicas import Replica
 
 IDS = [entry_id(START, place) for place in range(6)]
 BEFORE = net_of(net("counter", 2, IDS[:2], version="v1"))

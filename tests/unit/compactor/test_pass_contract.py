@@ -8,7 +8,6 @@ from random import Random
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import START
 from support.compacting import HEARTBEAT, HOLD, LEASE, World, compactor_settings
 from support.ledgers import HOME, WEST
 from support.live import Live
@@ -25,6 +24,7 @@ from ledger.runtime.validity import check_validity
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, NeverArrived
+from ledger.testing.clock import START
 
 SETTINGS = compactor_settings()
 TERMS = SETTINGS.terms

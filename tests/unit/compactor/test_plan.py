@@ -6,7 +6,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.clock import START
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.plan import (
@@ -25,6 +24,7 @@ from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.periods import PeriodRule
 from ledger.core.values import NetChange
+from ledger.testing.clock import START
 
 NOW = START + timedelta(hours=1)
 RULES = Rules(home=HOME, settle=900, fold_max=10, fold_min=1, fold_age=86_400, prune_min=3)

@@ -7,7 +7,6 @@ from decimal import Decimal
 from random import Random
 
 import pytest
-from support.clock import START, FakeClock
 from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
 from compactor import observe as observing
@@ -16,7 +15,8 @@ from compactor.plan import Plan, Rules, decide
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
-from ledger.lab.simulator.manual import ManualWorld
+from ledger.testing.clock import START, ManualClock
+from ledger.testing.manual import ManualWorld
 
 NOW = START + timedelta(hours=1)
 RULES = Rules(home=HOME, settle=900, fold_max=8, fold_min=1, fold_age=5000, prune_min=1)
@@ -58,7 +58,7 @@ def case(chance: Random, *, missing: float, merged: int) -> Case:
 async def seen_by(one: Case, reach: Reach | None) -> Observed:
     """Observe a collection."""
     return await observe(
-        one.regions.replicas, "counter", home=HOME, clock=FakeClock(instant=True), reach=reach
+        one.regions.replicas, "counter", home=HOME, clock=ManualClock(instant=True), reach=reach
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import START
 from support.ledgers import HOME
 
 from compactor.slices import (
@@ -38,6 +37,7 @@ from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
 from ledger.settings.groups import SLICES_MAX
 from ledger.store.conditions import holds
 from ledger.store.memory import MemoryStore
+from ledger.testing.clock import START
 
 MEMBERS = st.sets(st.sampled_from([member_name(name, 1) for name in "abcdefghijkl"]))
 ACTIONS_MAX = 100

@@ -6,7 +6,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.clock import START
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.plan import Observation, Rules, decide
@@ -16,6 +15,7 @@ from ledger.core.fold import Collection, collect
 from ledger.core.ids import EntryId
 from ledger.core.sums import COPY, Sum, SumPlace, copy_item
 from ledger.core.values import NetChange
+from ledger.testing.clock import START
 
 NOW = START + timedelta(hours=1)
 LOST = "sa-east-1"

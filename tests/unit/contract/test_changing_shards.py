@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.clock import START
 from support.contracts import all_show, established, make_terms, to
 from support.ledgers import SOUTH
 
@@ -13,6 +12,7 @@ from ledger.core.contract_item import Contract
 from ledger.core.errors import (
     ContractChangeRefused,
 )
+from ledger.testing.clock import START
 
 TERMS = make_terms()
 SLOWER = replace(TERMS, settle=4000.0)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 from support.contracts import REGIONS, ContractStore, make_terms, put_contract
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 from support.live import Live
@@ -16,6 +15,7 @@ from ledger.contract.opening import open_others, open_table
 from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractConflict, ContractMissing, TableMissing
 from ledger.settings import Settings
+from ledger.testing.clock import ManualClock
 
 SETTINGS = Settings(regions=dict.fromkeys(REGIONS, LOCAL))
 
@@ -47,7 +47,7 @@ async def test_a_home_that_is_lost_opens_through_the_next_region(
     terms = replace(make_terms(home=AWAY, regions=(AWAY, SOUTH)), lost=(HOME,))
     await put_contract(stores.values(), Contract(terms=terms, revision=2))
     for stores[HOME].is_missing in (True, False):
-        async with open_table(SETTINGS, clock=FakeClock()) as table:
+        async with open_table(SETTINGS, clock=ManualClock()) as table:
             assert list(table.stores) == [AWAY, SOUTH]
             assert table.view.current.home == AWAY
 
@@ -57,11 +57,11 @@ async def test_where_no_region_shows_a_contract_the_first_says_why(
 ) -> None:
     """The first reason, not the last: it is the settings' home."""
     with pytest.raises(ContractMissing, match=HOME):
-        async with open_table(SETTINGS, clock=FakeClock()):
+        async with open_table(SETTINGS, clock=ManualClock()):
             pass
     stores[HOME].is_missing = True
     with pytest.raises(TableMissing, match=HOME):
-        async with open_table(SETTINGS, clock=FakeClock()):
+        async with open_table(SETTINGS, clock=ManualClock()):
             pass
 
 
@@ -69,14 +69,14 @@ async def test_settings_that_say_otherwise_are_refused(stores: dict[str, Contrac
     """Whichever region is asked."""
     await put_contract(stores.values(), Contract(terms=make_terms()))
     with pytest.raises(ContractConflict, match="settle is 7200 s in the settings"):
-        async with open_table(SETTINGS.replace(settle=7200), clock=FakeClock()):
+        async with open_table(SETTINGS.replace(settle=7200), clock=ManualClock()):
             pass
 
 
 async def test_every_other_region_is_opened() -> None:
     """A compactor that left one out would take what it shows for gone."""
     live = Live(Settings(regions=dict.fromkeys(REGIONS, LOCAL)))
-    async with open_others(live, HOME, clock=FakeClock(instant=True)) as stores:
+    async with open_others(live, HOME, clock=ManualClock(instant=True)) as stores:
         assert set(stores) == {AWAY, SOUTH}
         assert {name: store.region for name, store in stores.items()} == {
             AWAY: AWAY,

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from support.clock import START, FakeClock
 from support.contracts import ContractStore, make_terms
 from support.ledgers import AWAY, HOME, SOUTH
 
@@ -13,6 +12,7 @@ from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract_item import Contract, contract_item, contract_key, contract_of
 from ledger.core.errors import ClockOff, ContractChangeRefused, ContractConflict, InvalidInput
 from ledger.store.writes import Outcome, Write
+from ledger.testing.clock import START, ManualClock
 
 TERMS = make_terms(home=HOME)
 BEFORE = Contract(terms=TERMS, revision=4)
@@ -30,7 +30,7 @@ class Region(ContractStore):
         return await super().write(write)
 
 
-class Remaining(FakeClock):
+class Remaining(ManualClock):
     """The two regions that are left, and an operator; what AWAY is shown arrives in SOUTH."""
 
     def __init__(self, before: Contract = BEFORE, left: Sequence[str] = (AWAY, SOUTH)) -> None:

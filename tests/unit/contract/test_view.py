@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from support.clock import START, FakeClock
 from support.contracts import ContractStore, make_terms, put_contract
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 
@@ -25,6 +24,7 @@ from ledger.core.errors import (
     UpgradeNeeded,
 )
 from ledger.settings import Settings
+from ledger.testing.clock import START, ManualClock
 
 TERMS = make_terms(settle=2000.0, shards={"visits": 4})
 SLOWER = replace(TERMS, settle=4000.0, retry_horizon=200.0)
@@ -41,7 +41,7 @@ class Watched:
     """A region with a contract, and one process's view of it."""
 
     def __init__(self, contract: Contract | None = IN_FORCE, **overrides: Any) -> None:
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.store = ContractStore(HOME)
         self.view = ContractView(self.store, reach(**overrides), clock=self.clock)
         if contract is not None:

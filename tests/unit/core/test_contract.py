@@ -4,7 +4,6 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.clock import START
 
 from ledger.core.contract import (
     NO_HOME,
@@ -17,6 +16,7 @@ from ledger.core.contract import (
     stricter,
 )
 from ledger.core.periods import PeriodRule
+from ledger.testing.clock import START
 
 OLD = Terms(
     format=1,

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START
 
 from ledger.core import hints, keys
 from ledger.core.entry import Item, entry_id
 from ledger.core.hints import HINT_PARTITIONS, Hint, hint_for, hint_of, last_sort_key, ripe_hint
 from ledger.core.values import Entry
+from ledger.testing.clock import START
 
 SETTLE = 900.0
 SPAN = SETTLE / 3

@@ -8,7 +8,6 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidAmount, InvalidInput
@@ -23,6 +22,7 @@ from ledger.core.watches import (
     state_key,
     state_of,
 )
+from ledger.testing.clock import START
 
 REPEAT = timedelta(seconds=120)
 LOW = Watch.of("low", "stock-*", below=10, rearm=20)

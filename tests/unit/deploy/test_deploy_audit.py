@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 from support.lanes import lane_worker
 from support.ledgers import seeded
 from support.permissions import (
@@ -35,6 +34,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call as FaultCall
 from ledger.store.wrappers.faults import FaultyStore, Raises
 from ledger.store.writes import Action, Outcome, Rejected
+from ledger.testing.clock import ManualClock
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -101,7 +101,7 @@ async def audit_and_mend(recorder: Recorder, settings: Settings) -> None:
         region: OvertakenStore(MemoryStore(region, recorder.table), recorder.calls)
         for region in (HOME, OTHER)
     }
-    given: dict[str, Any] = {"clock": FakeClock(instant=True), "randomness": seeded()}
+    given: dict[str, Any] = {"clock": ManualClock(instant=True), "randomness": seeded()}
     commit_left = [Mend(stores, settings, lane=lane, closes=True, **given) for lane in lanes]
     assert not (await Audit(stores, settings, **given).run()).differences
     assert [(await mend.run_lane()).records for mend in commit_left] == [2, 2]

@@ -12,7 +12,6 @@ import anyio
 import botocore.session
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import START, FakeClock
 from support.ledgers import make_writer
 from support.permissions import (
     HOME,
@@ -58,6 +57,7 @@ from ledger.store.writes import (
     Action,
     Put,
 )
+from ledger.testing.clock import START, ManualClock
 from ledger.writing.plan import Change
 
 PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
@@ -270,7 +270,7 @@ async def share(recorder: Recorder) -> None:
 async def follow_former_generations(store: Store) -> None:
     """Let an indexer delete what a lost home put, one item and several."""
     metrics = CompactorMetrics.of(CollectorRegistry())
-    indexer = Indexer(store, generation=2, clock=FakeClock(), metrics=metrics)
+    indexer = Indexer(store, generation=2, clock=ManualClock(), metrics=metrics)
     for counters in (["a"], ["b", "c"]):
         places = [IndexPlace(counter, 0, 1) for counter in counters]
         state = attributes_of(ONLY_LISTED, START)
@@ -330,7 +330,7 @@ async def test_the_operator_has_just_enough() -> None:
     """The contract is changed through home, leases are listed there; it is seen anywhere."""
     recorder = Recorder()
     stores = {region: recorder.store(region) for region in (HOME, OTHER)}
-    operator = ContractWriter(stores, clock=FakeClock(instant=True))
+    operator = ContractWriter(stores, clock=ManualClock(instant=True))
     await operator.establish(SETTINGS.terms)
     await operator.change(lambda contract: replace(contract.terms, settle=60.0))
     await operator.withdraw(await operator.newest())

@@ -3,7 +3,6 @@
 from contextlib import suppress
 from typing import Any
 
-from support.clock import FakeClock
 from support.forgets import dated
 from support.lanes import lane_worker
 from support.ledgers import seeded
@@ -17,6 +16,7 @@ from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.forget import Forget
 from ledger.pipeline.auditing.move import Move
 from ledger.store.wrappers.faults import Call, FaultyStore, Raises
+from ledger.testing.clock import ManualClock
 
 OWN = "money-states"
 GROUP = {"fields": FIELDS, "categories": CATEGORIES, "reduce_every": 0}
@@ -37,7 +37,7 @@ async def test_states_of_a_table_of_their_own_are_within_the_policies() -> None:
     await lane_worker(deliveries(raws), stores, region=HOME, settings=BEFORE).run()
     await recorder.read_contract(HOME)
     recorder.calls.clear()
-    given: dict[str, Any] = {"clock": FakeClock(instant=True), "randomness": seeded()}
+    given: dict[str, Any] = {"clock": ManualClock(instant=True), "randomness": seeded()}
     dying = {region: FaultyStore(one, killed_in_a_transaction) for region, one in stores.items()}
     with suppress(AccessDenied):
         await Move(dying, AFTER, **given).run()
@@ -67,7 +67,7 @@ async def test_to_forget_states_is_within_the_policy_of_audits() -> None:
     raws = [dated(f"T{number}", 1, 5, 90_000) for number in range(3)]
     await lane_worker(deliveries(raws), stores, region=HOME, settings=settings).run()
     recorder.calls.clear()
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     done = await Forget(stores, settings, clock=clock, randomness=seeded()).run()
     assert done.records == len(raws)
     document = policy(settings, Role.AUDIT)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from support.clock import FakeClock
 from support.importing import (
     begins_of,
     csv_of,
@@ -31,6 +30,7 @@ from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.writes import Action, Applied, Outcome, Put, Unknown, Write
+from ledger.testing.clock import ManualClock
 
 A, B, C = REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 BEFORE = Settings(home=A, regions={name: {} for name in REGIONS})
@@ -76,7 +76,7 @@ class World:
 
     def __init__(self) -> None:
         self.tables = {name: Table() for name in REGIONS}
-        self.clock = FakeClock(instant=True)
+        self.clock = ManualClock(instant=True)
 
     def home(self, region: str, *others: str) -> Home:
         """Return the store of a home whose single writes arrive in other regions."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.clock import START, FakeClock
 from support.importing import (
     HOME,
     SETTINGS,
@@ -40,6 +39,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, Raises
 from ledger.store.writes import Action, Outcome, Rejected
+from ledger.testing.clock import START, ManualClock
 
 ROWS = 10 * BATCH_ROWS
 AWAY = "eu-west-1"
@@ -67,7 +67,7 @@ async def test_a_batch_whose_marker_only_another_region_shows_is_not_written_aga
     away.table.set((first["pk"]["S"], first["sk"]["S"]), first)
     live = Live(SETTINGS)
     importer = Importer(
-        here, live, others=opening(away), clock=FakeClock(instant=True), randomness=seeded(1)
+        here, live, others=opening(away), clock=ManualClock(instant=True), randomness=seeded(1)
     )
     content = csv_of(2 * BATCH_ROWS)
     report = await importer.run(source_of(content), await surveyed(content))
@@ -83,7 +83,7 @@ async def test_a_region_that_cannot_be_read_stops_an_import_before_it_writes() -
         here,
         Live(SETTINGS),
         others=opening(away),
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(1),
     )
     with pytest.raises(RegionUnreadable, match=AWAY):
@@ -92,10 +92,10 @@ async def test_a_region_that_cannot_be_read_stops_an_import_before_it_writes() -
 
 
 async def run(
-    store: MemoryStore, live: Live, *, clock: FakeClock | None = None, rows: int = ROWS
+    store: MemoryStore, live: Live, *, clock: ManualClock | None = None, rows: int = ROWS
 ) -> ImportReport:
     """Import a file under settings that change."""
-    importer = Importer(store, live, clock=clock or FakeClock(instant=True), randomness=seeded(1))
+    importer = Importer(store, live, clock=clock or ManualClock(instant=True), randomness=seeded(1))
     return await importer.run(source_of(csv_of(rows)), await surveyed(csv_of(rows)))
 
 
@@ -104,7 +104,7 @@ async def test_a_home_that_was_moved_before_is_noticed_before_anything_is_read(
     then: Settings,
 ) -> None:
     """What the file says of the home is not enough: the contract is looked at first."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     store = SignedStore(HOME, clock)
     with pytest.raises(ImportRefused, match="home"):
         await run(store, Live(SETTINGS, then), clock=clock)
@@ -123,7 +123,7 @@ async def test_a_home_that_is_moved_meanwhile_ends_the_import(then: Settings) ->
 
 async def test_no_batch_is_signed_past_the_view_of_the_contract() -> None:
     """A process that stood still since it looked sends nothing."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     over = Validity(START - timedelta(seconds=1), clock.monotonic() + 100)
     store = SignedStore(HOME, clock)
     with pytest.raises(ContractStale):

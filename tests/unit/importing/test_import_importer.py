@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from anyio.lowlevel import checkpoint
-from support.clock import FakeClock
 from support.importing import (
     HOME,
     SETTINGS,
@@ -36,6 +35,7 @@ from ledger.runtime.clock import system_random
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.reads import Page
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
+from ledger.testing.clock import ManualClock
 
 ROWS = 500
 BATCHES = -(-ROWS // BATCH_ROWS)
@@ -103,7 +103,7 @@ async def test_lost_answers_count_once(fates: Sequence[Fate]) -> None:
 async def test_an_unknown_end_is_said_and_mended_by_another_run() -> None:
     """After the time of an import it gives up, says what to do, and doing it is right."""
     table = Table()
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     fates: list[Fate] = ["lands later"] * 1_000
     store = FateStore(table, fates)
     importer = Importer(store, SETTINGS, clock=clock, randomness=system_random())
@@ -374,7 +374,7 @@ async def test_a_file_that_grows_is_imported_as_it_was_checked() -> None:
     table = Table()
     found = await surveyed(csv_of(150))
     importer = Importer(
-        FateStore(table), SETTINGS, clock=FakeClock(instant=True), randomness=system_random()
+        FateStore(table), SETTINGS, clock=ManualClock(instant=True), randomness=system_random()
     )
     report = await importer.run(source_of(csv_of(200)), found)
     assert report.rows == 150
@@ -395,7 +395,7 @@ async def test_a_file_that_changes_is_noticed(change: Callable[[str], str], batc
     table = Table()
     found = await surveyed(csv_of(200))
     importer = Importer(
-        FateStore(table), SETTINGS, clock=FakeClock(instant=True), randomness=system_random()
+        FateStore(table), SETTINGS, clock=ManualClock(instant=True), randomness=system_random()
     )
     with pytest.raises(ImportRefused, match="has changed since it was checked"):
         await importer.run(source_of(change(csv_of(200))), found)
@@ -410,7 +410,7 @@ def test_only_the_home_region_writes_imports() -> None:
         Importer(
             MemoryStore("eu-west-1"),
             SETTINGS,
-            clock=FakeClock(instant=True),
+            clock=ManualClock(instant=True),
             randomness=system_random(),
         )
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import START, FakeClock
 from support.ledgers import HOME, make_ledger
 
 from ledger.core.capacity import item_size
@@ -20,6 +19,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.testing.clock import START, ManualClock
 
 UNICODE = ["Z", "a", "a b", "a/1", "a/10", "a/2", "aé", "b", "é", "\ue000", "\U0001f600"]
 """In bytes order; in the order of UTF-16, in which some languages sort, the last two change."""
@@ -229,7 +229,7 @@ async def units_of_listing(counters: int, **options: Any) -> tuple[float, int, i
     inner = store_of({f"usage/customer-{number:08d}": number for number in range(counters)})
     store, registry = Counted(inner), CollectorRegistry()
     metered = MeteredStore(
-        store, metrics=(metrics := Metrics.of(registry)), clock=FakeClock(instant=True)
+        store, metrics=(metrics := Metrics.of(registry)), clock=ManualClock(instant=True)
     )
     async with ledger_over(metered) as ledger:
         found = await names(ledger, **options)

@@ -5,7 +5,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, make_ledger, make_settings, two_regions
 
 from ledger.core.descriptions import description_key
@@ -23,6 +22,7 @@ from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Write
+from ledger.testing.clock import ManualClock
 
 
 def describer(store: Store, seed: int = 1) -> Describer:
@@ -30,7 +30,7 @@ def describer(store: Store, seed: int = 1) -> Describer:
     return Describer(
         store,
         make_settings(),
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=Random(seed),  # noqa: S311 (repeatable)
     )
 
@@ -125,7 +125,7 @@ async def test_nothing_is_written_to_a_region_that_is_closed() -> None:
     closed = Describer(
         store,
         leaving,
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=Random(1),  # noqa: S311 (repeatable)
     )
     with pytest.raises(ContractConflict):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import FakeClock
 from support.ledgers import HOME
 from support.pipelines import message, pipeline_settings, shown, truth
 
@@ -14,6 +13,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.testing.clock import ManualClock
 
 FORMER = [message(f"T{trade}", 1, trade) for trade in range(9)]
 OTHER = [FORMER[0], *(message(f"X{trade}", 1, 10 + trade) for trade in range(9))]
@@ -44,7 +44,7 @@ async def test_a_file_is_read_that_was_found_although_another_has_its_path(tmp_p
             {HOME: Exporting(store)},
             pipeline_settings(),
             progress,
-            clock=FakeClock(instant=True),
+            clock=ManualClock(instant=True),
             metrics=Metrics(CollectorRegistry()),
             tell=pytest.fail,
         )

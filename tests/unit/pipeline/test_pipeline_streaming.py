@@ -5,7 +5,6 @@ from random import Random
 
 import anyio
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings
 
 from ledger.core.errors import InvalidInput, LedgerError
@@ -14,6 +13,7 @@ from ledger.pipeline.sources.source import LagUnit, Source
 from ledger.pipeline.sources.streams import Memory, Part
 from ledger.pipeline.streaming import LEASE_SECONDS, ROUND_SECONDS, StreamRun, open_stream
 from ledger.store.memory import MemoryStore
+from ledger.testing.clock import ManualClock
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Desk:
     """Processes that run one stream, on one clock and one table."""
 
     stream: FakeStream
-    clock: FakeClock = field(default_factory=FakeClock)
+    clock: ManualClock = field(default_factory=ManualClock)
     store: MemoryStore = field(default_factory=lambda: MemoryStore(HOME))
     order: list[str] = field(default_factory=list)
 
@@ -187,5 +187,5 @@ async def test_a_lane_keeps_until_when_it_lacks_nothing() -> None:
 async def test_an_address_that_is_no_stream_is_refused(address: str) -> None:
     """The error names what there is."""
     with pytest.raises(InvalidInput, match=r"is no stream: kinesis://STREAM, kafka://BROKER"):
-        async with open_stream(address, make_settings(), HOME, clock=FakeClock()):
+        async with open_stream(address, make_settings(), HOME, clock=ManualClock()):
             pass

@@ -5,9 +5,9 @@ from datetime import UTC, timedelta
 from itertools import pairwise
 
 import pytest
-from support.clock import FakeClock
 
 from ledger.runtime.clock import Clock, ElapsedTime, SystemClock, blocking_sleep, system_random
+from ledger.testing.clock import ManualClock
 
 
 def test_the_time_of_day_is_aware_and_in_utc() -> None:
@@ -48,7 +48,7 @@ def test_elapsed_time_is_the_larger_of_both_clocks_from_look_to_look(
     moves: list[tuple[str, float]], expected: float
 ) -> None:
     """A suspension counts, and a wall clock that is set back takes nothing away."""
-    clock = FakeClock()
+    clock = ManualClock()
     elapsed = ElapsedTime(clock)
     before = elapsed.seconds()
     for move, seconds in moves:

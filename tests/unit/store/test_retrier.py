@@ -1,13 +1,13 @@
 """A write repeated until it is answered."""
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import seeded
 
 from ledger.core.errors import Throttled
 from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff, RetryBudget
 from ledger.store.writes import Applied, Outcome, Rejected, Unknown
+from ledger.testing.clock import ManualClock
 
 
 async def repeat(*answers: Outcome | Exception) -> tuple[Outcome, bool]:
@@ -21,7 +21,7 @@ async def repeat(*answers: Outcome | Exception) -> tuple[Outcome, bool]:
         return answer
 
     retrier = Retrier(
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(),
         budget=RetryBudget(),
         backoff=Backoff(tries_max=3),
@@ -59,21 +59,21 @@ async def test_an_error_after_an_unanswered_try_is_no_answer() -> None:
 # Bounds, budget, deadline
 
 
-def made(clock: FakeClock, budget: RetryBudget, **options: int) -> Retrier:
+def made(clock: ManualClock, budget: RetryBudget, **options: int) -> Retrier:
     """Return a retrier over a clock and a budget."""
     return Retrier(clock=clock, randomness=seeded(), budget=budget, backoff=Backoff(**options))
 
 
 async def test_an_empty_budget_ends_a_call_after_one_request() -> None:
     """While most requests fail, calls fail at once: repeats would only add to the load."""
-    retrier = made(FakeClock(instant=True), RetryBudget(tokens=13))
+    retrier = made(ManualClock(instant=True), RetryBudget(tokens=13))
     assert not await retrier.begin("write").again("unanswered")
 
 
 async def test_a_success_gives_back_what_its_last_repeat_took() -> None:
     """So a client whose repeats succeed can go on repeating."""
     budget = RetryBudget()
-    tries = made(FakeClock(instant=True), budget).begin("write")
+    tries = made(ManualClock(instant=True), budget).begin("write")
     assert await tries.again("unanswered")
     assert await tries.again("throttled", throttled=True)
     assert budget.tokens == 500 - 14 - 5
@@ -85,13 +85,13 @@ async def test_a_success_at_once_gives_one_token() -> None:
     """An empty budget fills up while requests go well."""
     budget = RetryBudget()
     budget.take()
-    made(FakeClock(instant=True), budget).begin("write").succeeded()
+    made(ManualClock(instant=True), budget).begin("write").succeeded()
     assert budget.tokens == 500 - 14 + 1
 
 
 async def test_a_deadline_outlasts_the_budget_at_the_longest_wait() -> None:
     """A call that may take its time slows down, and ends at its deadline."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     tries = made(clock, RetryBudget(tokens=0), longest_seconds=2).begin("write", deadline=5.0)
     ends = []
     while await tries.again("unanswered"):
@@ -107,14 +107,14 @@ async def test_the_requests_of_an_unanswered_call_count_as_tries() -> None:
         sent.append(4)
         return Unknown("no answer", requests=4)
 
-    final = await made(FakeClock(instant=True), RetryBudget()).until_answered(send)
+    final = await made(ManualClock(instant=True), RetryBudget()).until_answered(send)
     assert isinstance(final.outcome, Unknown)
     assert sum(sent) == 8
 
 
 async def test_lost_races_cost_no_tokens() -> None:
     """Others made progress: DynamoDB is well."""
-    clock, budget = FakeClock(instant=True), RetryBudget()
+    clock, budget = ManualClock(instant=True), RetryBudget()
     await made(clock, budget).pause(3)
     assert clock.elapsed > 0
     assert budget.tokens == 500

@@ -5,12 +5,12 @@ from functools import partial
 import anyio
 import pytest
 from support.caching import Source, world
-from support.clock import FakeClock
 from support.ledgers import HOME
 
 from ledger.core.errors import LedgerError, Throttled
 from ledger.runtime.metrics import Metrics
 from ledger.settings.groups import CacheSettings
+from ledger.testing.clock import ManualClock
 from ledger.totals.cache import TotalCache
 
 
@@ -126,7 +126,7 @@ async def test_failed_refresh_is_nobodys_error() -> None:
 @pytest.mark.parametrize("turns", [0, 1, 5])
 async def test_closing_ends_every_wait(turns: int) -> None:
     """When the cache's tasks are cancelled all callers get an error, however far their read is."""
-    source, clock = Source(), FakeClock()
+    source, clock = Source(), ManualClock()
     errors: list[LedgerError] = []
     async with anyio.create_task_group() as callers:
         async with anyio.create_task_group() as tasks:

@@ -6,7 +6,6 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START, FakeClock
 from support.ledgers import HOME, net
 
 from ledger.core import fold
@@ -17,6 +16,7 @@ from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
+from ledger.testing.clock import START, ManualClock
 from ledger.totals.collection import (
     RESTARTS_MAX,
     Base,
@@ -73,7 +73,7 @@ async def read(
     return await read_collection(
         store,
         "c",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         read_deadline=15,
         consistent=True,
         keys_max=keys_max,

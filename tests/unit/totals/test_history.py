@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START
 from support.ledgers import HOME, net
 
 from ledger.core import keys
@@ -17,6 +16,7 @@ from ledger.core.errors import DamagedItem, InvalidEntry, RequestRefused
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
+from ledger.testing.clock import START
 from ledger.totals.history import Bound, history
 
 MICROSECOND = timedelta(microseconds=1)

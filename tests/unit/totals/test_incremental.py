@@ -5,7 +5,6 @@ from decimal import Decimal
 from random import Random
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, LOCAL, WEST, net, seeded
 
 from ledger.core import fold, ids
@@ -14,13 +13,14 @@ from ledger.core.entry import entry_id, entry_item, net_of
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
 from ledger.lab.harness.tagged import CHANGES_MAX, amount, describe_counts, digits
-from ledger.lab.simulator.manual import ManualWorld
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.writes import Put
+from ledger.testing.clock import ManualClock
+from ledger.testing.manual import ManualWorld
 from ledger.totals.collection import Base
 from ledger.totals.reader import Bases, Reader
 
@@ -49,7 +49,7 @@ class Life:
 
     def __init__(self, random: Random, *, longest_flight: float, keys_max: int) -> None:
         self.random = random
-        self.clock = FakeClock(instant=True)
+        self.clock = ManualClock(instant=True)
         self.store = Busy(self)
         self.flying: list[tuple[float, EntryId, int]] = []
         self.landed: set[int] = set()
@@ -170,7 +170,7 @@ def id_of(key: str) -> EntryId:
     return found
 
 
-def reader_of(store: Store, *, clock: FakeClock, settings: Settings = SETTINGS) -> Reader:
+def reader_of(store: Store, *, clock: ManualClock, settings: Settings = SETTINGS) -> Reader:
     """Return a reader that reads only what is new."""
     return Reader(store, settings=settings, clock=clock, metrics=Metrics())
 
@@ -247,7 +247,7 @@ async def test_from_another_region_an_entry_would_be_missed() -> None:
     Nothing in the table tells that an entry is still under way, so no border is ever safe. A whole
     read has it.
     """
-    regions, clock = ManualWorld((HOME, WEST), randomness=seeded()), FakeClock(instant=True)
+    regions, clock = ManualWorld((HOME, WEST), randomness=seeded()), ManualClock(instant=True)
     home, west = regions.replicas[HOME], regions.replicas[WEST]
     reader = reader_of(home, clock=clock)
     await put(home, entry_id(clock.now(), 1), 1)
@@ -266,10 +266,10 @@ async def test_with_a_clock_that_is_ahead_an_entry_would_be_missed(
     offset: ClockOffset | None, counted: int
 ) -> None:
     """A reader that is ahead takes ids for settled that may still appear, so it reads them all."""
-    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    store, clock = MemoryStore(HOME), ManualClock(instant=True)
     slow = entry_id(clock.now(), 2)
     store.clock_offset = offset
-    reader = reader_of(store, clock=FakeClock(clock.now() + timedelta(seconds=700)))
+    reader = reader_of(store, clock=ManualClock(clock.now() + timedelta(seconds=700)))
     await put(store, entry_id(clock.now(), 1), 1)
     assert (await reader.total("c")).value == 1
     await put(store, slow, 10)
@@ -278,7 +278,7 @@ async def test_with_a_clock_that_is_ahead_an_entry_would_be_missed(
 
 async def test_bases_are_bounded() -> None:
     """No more collections are kept to go on from than the cache keeps counters."""
-    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    store, clock = MemoryStore(HOME), ManualClock(instant=True)
     settings = SETTINGS.replace(cache={"counters_max": 3})
     reader = reader_of(store, clock=clock, settings=settings)
     for number in range(9):

@@ -3,7 +3,6 @@
 from decimal import Decimal
 
 import pytest
-from support.clock import FakeClock
 from support.compacting import SETTLE, World
 from support.ledgers import HOME, WEST, make_settings, sample
 
@@ -16,15 +15,16 @@ from ledger.settings.groups import CompactorSettings
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Put
+from ledger.testing.clock import ManualClock
 from ledger.totals.reader import Reader, Total
 
 
 async def cost(store: MemoryStore) -> tuple[Total, float, float]:
     """Return a total, and the requests and read units that it took."""
     metrics = Metrics()
-    metered = MeteredStore(store, metrics=metrics, clock=FakeClock(instant=True))
+    metered = MeteredStore(store, metrics=metrics, clock=ManualClock(instant=True))
     reader = Reader(
-        metered, settings=make_settings(), clock=FakeClock(instant=True), metrics=metrics
+        metered, settings=make_settings(), clock=ManualClock(instant=True), metrics=metrics
     )
     total = await reader.total("counter")
     units = sample(metrics, "ledger_consumed_units_total", operation="query")

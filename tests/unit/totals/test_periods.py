@@ -6,7 +6,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 
 from compactor.passes import rules_of
@@ -18,6 +17,7 @@ from ledger.core.fold import Collection
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Put
+from ledger.testing.clock import ManualClock
 from ledger.totals import reader
 from ledger.totals.periods import PeriodTotals
 
@@ -32,7 +32,7 @@ class Desk:
         given = {"periods": {"usage/*": USAGE}, "regions": {HOME: {}}, **settings}
         self.settings = Settings(**given)
         self.store = MemoryStore(HOME)
-        self.clock = FakeClock(instant=True)
+        self.clock = ManualClock(instant=True)
         self.clock.wall = NOW
         self.random = seeded()
 

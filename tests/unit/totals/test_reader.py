@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START, FakeClock
 from support.ledgers import HOME, make_settings, net, sample
 from support.live import Live, SignedStore
 
@@ -31,6 +30,7 @@ from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Raises, Slow
+from ledger.testing.clock import START, ManualClock
 from ledger.totals.collection import RESTARTS_MAX, read_collection
 from ledger.totals.reader import Reader
 
@@ -60,7 +60,7 @@ SHARDED = make_settings(shards={"wide": 4})
 def make_reader(
     store: Store,
     *,
-    clock: FakeClock | None = None,
+    clock: ManualClock | None = None,
     metrics: Metrics | None = None,
     settings: Settings = SHARDED,
 ) -> Reader:
@@ -68,7 +68,7 @@ def make_reader(
     return Reader(
         store,
         settings=settings,
-        clock=clock or FakeClock(instant=True),
+        clock=clock or ManualClock(instant=True),
         metrics=metrics or Metrics(),
     )
 
@@ -76,7 +76,7 @@ def make_reader(
 class RacingStore(MemoryStore):
     """A store of two items a page on whose table something happens before certain queries."""
 
-    def __init__(self, clock: FakeClock, *steps: Callable[[], None] | None) -> None:
+    def __init__(self, clock: ManualClock, *steps: Callable[[], None] | None) -> None:
         super().__init__(HOME, page_items_max=2)
         self.clock = clock
         self.steps = list(steps)
@@ -242,7 +242,7 @@ async def test_error_of_any_page_is_raised_plain(error: Exception) -> None:
 
 async def test_a_steady_read_is_consistent_whatever_the_settings_say() -> None:
     """Two eventual looks could agree on a state that was none: replicas of a region step back."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     store = RacingStore(clock)
     for entry in ids_of(5):
         put(store.table, "c", 1, entry)
@@ -254,7 +254,7 @@ async def test_a_steady_read_is_consistent_whatever_the_settings_say() -> None:
 
 async def test_looks_of_one_sum_and_other_changes_do_not_agree() -> None:
     """A deposit and its withdrawal in between leave the sum, and no moment that is sure."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     one, two, three = ids_of(3)
 
     def move() -> None:
@@ -271,7 +271,7 @@ async def test_looks_of_one_sum_and_other_changes_do_not_agree() -> None:
 @pytest.mark.parametrize("late", [False, True])
 async def test_no_page_is_asked_for_past_the_view_of_the_contract(*, late: bool) -> None:
     """A process that stood still may know fewer shards than there are: it reads nothing."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     store = SignedStore(HOME, clock)
     validity = Validity.of_read(START - timedelta(seconds=CONTRACT_LIFE + late), 0.0)
     live = Live(SHARDED, validity=validity)
@@ -287,7 +287,7 @@ async def test_no_page_is_asked_for_past_the_view_of_the_contract(*, late: bool)
 @pytest.mark.parametrize("consistent", [True, False])
 async def test_consistency_is_that_of_the_settings(*, consistent: bool) -> None:
     """Every page is read strongly consistent, or none is, as the settings say."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     store = RacingStore(clock)
     for entry in ids_of(5):
         put(store.table, "c", 1, entry)
@@ -303,7 +303,7 @@ async def test_consistency_is_that_of_the_settings(*, consistent: bool) -> None:
 
 
 def merge_between_pages(
-    clock: FakeClock, *, drop: bool, go_by: Callable[[float], None] | None = None
+    clock: ManualClock, *, drop: bool, go_by: Callable[[float], None] | None = None
 ) -> RacingStore:
     """Return a store on which four entries are merged after their first page was read.
 
@@ -330,7 +330,7 @@ def merge_between_pages(
 
 async def test_merge_within_a_read_is_invisible() -> None:
     """Entries read on page 1 and merged before page 2 are in the net's list, so count once."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     store = merge_between_pages(clock, drop=False)
 
     total = await make_reader(store, clock=clock).total("c")
@@ -340,7 +340,7 @@ async def test_merge_within_a_read_is_invisible() -> None:
 
 async def test_read_slower_than_read_max_starts_again() -> None:
     """A read that a whole merge overtook, ids dropped included, has taken too long: it restarts."""
-    clock, metrics = FakeClock(instant=True), Metrics()
+    clock, metrics = ManualClock(instant=True), Metrics()
     store = merge_between_pages(clock, drop=True)
 
     total = await make_reader(store, clock=clock, metrics=metrics).total("c")
@@ -353,7 +353,7 @@ async def test_read_slower_than_read_max_starts_again() -> None:
 
 async def test_a_read_that_was_suspended_between_two_pages_starts_again() -> None:
     """Its monotonic clock stood still while the collection was merged: it would count all twice."""
-    clock, metrics = FakeClock(instant=True), Metrics()
+    clock, metrics = ManualClock(instant=True), Metrics()
     store = merge_between_pages(clock, drop=True, go_by=clock.suspend)
 
     total = await make_reader(store, clock=clock, metrics=metrics).total("c")
@@ -365,7 +365,7 @@ async def test_a_read_that_was_suspended_between_two_pages_starts_again() -> Non
 
 async def test_without_the_restart_the_sum_would_be_wrong() -> None:
     """The mutant: the same race with an endless `read_deadline` counts page 1 twice."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     store = merge_between_pages(clock, drop=True)
 
     read = await read_collection(store, "c", clock=clock, read_deadline=1e9, consistent=True)
@@ -386,7 +386,7 @@ async def test_property_no_race_with_a_merge_shows(
 
     However few sort keys a read may keep.
     """
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     store = RacingStore(clock)
     entries = ids_of(6)
     for number, entry in enumerate(entries):
@@ -419,7 +419,7 @@ async def test_property_no_race_with_a_merge_shows(
 @pytest.mark.parametrize(("seconds", "restarts"), [(READ_MAX / 4, 0), (READ_MAX / 4 + 0.001, None)])
 async def test_read_max_is_the_border(seconds: float, restarts: int | None) -> None:
     """Pages that take just `read_deadline` are good; a millisecond more each is an error."""
-    clock, metrics = FakeClock(instant=True), Metrics()
+    clock, metrics = ManualClock(instant=True), Metrics()
     inner = MemoryStore(HOME, page_items_max=2)
     for entry in ids_of(8):
         put(inner.table, "c", 1, entry)
@@ -437,7 +437,7 @@ async def test_read_max_is_the_border(seconds: float, restarts: int | None) -> N
 
 async def test_one_slow_shard_restarts_alone() -> None:
     """Each shard is a collection of its own: the time of one read does not restart the others."""
-    clock, metrics = FakeClock(instant=True), Metrics()
+    clock, metrics = ManualClock(instant=True), Metrics()
     inner = MemoryStore(HOME)
     for entry in ids_of(8):
         put(inner.table, "wide", 1, entry)

@@ -5,7 +5,6 @@ from decimal import Decimal
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings, net
 
 from ledger.core.entry import Item
@@ -14,6 +13,7 @@ from ledger.core.values import NetChange
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
+from ledger.testing.clock import ManualClock
 from ledger.totals.reader import Reader
 from ledger.totals.seen import SeenNets
 
@@ -23,7 +23,7 @@ KEY = ("c", "~net#0001")
 def make_reader(store: MemoryStore, **overrides: object) -> Reader:
     """Return a reader over a store."""
     settings = make_settings(**overrides)
-    clock, metrics = FakeClock(instant=True), Metrics.of(CollectorRegistry())
+    clock, metrics = ManualClock(instant=True), Metrics.of(CollectorRegistry())
     return Reader(store, settings=settings, clock=clock, metrics=metrics)
 
 

@@ -6,7 +6,6 @@ from decimal import Decimal
 from itertools import count
 
 import pytest
-from support.clock import START, FakeClock
 from support.ledgers import HOME, make_settings, net, seeded
 
 from ledger.core.entry import entry_id, entry_item
@@ -15,6 +14,7 @@ from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
+from ledger.testing.clock import START, ManualClock
 
 READ_SECONDS = 0.05
 
@@ -22,7 +22,7 @@ READ_SECONDS = 0.05
 class Adversary(MemoryStore):
     """A store in which something happens behind the reader's back after each page."""
 
-    def __init__(self, clock: FakeClock, *, page_items_max: int = 2) -> None:
+    def __init__(self, clock: ManualClock, *, page_items_max: int = 2) -> None:
         super().__init__(HOME, page_items_max=page_items_max)
         self.clock = clock
         self.after_page: Callable[[int, Query], Awaitable[None]] | None = None
@@ -52,7 +52,7 @@ def opened(store: Adversary, **overrides: object) -> Ledger:
 
 async def test_a_balance_that_is_never_negative_reads_so_only_when_steady() -> None:
     """Between two shards of a look a deposit comes, then a withdrawal: -100 is no state."""
-    store = Adversary(FakeClock(instant=True))
+    store = Adversary(ManualClock(instant=True))
 
     async def spend(page: int, query: Query) -> None:
         if page in {1, 3} and query.partition == "c":
@@ -69,7 +69,7 @@ async def test_a_balance_that_is_never_negative_reads_so_only_when_steady() -> N
 
 async def test_pages_of_one_shard_are_no_moment_either() -> None:
     """A late withdrawal with an early id is missed, the deposit after it is not."""
-    store = Adversary(FakeClock(instant=True))
+    store = Adversary(ManualClock(instant=True))
     for place in range(4):
         store.add("c", 1, at=10 + place)
 
@@ -88,7 +88,7 @@ async def test_pages_of_one_shard_are_no_moment_either() -> None:
 
 async def test_steady_totals_of_many_counters_are_of_one_moment() -> None:
     """Money that moves between accounts while they are read is in one of them."""
-    store = Adversary(FakeClock(instant=True))
+    store = Adversary(ManualClock(instant=True))
     store.add("a", 100)
 
     async def move(page: int, _query: Query) -> None:
@@ -109,7 +109,7 @@ async def test_steady_totals_of_many_counters_are_of_one_moment() -> None:
 
 async def test_merging_does_not_disturb_a_steady_read() -> None:
     """Looks that differ by a fold alone count the same changes."""
-    store = Adversary(FakeClock(instant=True))
+    store = Adversary(ManualClock(instant=True))
     for place in range(4):
         store.add("c", 5, at=place)
     ids = [entry_id(START + timedelta(seconds=place), place + 1) for place in range(4)]
@@ -129,7 +129,7 @@ async def test_merging_does_not_disturb_a_steady_read() -> None:
 
 async def test_the_window_of_a_total() -> None:
     """A total says when it was read; a steady one between which moments it held."""
-    store = Adversary(FakeClock(instant=True))
+    store = Adversary(ManualClock(instant=True))
     store.add("c", 1)
     async with opened(store) as book:
         total = await book.total("c", max_age=0)
@@ -141,7 +141,7 @@ async def test_the_window_of_a_total() -> None:
 
 async def test_a_counter_that_is_written_all_the_time_has_no_steady_total() -> None:
     """The read ends by its deadline with an error that names counters, region and bound."""
-    store = Adversary(FakeClock(instant=True), page_items_max=1000)
+    store = Adversary(ManualClock(instant=True), page_items_max=1000)
 
     async def write(page: int, _query: Query) -> None:
         store.add("c", 1, at=page)
@@ -159,7 +159,7 @@ async def test_a_counter_that_is_written_all_the_time_has_no_steady_total() -> N
 @pytest.mark.parametrize("call", ["total", "totals"])
 async def test_a_steady_total_is_never_cached(call: str) -> None:
     """An age makes no sense with it, and is refused; the cache is left alone."""
-    store = Adversary(FakeClock(instant=True))
+    store = Adversary(ManualClock(instant=True))
     store.add("c", 1)
     async with opened(store) as book:
         with pytest.raises(InvalidInput, match="max_age 5"):

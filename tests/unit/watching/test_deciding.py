@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import anyio
 import pytest
-from support.clock import START
 from support.ledgers import AWAY, HOME, make_settings
 from support.live import Live, SignedStore
 from support.watching import COUNTER, LOW, Place, Unconditional
@@ -27,6 +26,7 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Write
+from ledger.testing.clock import START
 from ledger.watching.deciding import REPEAT_SECONDS, repeat_after
 
 REPEAT = REPEAT_SECONDS + make_settings().clock_skew

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import anyio
 import pytest
-from support.clock import FakeClock
 from support.contracts import REGIONS, make_terms
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH, seeded
 from support.live import Live
@@ -14,6 +13,7 @@ from ledger.core.contract import stricter
 from ledger.core.errors import ContractConflict
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
+from ledger.testing.clock import ManualClock
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
 
@@ -26,7 +26,7 @@ CHANGE = Change("c", 1)
 def writer_in(region: str) -> tuple[Writer, MemoryStore]:
     """Return a writer of a region under a pending change of the regions."""
     store = MemoryStore(region)
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     return Writer(store, settings=SETTINGS, clock=clock, randomness=seeded()), store
 
 
@@ -60,7 +60,7 @@ async def test_nothing_is_repeated_in_it() -> None:
 @pytest.mark.parametrize("combine", [(), ("c",)], ids=["each", "combined"])
 async def test_calls_that_share_requests_hear_of_it(combine: tuple[str, ...]) -> None:
     """Each of them: the announcement may come while they wait, and what writes goes on."""
-    store, clock = MemoryStore(SOUTH), FakeClock(instant=True)
+    store, clock = MemoryStore(SOUTH), ManualClock(instant=True)
     live = Live(Settings(regions=dict.fromkeys(REGIONS, LOCAL), combine=combine))
     refused: list[str] = []
     async with anyio.create_task_group() as tasks:

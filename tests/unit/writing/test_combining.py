@@ -2,7 +2,6 @@
 
 import anyio
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, changes, make_writer
 from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
@@ -11,6 +10,7 @@ from ledger.core.errors import AmountOverflow, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
+from ledger.testing.clock import ManualClock
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
 
@@ -31,7 +31,7 @@ async def test_changes_of_one_counter_become_one_entry() -> None:
 
 async def test_what_must_stay_itself_is_not_combined() -> None:
     """Changes with a key, a note or a date, and counters not named, are entries of their own."""
-    store, clock = GatedStore(), FakeClock(instant=True)
+    store, clock = GatedStore(), ManualClock(instant=True)
     today = clock.now().date()
     asked = [
         Change("visits", 1),

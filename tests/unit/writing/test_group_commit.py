@@ -9,7 +9,6 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import FakeClock
 from support.ledgers import HOME, amounts_of, changes
 from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
@@ -36,6 +35,7 @@ from ledger.store.wrappers.faults import (
     Raises,
     Seeded,
 )
+from ledger.testing.clock import ManualClock
 from ledger.writing.group_commit import GroupCommit, linger_seconds
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
@@ -55,7 +55,7 @@ async def test_calls_at_the_same_time_share_batches() -> None:
 
 async def test_a_call_alone_is_sent_at_once_and_alone() -> None:
     """No time passes before a lone call is sent, as a conditional put of its own."""
-    store, clock = GatedStore(), FakeClock(instant=True)
+    store, clock = GatedStore(), ManualClock(instant=True)
     async with sharing(store, clock=clock, writer={"linger": 1.0}) as writer:
         await writer.record(Change("c", 1))
         await writer.record(Change("c", 2))
@@ -114,7 +114,7 @@ async def test_the_queue_is_bounded() -> None:
 async def test_a_change_is_known_as_soon_as_it_is_durable() -> None:
     """A caller does not wait for others of its batch that were left unprocessed."""
     told: list[Decimal] = []
-    clock = FakeClock()
+    clock = ManualClock()
     store = FaultyStore(MemoryStore(HOME), InOrder(Partial(unprocessed=(1,))))
 
     async def one(writer: Writer, change: Change) -> None:
@@ -131,7 +131,7 @@ async def test_a_change_is_known_as_soon_as_it_is_durable() -> None:
 
 async def test_keyed_and_lone_changes_keep_their_conditions() -> None:
     """A call with a key is a conditional put: the same call again, at the same time, is one."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     store = GatedStore()
     keyed = Change("c", 5, key="order-1", at=clock.now())
     async with sharing(store, clock=clock) as writer:
@@ -143,7 +143,7 @@ async def test_keyed_and_lone_changes_keep_their_conditions() -> None:
 
 async def test_keyed_calls_share_requests() -> None:
     """Sixty callers with keys take three requests, and each is given its own entry."""
-    clock, store = FakeClock(instant=True), GatedStore()
+    clock, store = ManualClock(instant=True), GatedStore()
     asked = [Change("c", n + 1, key=f"k{n}", at=clock.now()) for n in range(60)]
     async with sharing(store, clock=clock) as writer:
         told = await record_all(writer, asked)
@@ -155,7 +155,7 @@ async def test_keyed_calls_share_requests() -> None:
 
 async def test_of_keyed_calls_each_has_an_outcome_of_its_own() -> None:
     """Of one request: throttled is not written, in doubt goes again, another's key conflicts."""
-    clock, inner = FakeClock(instant=True), MemoryStore(HOME)
+    clock, inner = ManualClock(instant=True), MemoryStore(HOME)
     store = FaultyStore(inner, InOrder(None, Partial(unprocessed=(0,), lost=(1,))), clock=clock)
     keys = [Change("c", n + 1, key=f"k{n}", at=clock.now()) for n in range(4)]
     async with sharing(store, clock=clock) as writer:
@@ -320,8 +320,8 @@ async def test_property_each_change_once(
 ) -> None:
     """Whatever goes wrong: acknowledged is counted, refused is not, unknown is after a retry."""
     inner = MemoryStore(HOME)
-    store = FaultyStore(inner, Seeded(seed, share=share), clock=FakeClock(instant=True))
-    at = FakeClock().now()
+    store = FaultyStore(inner, Seeded(seed, share=share), clock=ManualClock(instant=True))
+    at = ManualClock().now()
     asked = [
         Change(f"c{number % 3}", 2**number, key=f"k{number}", at=at)
         if number % 4 < keyed
@@ -377,7 +377,7 @@ def test_linger(case: dict[str, Any], seconds: float) -> None:
 
 async def test_the_pace_is_forgotten_soon() -> None:
     """After a long silence calls that come fast wait for each other again within a few batches."""
-    store, clock = GatedStore(), FakeClock(instant=True)
+    store, clock = GatedStore(), ManualClock(instant=True)
     waits: list[float] = []
     sleep: Callable[[float], Any] = clock.sleep
 

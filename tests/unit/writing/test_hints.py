@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-from support.clock import START, FakeClock
 from support.ledgers import HOME, make_settings, sample, seeded
 
 from ledger.core.entry import entry_id
@@ -21,6 +20,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.testing.clock import START, ManualClock
 from ledger.totals.reader import Total
 from ledger.writing import hints
 from ledger.writing.hints import Hints, Watch
@@ -35,7 +35,7 @@ class Desk:
     hints: Hints
     table: MemoryStore
     metrics: Metrics
-    clock: FakeClock
+    clock: ManualClock
     calls: list[Call]
 
     def left(self) -> list[str]:
@@ -59,7 +59,7 @@ async def desk(
         calls.append(call)
         return fault
 
-    table, metrics, clock = MemoryStore(HOME), Metrics(), FakeClock(START)
+    table, metrics, clock = MemoryStore(HOME), Metrics(), ManualClock(START)
     settings = make_settings(
         settle=SETTLE, signature_lifetime=300, compactor={"hint_every": hint_every}, **overrides
     )
@@ -178,7 +178,7 @@ async def test_closing_leaves_what_waits() -> None:
     """A process that writes and ends still leaves its hints, and waits for a moment at most."""
     store = MemoryStore(HOME)
     settings = make_settings(compactor={"hint_every": 1})
-    clock = FakeClock(START)
+    clock = ManualClock(START)
     async with Ledger(settings, region=HOME, store=store, clock=clock, randomness=seeded()) as one:
         await one.record("counter", 1)
     assert len(MemoryStore(HOME, store.table).table.partitions) == 2
@@ -269,7 +269,7 @@ async def test_what_hints_cost(per_counter: int) -> None:
 
     20,000 entries are written by one process within 20 minutes, a few or many of each counter.
     """
-    metrics, clock, chance = Metrics(), FakeClock(START), seeded()
+    metrics, clock, chance = Metrics(), ManualClock(START), seeded()
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     async with anyio.create_task_group() as tasks:
         made = Hints(store, settings=make_settings(), clock=clock, metrics=metrics, tasks=tasks)

@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.clock import START
 from support.ledgers import AWAY, HOME, make_settings
 
 from ledger.core import ids
@@ -23,6 +22,7 @@ from ledger.core.errors import (
     RetryHorizonPassed,
 )
 from ledger.core.values import Entry
+from ledger.testing.clock import START
 from ledger.writing.plan import (
     Change,
     Planned,

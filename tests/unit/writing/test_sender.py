@@ -9,7 +9,6 @@ from itertools import chain, repeat
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from support.clock import START, FakeClock
 from support.ledgers import HOME, make_settings, seeded
 
 from ledger.core.entry import entry_item
@@ -19,6 +18,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Partial
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
+from ledger.testing.clock import START, ManualClock
 from ledger.writing.closing import ClosableSender
 from ledger.writing.large_write import send_all
 from ledger.writing.plan import Change, Planned, plan
@@ -82,15 +82,15 @@ class HalfStore(MemoryStore):
             await anyio.sleep_forever()
 
 
-def sender(store: Store, clock: FakeClock | None = None) -> Sender:
+def sender(store: Store, clock: ManualClock | None = None) -> Sender:
     """Return a sender on a clock whose sleeps are over at once."""
-    clock = clock or FakeClock(instant=True)
+    clock = clock or ManualClock(instant=True)
     return Sender(store, settings=SETTINGS, clock=clock, randomness=seeded())
 
 
 def closable(store: Store) -> ClosableSender:
     """Return a sender that can be closed."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     return ClosableSender(store, settings=SETTINGS, clock=clock, randomness=seeded())
 
 
@@ -108,7 +108,7 @@ async def test_a_batch_names_as_unknown_only_what_it_did_not_report() -> None:
 async def test_one_key_makes_a_whole_transaction_late() -> None:
     """Beside changes of its own a process sends none that another may have made, past its time."""
     store = HalfStore()
-    clock = FakeClock(START + timedelta(seconds=SETTINGS.retry_horizon + 1), instant=True)
+    clock = ManualClock(START + timedelta(seconds=SETTINGS.retry_horizon + 1), instant=True)
     mixed = [*planned(1), *planned(2, keyed=True)[1:]]
     with pytest.raises(OutcomeUnknown, match="the retry horizon passed"):
         await sender(store, clock).transaction(mixed)
@@ -189,7 +189,7 @@ async def test_what_may_have_been_written_is_never_called_unwritten() -> None:
 
 async def test_a_late_key_among_others_is_not_sent() -> None:
     """An entry past its retry horizon is left out of a request, and the others are written."""
-    clock = FakeClock(START + timedelta(seconds=SETTINGS.retry_horizon + 1), instant=True)
+    clock = ManualClock(START + timedelta(seconds=SETTINGS.retry_horizon + 1), instant=True)
     inner = MemoryStore(HOME)
     mixed = [*planned(1, keyed=True), *planned(3)[1:]]
     told = await each(sender(inner, clock), mixed)

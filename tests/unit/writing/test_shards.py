@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.clock import START, FakeClock
 from support.ledgers import HOME, make_settings, make_writer, seeded
 
 from ledger.core import keys
@@ -16,6 +15,7 @@ from ledger.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Query
+from ledger.testing.clock import START, ManualClock
 from ledger.writing.plan import Change, plan
 
 SINCE = START + timedelta(seconds=60)
@@ -84,7 +84,7 @@ def test_growing_by_the_time_of_writing_would_not(monkeypatch: pytest.MonkeyPatc
 class Slow(MemoryStore):
     """A store on a clock: each query takes a second."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         super().__init__(HOME)
         self.clock = clock
         self.at_once = self.most = 0
@@ -100,7 +100,7 @@ class Slow(MemoryStore):
 
 async def test_shards_are_read_in_parallel() -> None:
     """The 16 shards of a counter take as long as one, by 16 queries at once."""
-    clock = FakeClock(SINCE, instant=True)
+    clock = ManualClock(SINCE, instant=True)
     store = Slow(clock)
     async with Ledger(NEW, region=HOME, store=store, clock=clock, randomness=seeded()) as ledger:
         await ledger.record_many([("hot", number) for number in range(200)])
@@ -109,7 +109,7 @@ async def test_shards_are_read_in_parallel() -> None:
     assert store.most == 16
 
 
-async def written(settings: Sequence[Settings], clock: FakeClock) -> MemoryStore:
+async def written(settings: Sequence[Settings], clock: ManualClock) -> MemoryStore:
     """Write the same keyed changes by one process after the other, each with its settings."""
     store = MemoryStore(HOME)
     made = clock.now()
@@ -123,7 +123,7 @@ async def written(settings: Sequence[Settings], clock: FakeClock) -> MemoryStore
 
 async def test_a_process_with_the_old_file_repeats_harmlessly() -> None:
     """Processes that have not loaded the new file and those that have write each change once."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     store = await written([OLD, NEW, OLD], clock)
     async with Ledger(NEW, region=HOME, store=store, clock=clock, randomness=seeded()) as ledger:
         assert (await ledger.total("hot", max_age=0)).value == 50

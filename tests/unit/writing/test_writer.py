@@ -10,7 +10,6 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START, FakeClock
 from support.failing import always, faulty, land_all, many
 from support.ledgers import (
     AWAY,
@@ -51,6 +50,7 @@ from ledger.store.wrappers.faults import (
     Seeded,
 )
 from ledger.store.writes import Outcome, Rejected, Write
+from ledger.testing.clock import START, ManualClock
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
 
@@ -120,7 +120,7 @@ async def test_same_call_in_two_regions_at_once_converges_to_one() -> None:
 
 async def test_a_key_that_carries_its_time_needs_no_other() -> None:
     """A UUIDv7 alone makes the id: the same in each try, whenever it is, and in each region."""
-    world, clock = two_regions(), FakeClock(instant=True)
+    world, clock = two_regions(), ManualClock(instant=True)
     home, away = world.replicas.values()
     key = str(UUID(int=int(START.timestamp() * 1000) << 80 | 7 << 76 | 2 << 62))
 
@@ -219,7 +219,7 @@ async def test_same_key_for_another_change_is_refused() -> None:
 async def test_the_deadline_ends_in_an_unknown_outcome() -> None:
     """After the deadline the caller gets the entry to ask again with, after bounded tries."""
     store, table = always(NeverArrived())
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
 
     with pytest.raises(OutcomeUnknown, match="may or may not be there") as caught:
         await make_writer(store, clock=clock, write_deadline=10).record(Change("c", 5))
@@ -253,7 +253,7 @@ async def test_retry_makes_an_unknown_change_exactly_one(fate: Fault) -> None:
 async def test_retry_past_the_horizon_is_refused() -> None:
     """An unknown change is not written again once it may have been merged."""
     store, table = always(NeverArrived())
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     writer = make_writer(store, clock=clock, write_deadline=5)
     with pytest.raises(OutcomeUnknown) as caught:
         await writer.record(Change("c", 5))
@@ -268,7 +268,7 @@ async def test_retry_past_the_horizon_is_refused() -> None:
 
 async def test_tries_end_at_the_horizon_before_the_deadline_does() -> None:
     """An old change with a key is not tried past its horizon, however patient the caller is."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     tried_at: list[float] = []
 
     def fail(_call: Call) -> Fault:
@@ -328,7 +328,7 @@ async def test_property_each_change_once(seed: int, share: float, calls: int) ->
     world = two_regions()
     home, away = world.replicas.values()
     stores = [FaultyStore(home, Seeded(seed, share=share)), FaultyStore(away, Seeded(seed + 1))]
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     writers = [make_writer(store, clock=clock, seed=seed + 2, write_deadline=5) for store in stores]
     maybe: dict[str, Entry] = {}
     certain: set[Decimal] = set()
@@ -431,7 +431,7 @@ class SilentStore(MemoryStore):
 
 async def test_a_keyed_try_is_cut_off_at_the_retry_horizon() -> None:
     """The store's own repeats end at the horizon, when `settle` takes the id for dead."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     writer = make_writer(SilentStore(HOME), clock=clock)
     at = clock.now() - timedelta(seconds=make_settings().retry_horizon) + timedelta(seconds=0.05)
 

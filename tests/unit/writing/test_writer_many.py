@@ -5,7 +5,6 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START, FakeClock
 from support.failing import always, faulty, land_all, many
 from support.ledgers import HOME, amounts_of, changes, count_items, make_writer
 from support.sharing import GatedStore
@@ -32,6 +31,7 @@ from ledger.store.wrappers.faults import (
     Seeded,
     Slow,
 )
+from ledger.testing.clock import START, ManualClock
 from ledger.writing.plan import Change
 
 SLOW_DOWN = Raises(Throttled("slow down"))
@@ -181,7 +181,7 @@ async def test_damaged_item_stops_no_other_change() -> None:
         return Slow(1, 1, Slow(1, 1)) if call.operation == "write_batch" else None
 
     home = MemoryStore(HOME)
-    table, store = home.table, FaultyStore(home, slow_batches, clock=FakeClock(instant=True))
+    table, store = home.table, FaultyStore(home, slow_batches, clock=ManualClock(instant=True))
     writer = make_writer(store)
     entry = await writer.record(Change("d", 1, key="k", at=START))
     table.set(("d", entry.id), {**(table.get(("d", entry.id)) or {}), "change": {"S": "one"}})
@@ -197,7 +197,7 @@ async def test_large_write_does_not_repeat_keys_past_the_horizon() -> None:
 
     Another process may have written them, and the compactor merged them, long ago.
     """
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     home = MemoryStore(HOME)
     store = FaultyStore(home, lambda _call: Slow(before_seconds=20), clock=clock)
     keyed = [Change("c", n + 1, key=f"k{n}", at=START) for n in range(500)]
@@ -238,7 +238,7 @@ async def test_a_conflict_among_keyed_changes_is_that_ones_alone() -> None:
 
 async def test_large_write_of_new_changes_outlives_the_horizon() -> None:
     """Changes without keys are new, so the first try of a late batch is as safe as any."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     home = MemoryStore(HOME)
     store = FaultyStore(home, lambda _call: Slow(before_seconds=100), clock=clock)
 

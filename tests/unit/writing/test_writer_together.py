@@ -6,7 +6,6 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START
 from support.failing import always, faulty, land_all, many
 from support.ledgers import HOME, amounts_of, changes, count_items, make_writer, two_regions
 
@@ -32,6 +31,7 @@ from ledger.store.wrappers.faults import (
     Seeded,
 )
 from ledger.store.writes import Action, Outcome, Rejected
+from ledger.testing.clock import START
 from ledger.writing.plan import Change
 
 SLOW_DOWN = Raises(Throttled("slow down"))

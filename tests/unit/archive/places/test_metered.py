@@ -2,12 +2,12 @@
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import FakeClock
 
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.places.metered import metered_places
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing
+from ledger.testing.clock import ManualClock
 
 URL = "file:///kept"
 HERE = {"region": "eu-west-1", "place": URL}
@@ -23,7 +23,7 @@ class FullPlace(MemoryPlace):
 
 async def test_each_request_is_counted() -> None:
     """By place, operation and outcome; bytes where they were put or read."""
-    registry, clock = CollectorRegistry(), FakeClock()
+    registry, clock = CollectorRegistry(), ManualClock()
     metrics = ArchiveMetrics.of(registry)
     (place,) = metered_places(
         [FullPlace(URL, region="eu-west-1")], region="eu-west-1", metrics=metrics, clock=clock

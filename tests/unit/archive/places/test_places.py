@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.files import KEPT, FilePlace
@@ -19,6 +18,7 @@ from ledger.archive.places.opening import open_places
 from ledger.archive.places.port import Place
 from ledger.core.archive_urls import wrong_place
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing, InvalidInput
+from ledger.testing.clock import ManualClock
 
 REGION = "eu-west-1"
 BUCKET = "kept-entries"
@@ -52,7 +52,7 @@ class Maker:
         url = f"s3://{BUCKET}/{name}"
         if self.kind == "files":
             url = f"file://{self.folder / name}"
-        async with open_places([url], clock=FakeClock()) as opened:
+        async with open_places([url], clock=ManualClock()) as opened:
             (place,) = opened.places
             yield place
 
@@ -181,19 +181,19 @@ async def test_s3_errors_are_ours(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     url = "s3://no-such-bucket/a"
-    async with open_places([url], clock=FakeClock()) as opened:
+    async with open_places([url], clock=ManualClock()) as opened:
         with pytest.raises(ArchiveError, match=rf"{url}: .*credentials"):
             await opened.get("a")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "local")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "local")
-    async with open_places([url], clock=FakeClock()) as opened:
+    async with open_places([url], clock=ManualClock()) as opened:
         (place,) = opened.places
         for call in (place.region, lambda: place.put("a", b""), lambda: names_of(place)):
             with pytest.raises(ArchiveError, match=url):
                 await call()
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     monkeypatch.setattr("ledger.archive.places.s3.ATTEMPTS_MAX", 1)
-    async with open_places([url], clock=FakeClock()) as opened:
+    async with open_places([url], clock=ManualClock()) as opened:
         with pytest.raises(ArchiveError, match=url):
             await opened.get("a")
 
@@ -209,7 +209,7 @@ async def test_a_put_that_ends_half_way(
 ) -> None:
     """Whatever ends a put, its object is there whole or not at all, and can be put again."""
     url = f"file://{tmp_path}"
-    place = FilePlace(url, clock=FakeClock())
+    place = FilePlace(url, clock=ManualClock())
 
     def ends(*_arguments: object, **_options: object) -> None:
         raise OSError("ended")
@@ -227,7 +227,7 @@ async def test_a_put_that_ends_half_way(
 
 async def test_what_was_left_half_written_goes(tmp_path: Path) -> None:
     """Temporary files of others are removed when they are a day old, no younger ones."""
-    clock = FakeClock()
+    clock = ManualClock()
     await FilePlace(f"file://{tmp_path}", clock=clock).put("a", b"")
     old, young = tmp_path / ".b.7.part", tmp_path / ".c.8.part"
     for file, age in ((old, KEPT + timedelta(minutes=1)), (young, timedelta(minutes=1))):
@@ -247,10 +247,10 @@ async def test_a_folder_that_has_gone_is_not_made_again(
 ) -> None:
     """Removed, or not mounted any more: each call says so, and none takes it for empty."""
     folder = tmp_path / "kept"
-    place = FilePlace(f"file://{folder}", clock=FakeClock())
+    place = FilePlace(f"file://{folder}", clock=ManualClock())
     await place.put("a", b"1")
     if not is_opened_before:
-        place = FilePlace(f"file://{folder}", clock=FakeClock())
+        place = FilePlace(f"file://{folder}", clock=ManualClock())
     folder.rename(tmp_path / "away")
     for call in (
         lambda: place.put("b", b""),
@@ -271,7 +271,7 @@ async def test_a_folder_that_has_gone_is_not_made_again(
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, kept: str) -> None:
     """The error is one of the folder, and not of an object that was deleted."""
     (tmp_path / "file").write_bytes(b"")
-    place = FilePlace(f"file://{kept.replace('FILE', str(tmp_path / 'file'))}", clock=FakeClock())
+    place = FilePlace(f"file://{kept.replace('FILE', str(tmp_path / 'file'))}", clock=ManualClock())
     with pytest.raises(ArchiveError, match="the folder cannot be made") as refused:
         await place.put("a", b"")
     assert not isinstance(refused.value, ArchiveMissing)

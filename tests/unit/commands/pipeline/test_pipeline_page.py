@@ -7,13 +7,13 @@ from pathlib import PurePath
 import pytest
 import yaml
 from anyio import Path
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings, seeded
 from support.pipelines import POISON, message, shown, truth
 
 from ledger.pipeline.sources.dead_letters import letter_of
 from ledger.store.memory import MemoryStore
 from ledger.table import Table
+from ledger.testing.clock import ManualClock
 
 PAGE = (files("ledger.pipeline") / "README.md").read_text(encoding="utf-8")
 
@@ -34,7 +34,7 @@ async def test_the_settings_of_the_page_count(
     store, settings = MemoryStore(HOME), make_settings(**yaml.safe_load(block("yaml")))
     for _ in range(2):
         table = Table(
-            settings, region=HOME, store=store, clock=FakeClock(instant=True), randomness=seeded()
+            settings, region=HOME, store=store, clock=ManualClock(instant=True), randomness=seeded()
         )
         opening = table.pipeline("records.jsonl", "records.jsonl", dead_letters="dead.jsonl")
         async with table, opening as pipeline:

@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-from support.clock import START
 from support.ledgers import HOME, net
 
 from compactor.discovery import scan
@@ -31,6 +30,7 @@ from ledger.core.index import IndexState, attributes_of
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Scan
 from ledger.store.writes import Put
+from ledger.testing.clock import START
 
 NOW = START + timedelta(hours=1)
 RULES = Rules(home=HOME, settle=900, fold_max=100, fold_min=3, fold_age=5000, prune_min=4)

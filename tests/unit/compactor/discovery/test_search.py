@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.clock import START
 from support.compacting import SETTLE, World
 from support.ledgers import HOME, SOUTH, WEST
 
@@ -17,6 +16,7 @@ from ledger.core.hints import HINT_PARTITIONS, Hint, hint_for
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, Lost, Raises
 from ledger.store.writes import BatchOutcome, BatchWrite
+from ledger.testing.clock import START
 
 SCAN_EVERY = 300.0
 SPAN = SETTLE / 3

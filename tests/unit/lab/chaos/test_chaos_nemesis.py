@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from support.clock import FakeClock
-
 from ledger.lab.chaos.nemesis import Nemesis
 from ledger.lab.chaos.report import ChaosOptions, ChaosProgress
 from ledger.lab.chaos.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
@@ -13,6 +11,7 @@ from ledger.lab.harness.checker import TaggedChecker
 from ledger.lab.harness.processes import ManagedProcess
 from ledger.local import Fault, LocalGlobalTable
 from ledger.local.front.faults import FaultRule
+from ledger.testing.clock import ManualClock
 
 EAST, WEST = "us-east-1", "eu-west-1"
 OPTIONS = ChaosOptions(lag=0.05, jitter=0.3)
@@ -40,7 +39,7 @@ class FakeTable:
 class FakeProcess(ManagedProcess):
     """A process that keeps what was done to it, and when."""
 
-    def __init__(self, name: str, clock: FakeClock) -> None:
+    def __init__(self, name: str, clock: ManualClock) -> None:
         super().__init__(name, [], log=Path())
         self.done: list[tuple[str, float]] = []
         self._clock = clock
@@ -71,12 +70,12 @@ class FakeProcess(ManagedProcess):
 
 def a_progress() -> ChaosProgress:
     """Return the progress of a run that is about to begin."""
-    return ChaosProgress(OPTIONS, TaggedChecker(), FakeClock(instant=True))
+    return ChaosProgress(OPTIONS, TaggedChecker(), ManualClock(instant=True))
 
 
 async def test_a_schedule_is_injected_at_its_moments() -> None:
     """Cuts begin and heal, a kill has its time, a stall inside another is no fault of its own."""
-    table, clock = FakeTable(), FakeClock(instant=True)
+    table, clock = FakeTable(), ManualClock(instant=True)
     progress = ChaosProgress(OPTIONS, TaggedChecker(), clock)
     process = FakeProcess("compactor-0", clock)
     nemesis = Nemesis(table.world, {"compactor-0": process}, progress, clock=clock)
@@ -119,7 +118,7 @@ async def test_conditions_change_by_the_difference_alone() -> None:
 
 async def test_a_process_is_suspended_with_its_clock_and_restarted_with_a_wrong_one() -> None:
     """A wrong clock begins with a start of the process, and ends while it runs."""
-    table, clock = FakeTable(), FakeClock(instant=True)
+    table, clock = FakeTable(), ManualClock(instant=True)
     progress = ChaosProgress(OPTIONS, TaggedChecker(), clock)
     process = FakeProcess("writer-1", clock)
     nemesis = Nemesis(table.world, {"writer-1": process}, progress, clock=clock)

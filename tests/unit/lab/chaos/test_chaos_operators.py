@@ -6,7 +6,6 @@ from random import Random
 
 import anyio
 import pytest
-from support.clock import FakeClock
 
 from ledger.lab.chaos import operators
 from ledger.lab.chaos.calls import Call
@@ -16,6 +15,7 @@ from ledger.lab.chaos.report import ChaosOptions, ChaosProgress
 from ledger.lab.harness.checker import TaggedChecker
 from ledger.lab.harness.processes import ManagedProcess
 from ledger.settings import Settings
+from ledger.testing.clock import ManualClock
 
 WAIT_SECONDS_MAX = 30.0
 RANDOM = Random(1)  # noqa: S311 (repeatable)
@@ -37,7 +37,7 @@ while not Path(sys.argv[1]).exists():
 
 def a_progress() -> ChaosProgress:
     """Return the progress of a run whose waits take no time."""
-    return ChaosProgress(ChaosOptions(), TaggedChecker(), FakeClock(instant=True))
+    return ChaosProgress(ChaosOptions(), TaggedChecker(), ManualClock(instant=True))
 
 
 @pytest.mark.parametrize(("tries_max", "violations"), [(3, []), (2, ["operators"])])
@@ -79,7 +79,7 @@ async def test_a_writer_that_is_retired_answers_no_call(
 ) -> None:
     """Neither one that waits for its process nor a later one; the process is not started again."""
     settings = Settings(home="us-east-1", regions={"us-east-1": {}})
-    writer = WriterProcess("us-east-1", settings, tmp_path, clock=FakeClock(instant=True))
+    writer = WriterProcess("us-east-1", settings, tmp_path, clock=ManualClock(instant=True))
     monkeypatch.setattr(writer, "_words", [sys.executable, "-c", "import sys; sys.stdin.read()"])
     results: list[object] = []
 

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import typer
 from rich.console import Console, RenderableType
-from support.clock import FakeClock
 from support.ledgers import net
 
 from ledger.core.entry import entry_item
@@ -19,6 +18,7 @@ from ledger.lab.harness.census import describe_item
 from ledger.lab.harness.checker import Outcome, TaggedChecker, Violation
 from ledger.lab.harness.display import line, panel
 from ledger.lab.harness.report import ReportFiles, finish
+from ledger.testing.clock import ManualClock
 
 OPTIONS = ChaosOptions(seed=7, minutes=1.5)
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
@@ -44,7 +44,7 @@ def ended(report: ChaosReport) -> str:
 
 def some_progress() -> ChaosProgress:
     """Return the figures of a run, 12 seconds after its beginning."""
-    clock, checker = FakeClock(instant=True), TaggedChecker()
+    clock, checker = ManualClock(instant=True), TaggedChecker()
     progress = ChaosProgress(OPTIONS, checker, clock, phase="injecting faults")
     progress.started = clock.monotonic() - 12
     for number in range(1203):
@@ -79,7 +79,7 @@ def test_the_panel_and_the_line_show_what_goes_on() -> None:
 
 def test_before_it_begins_no_time_has_passed() -> None:
     """While the table starts the clock of the run stands; at its end it stops."""
-    progress = ChaosProgress(OPTIONS, TaggedChecker(), FakeClock(instant=True))
+    progress = ChaosProgress(OPTIONS, TaggedChecker(), ManualClock(instant=True))
     assert progress.seconds == 0.0
     progress.started, progress.ended = 100.0, 105.0
     assert progress.seconds == 5.0
@@ -152,7 +152,7 @@ def test_the_report_is_plain_json() -> None:
 
 def test_the_schedule_is_shown_before_it_begins() -> None:
     """How much of each kind is going to happen."""
-    text = str(ChaosRun(OPTIONS, clock=FakeClock(instant=True)).schedule)
+    text = str(ChaosRun(OPTIONS, clock=ManualClock(instant=True)).schedule)
     assert text.startswith("schedule of seed 7: 90 s, ")
     assert "kill writer" in text
 

@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, make_settings, net, seeded
 
 from ledger.core.errors import ReadTooSlow, Throttled
@@ -30,6 +29,7 @@ from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Delete, Put
+from ledger.testing.clock import ManualClock
 
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
 Answers = Callable[[Call], CallResult | None]
@@ -59,7 +59,7 @@ class Place:
     stores: dict[str, MemoryStore]
     mode: ReadMode
     settings: Settings
-    clock: FakeClock
+    clock: ManualClock
 
     async def ask(self, kind: Kind, *numbers: int, at: datetime | None = None) -> Outcome | None:
         """Make a call for changes of counter `a` at home."""
@@ -77,7 +77,7 @@ async def a_place(
     answers: Answers = lambda call: CallResult(call.number, "acknowledged"), **settings: Any
 ) -> AsyncIterator[Place]:
     """Open a workload; nothing is written or read but what a test asks for."""
-    clock, chosen = FakeClock(instant=True), make_settings(**settings)
+    clock, chosen = ManualClock(instant=True), make_settings(**settings)
     checker = TaggedChecker()
     progress = ChaosProgress(ChaosOptions(), checker, clock, started=0.0)
     stores = {HOME: MemoryStore(HOME), AWAY: MemoryStore(AWAY)}

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from support.clock import FakeClock
 from support.ledgers import HOME, net
 
 from ledger.core.entry import Item
@@ -16,6 +15,7 @@ from ledger.lab.harness.census import (
 )
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Put
+from ledger.testing.clock import ManualClock
 
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
 
@@ -46,7 +46,7 @@ async def test_entries_and_nets_are_counted_by_collection() -> None:
 
 async def test_merging_ends_with_the_last_entry_or_with_no_progress() -> None:
     """Waited for while a census differs from the one before, and a bounded time if not."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     left = [Census(+Counter(a=number)) for number in range(200)]
     started = clock.monotonic()
 

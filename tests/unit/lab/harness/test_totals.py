@@ -2,12 +2,12 @@
 
 from decimal import Decimal
 
-from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, make_settings, seeded
 
 from ledger.lab.harness.totals import RegionTotals, read_totals
 from ledger.ledger import Ledger
 from ledger.store.memory import MemoryStore
+from ledger.testing.clock import ManualClock
 
 
 async def test_each_region_shows_what_it_has() -> None:
@@ -18,7 +18,11 @@ async def test_each_region_shows_what_it_has() -> None:
 
     def a_ledger(region: str, store: MemoryStore) -> Ledger:
         return Ledger(
-            settings, region=region, store=store, clock=FakeClock(instant=True), randomness=seeded()
+            settings,
+            region=region,
+            store=store,
+            clock=ManualClock(instant=True),
+            randomness=seeded(),
         )
 
     async with a_ledger(HOME, store) as home, a_ledger(AWAY, other) as away:

@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.clock import START, FakeClock
 from support.forgets import EACH, KEEP, MARGIN, audit_of, dated, forgotten, keeping, one_region
 from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
@@ -37,6 +36,7 @@ from ledger.store.reads import Page, Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Unknown, Update, Write
+from ledger.testing.clock import START, ManualClock
 
 OLD, YOUNG = KEEP - 10, 5.0
 """Ages of records in seconds: within the time they are kept, and not long after it."""
@@ -45,9 +45,9 @@ NEW = [dated(f"N{number}", 1, 5, YOUNG) for number in range(2)]
 LATER = START + timedelta(seconds=2 * MARGIN)
 
 
-def at(moment: Any = LATER) -> FakeClock:
+def at(moment: Any = LATER) -> ManualClock:
     """Return a clock at a moment, whose sleeps are over at once."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     clock.wall = moment
     return clock
 
@@ -214,7 +214,7 @@ async def test_states_of_many_categories_are_forgotten_in_parts() -> None:
 
 async def test_an_idle_worker_looks_at_its_lane_before_it_goes_on() -> None:
     """A batch that comes long after the last is judged by what was forgotten meanwhile."""
-    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    store, clock = MemoryStore(HOME), ManualClock(instant=True)
     await run(store, RAWS, lane="first")
     letters = DeadLetterList()
 
@@ -273,7 +273,7 @@ async def test_a_reset_forgets_what_was_forgotten() -> None:
     await run(store, [*RAWS, *NEW])
     await forgotten(store, clock=at())
     settings = one_region(keeping())
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     done = await Reset({HOME: store}, settings, clock=clock, randomness=seeded()).run()
     assert (done.records, shown(store.table)) == (len(RAWS) + len(NEW), {})
     assert await run(store, [*RAWS, *NEW], clock=at(START + timedelta(seconds=1))) == []

@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import pytest
 from support.audits import audited, mended, without_rev
-from support.clock import START, FakeClock
 from support.lanes import lane_worker
 from support.ledgers import AWAY, HOME, seeded
 from support.pipelines import (
@@ -38,6 +37,7 @@ from ledger.store.reads import Page, Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Delete, Outcome
+from ledger.testing.clock import START, ManualClock
 from ledger.totals.history import history
 from ledger.writing.plan import Change, plan
 
@@ -73,7 +73,7 @@ async def test_a_closed_lane_has_left_nothing() -> None:
 
 async def test_an_audit_says_for_how_long_a_lane_holds_back() -> None:
     """Since its worker last wrote its item; of an item that does not say it, nothing."""
-    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    store, clock = MemoryStore(HOME), ManualClock(instant=True)
     await dead_lane(store)
     clock.wall += timedelta(hours=5)
     assert (await audited(store, clock=clock)).lanes[LANE].held_seconds == 5 * 3600
@@ -328,7 +328,7 @@ async def test_a_task_cut_off_in_its_end_and_another_do_not_refuse_each_other(di
         return Raises(AccessDenied("killed")) if writes == 2 else None
 
     settings, dying = pipeline_settings(), {**stores, dies_in: FaultyStore(stores[dies_in], decide)}
-    given: dict[str, Any] = {"clock": FakeClock(instant=True), "randomness": seeded()}
+    given: dict[str, Any] = {"clock": ManualClock(instant=True), "randomness": seeded()}
     with pytest.raises(AccessDenied):
         await Mend(dying, settings, **given).run_totals()
     with pytest.raises(InvalidInput, match="`ledger pipeline mend` is under way"):
@@ -369,7 +369,7 @@ async def test_a_closed_lane_is_reset_by_its_position(*, is_listed: bool) -> Non
     await Reset(
         {HOME: store},
         settings.replace(home=HOME, regions={HOME: settings.regions[HOME]}),
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(),
         tell=searches.append,
     ).run()

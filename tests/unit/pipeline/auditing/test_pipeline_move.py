@@ -7,7 +7,6 @@ from decimal import Decimal
 from functools import partial
 
 import pytest
-from support.clock import FakeClock
 from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
 from support.pipelines import deliveries, message, pipeline_settings, shown, truth
@@ -32,6 +31,7 @@ from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, InTable, Outcome, Put, placed
+from ledger.testing.clock import ManualClock
 
 OWN = "ledger-states"
 LANE = f"{HOME}/lane"
@@ -50,13 +50,13 @@ def settings_of(table: str | None = OWN) -> Settings:
 
 async def moved(store: Store, table: str | None = OWN) -> Moved:
     """Move the states of one region's table."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     return await Move({HOME: store}, settings_of(table), clock=clock, randomness=seeded()).run()
 
 
 async def audited(store: Store, table: str | None = OWN) -> Report:
     """Audit one region's table."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     return await Audit({HOME: store}, settings_of(table), clock=clock, randomness=seeded()).run()
 
 
@@ -74,7 +74,7 @@ async def test_the_compactors_search_reads_no_states_of_a_table_of_their_own(tab
         left = {LANE: {f"{number:020d}": {"desk/EMEA/A": Decimal(5), "risk/Delta": Decimal(5)}}}
         item = state_item(f"TRADE-{number:011d}", State(3, image, HOME, left, 3))
         await inner.write(InTable(table, Put(item)) if table else Put(item))
-    store = MeteredStore(inner, metrics=metrics, clock=FakeClock())
+    store = MeteredStore(inner, metrics=metrics, clock=ManualClock())
     await Compactor(settings_of(table or None), stores={HOME: store}).run_once()
     units = metrics.consumed_units.labels(HOME, "scan", "read")._value.get()
     assert units == UNITS[table]
@@ -251,7 +251,7 @@ async def test_a_mend_and_a_reset_find_states_in_their_own_table() -> None:
     dying = FaultyStore(store, decide)
     with pytest.raises(AccessDenied):
         await lane_worker(deliveries(RAWS), dying, state_table=OWN).run()
-    given = {"clock": FakeClock(instant=True), "randomness": seeded()}
+    given = {"clock": ManualClock(instant=True), "randomness": seeded()}
     mend = Mend({HOME: store}, settings_of(), lane=LANE, **given)  # type: ignore[arg-type]
     assert await mend.run_lane() == Mended(len(RAWS), truth(RAWS))
     assert shown(store.table) == truth(RAWS)

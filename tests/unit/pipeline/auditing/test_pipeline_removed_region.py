@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 from support.lanes import lane_worker
 from support.ledgers import AWAY, HOME, seeded
 from support.pipelines import deliveries, map_items, message, pipeline_settings, shown, truth
@@ -20,6 +19,7 @@ from ledger.pipeline.core.registry import lane_entry
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, Raises
+from ledger.testing.clock import ManualClock
 
 LEFT = f"{AWAY}/lane"
 """The lane whose region leaves."""
@@ -36,7 +36,7 @@ def left(**pipeline: Any) -> Settings:
 
 def given() -> dict[str, Any]:
     """Return a clock behind those of the lanes, and randomness."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     clock.pass_by(1000)
     return {"clock": clock, "randomness": seeded()}
 

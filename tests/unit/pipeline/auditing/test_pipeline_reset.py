@@ -9,7 +9,6 @@ from unittest.mock import patch
 
 import pytest
 from support.audits import audited, mended
-from support.clock import START, FakeClock
 from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
 from support.pipelines import (
@@ -41,6 +40,7 @@ from ledger.store.reads import Get, Page, Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Check
+from ledger.testing.clock import START, ManualClock
 from ledger.totals.history import history
 from ledger.writing.plan import Change, plan
 
@@ -56,13 +56,13 @@ def settings_of(**pipeline: Any) -> Settings:
 
 
 async def reset(
-    store: Store, *, is_forced: bool = False, clock: FakeClock | None = None, **pipeline: Any
+    store: Store, *, is_forced: bool = False, clock: ManualClock | None = None, **pipeline: Any
 ) -> Done:
     """Reset a pipeline of one region's table."""
     return await Reset(
         {store.region: store},
         settings_of(**pipeline),
-        clock=clock or FakeClock(instant=True),
+        clock=clock or ManualClock(instant=True),
         randomness=seeded(),
         is_forced=is_forced,
     ).run()
@@ -94,9 +94,9 @@ async def dead_lane(store: Store, raws: Sequence[bytes], lane: str = "lane") -> 
         await lane_worker(deliveries(raws), dying, lane=lane).run()
 
 
-def later(seconds: float = 1000) -> FakeClock:
+def later(seconds: float = 1000) -> ManualClock:
     """Return a clock of a later time: reduces of the same map items have tokens by the time."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     clock.pass_by(seconds)
     return clock
 
@@ -163,7 +163,7 @@ async def test_what_others_added_stays(totals: str) -> None:
 
 async def test_entries_and_what_was_merged_of_them_are_taken_out_by_entries_that_say_so() -> None:
     """A net has counted the pipeline's entries with those of others: it stays."""
-    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    store, clock = MemoryStore(HOME), ManualClock(instant=True)
     await lane_worker(deliveries(RAWS), store, totals="entries", clock=clock).run()
     settings = settings_of(totals="entries").replace(
         compactor={"fold_min": 1, "prune_min": 1, "hint_every": 0, "scan_every": 0}
@@ -262,7 +262,7 @@ async def test_a_lane_that_moves_is_not_reset() -> None:
     for lane in ("lane", "quiet"):
         await lane_worker(deliveries(RAWS), store, lane=lane).run()
 
-    class Moving(FakeClock):
+    class Moving(ManualClock):
         async def sleep(self, seconds: float) -> None:
             if seconds == QUIET_SECONDS:
                 await lane_worker(deliveries([*RAWS, *MORE]), store).run()
@@ -302,7 +302,7 @@ async def test_a_lane_that_was_fenced_reads_of_others_what_is_there_now() -> Non
             return await super().get(get)
 
     store.table.set(position_key("other"), lane_item("other", LaneState(rev=1, position="07")))
-    lanes = Lanes(LANE, Noting(store), FakeClock())
+    lanes = Lanes(LANE, Noting(store), ManualClock())
     await lanes.load()
     assert (await lanes.committed(["other"]))["other"] == "07"
     store.table.set(position_key("other"), lane_item("other", LaneState(rev=2, fence=2)))

@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
 from support.pipelines import deliveries, map_items, message, pipeline_settings, shown, truth
@@ -28,6 +27,7 @@ from ledger.store.wrappers.answered import AnsweredStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Applied, Outcome, Put, Unknown, Update, Write
+from ledger.testing.clock import ManualClock
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 LANE = f"{HOME}/lane"
@@ -45,9 +45,9 @@ def settings_of(**pipeline: Any) -> Settings:
     return settings.replace(home=HOME, regions={HOME: settings.regions[HOME]})
 
 
-def later() -> FakeClock:
+def later() -> ManualClock:
     """Return a clock behind that of the lane: reduces of the same items have tokens by the time."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     clock.pass_by(1000)
     return clock
 
@@ -121,7 +121,7 @@ async def test_whichever_write_is_not_answered_all_is_done(
     while nth.writes >= number:
         number += 1
         store, nth = await filled(), Nth(number, fault)
-        await run(FaultyStore(store, nth, clock=FakeClock(instant=True)))
+        await run(FaultyStore(store, nth, clock=ManualClock(instant=True)))
         assert shown(store.table) == totals, number
         assert map_items(store.table) == []
         region = store.table.get(region_key(HOME)) or {}
@@ -141,7 +141,7 @@ async def test_a_mended_total_is_named_although_the_write_was_not_answered(fault
         store.table.set(key_of(item), item)
         given: dict[str, Any] = {"clock": later(), "randomness": seeded()}
         assert (await Audit({HOME: store}, settings_of(), **given).run()).differences
-        faulty = FaultyStore(store, nth, clock=FakeClock(instant=True))
+        faulty = FaultyStore(store, nth, clock=ManualClock(instant=True))
         mend = Mend({HOME: faulty}, settings_of(), **given)
         assert await mend.run_totals() == {"risk/Delta": Decimal(-5)}, number
         await audit(store)
@@ -175,7 +175,7 @@ async def test_what_ended_meanwhile_is_not_under_way() -> None:
 async def test_a_write_that_is_never_answered_is_an_error() -> None:
     """It says so, and that it may have been applied."""
     store = FaultyStore(MemoryStore(HOME), lambda _call: NeverArrived())
-    answered = AnsweredStore(store, clock=FakeClock(instant=True), randomness=seeded())
+    answered = AnsweredStore(store, clock=ManualClock(instant=True), randomness=seeded())
     put = Put({"pk": {"S": "a"}, "sk": {"S": "b"}})
     assert isinstance(await store.write(put), Unknown)
     with pytest.raises(Unreachable, match="may have been applied: run this again"):

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from support.clock import START, FakeClock
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.aws.dead_letter_queue import (
@@ -17,6 +16,7 @@ from ledger.pipeline.aws.dead_letter_queue import (
     body_of,
 )
 from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterFile, letter_of
+from ledger.testing.clock import START, ManualClock
 
 URL = "https://sqs.us-east-1.amazonaws.com/111122223333/dead"
 
@@ -134,7 +134,7 @@ async def test_letters_move_from_the_queue_to_a_file(tmp_path: Path) -> None:
     """Each is in the file before it leaves the queue; what the file had before stays."""
     queue, file = Queue(), tmp_path / "dead"
     letters = [letter(number) for number in range(23)]
-    opened = DeadLetterQueue(queue, URL, FakeClock(START))
+    opened = DeadLetterQueue(queue, URL, ManualClock(START))
     await opened.add(letters)
     await DeadLetterFile(file).add(letters[:1])
     assert await opened.move_to(file) == 23

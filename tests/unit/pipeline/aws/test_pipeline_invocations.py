@@ -6,7 +6,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, seeded
 from support.pipelines import (
     BOTH_HOMES,
@@ -40,6 +39,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Decide, Fault, FaultyStore, Late, Lost, Raises
 from ledger.store.writes import Action, Outcome
+from ledger.testing.clock import ManualClock
 
 CRASH = Raises(AccessDenied("killed"))
 FAULTS_SHARE = 0.2
@@ -115,7 +115,7 @@ def environment(
 ) -> Invocations:
     """Return one environment of the function: what it remembers, it remembers until it ends."""
     settings = kept.given = pipeline_settings(**pipeline)
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     return Invocations(settings, kept, clock=clock, randomness=seeded(), metrics=metrics)
 
 
@@ -436,7 +436,7 @@ async def test_only_a_stream_of_kinesis_is_looked_into() -> None:
 
 async def test_a_lane_is_looked_at_now_and_then() -> None:
     """Not each time that it begins, as those of many shards do with most of their events."""
-    kept, clock = Kept(), FakeClock(instant=True)
+    kept, clock = Kept(), ManualClock(instant=True)
     assert await again(environment(kept), RECORDS[:2]) is None
     lambda_ = Invocations(kept.given, kept, clock=clock, randomness=seeded())
     others = [kinesis_records([message("T1", 9, 1)], shard=f"s{n}") for n in range(LANES_MAX)]

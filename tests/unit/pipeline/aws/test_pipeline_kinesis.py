@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from support.clock import START, FakeClock
 
 from ledger.core.errors import LedgerError, LeftOut, Unreachable
 from ledger.pipeline.aws.kinesis import KinesisStream, ShardSource
 from ledger.pipeline.aws.stream_events import KINESIS_DIGITS
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.streams import Memory, Part, ready
+from ledger.testing.clock import START, ManualClock
 
 FIRST = 49_590_338_271_490_256_608_559_692_538_361_571_095_921_575_989_136_588_800
 """Sequence numbers have some 56 digits."""
@@ -105,7 +105,7 @@ class Notes:
 
 def source_of(client: FakeKinesis, notes: Notes | None = None, **options: Any) -> ShardSource:
     """Return a shard's source."""
-    clock = options.pop("clock", None) or FakeClock(instant=True)
+    clock = options.pop("clock", None) or ManualClock(instant=True)
     memory = (notes or Notes()).memory
     return ShardSource("trades", "trades/shard-1", client, memory, clock, **options)
 
@@ -185,14 +185,14 @@ async def test_an_idle_lane_goes_on_if_it_was_at_the_end_lately(
     is_exact: bool,  # noqa: FBT001 (a parameter of the test)
 ) -> None:
     """At rest it notes that it lacks nothing; the stream drops nothing that came since."""
-    notes, clock = Notes(), FakeClock(instant=True)
+    notes, clock = Notes(), ManualClock(instant=True)
     client = FakeKinesis(NUMBERS[:1], is_closed=False)
 
     client.ends_when = lambda: notes.noted is not None
     with pytest.raises(LedgerError):
         await read(source_of(client, notes, clock=clock))
     assert notes.noted == (position(NUMBERS[0]), START.timestamp())
-    late = FakeClock(START + timedelta(hours=hours), instant=True)
+    late = ManualClock(START + timedelta(hours=hours), instant=True)
     client = FakeKinesis(NUMBERS[3:])
     source = source_of(client, notes, clock=late)
     if is_exact:
@@ -213,7 +213,7 @@ async def test_shards_are_lanes_and_children_wait_for_their_parents() -> None:
             {"ShardId": "s4", "ParentShardId": "s2", "AdjacentParentShardId": "s1"},
         ],
     ]
-    parts = await KinesisStream("trades", client, FakeClock()).parts()
+    parts = await KinesisStream("trades", client, ManualClock()).parts()
     assert parts[4] == Part("trades/s4", ("trades/s2", "trades/s1"))
 
     def now(*finished: str) -> list[str]:
@@ -229,11 +229,11 @@ async def test_shards_are_lanes_and_children_wait_for_their_parents() -> None:
 async def test_what_lies_behind_is_time() -> None:
     """Kinesis says by how much an answer is behind the end, whatever the position."""
     kinesis = FakeKinesis([FIRST, FIRST + 1, FIRST + 2])
-    source = ShardSource("trades", "trades/s0", kinesis, Notes().memory, FakeClock(instant=True))
+    source = ShardSource("trades", "trades/s0", kinesis, Notes().memory, ManualClock(instant=True))
     async with aclosing(source.batches("", most=10)) as batches:
         seen = [source.lag_after("") async for _ in batches]
     assert (source.lag_unit, seen) == ("seconds", [1, 0])
-    stream = KinesisStream("trades", kinesis, FakeClock(instant=True))
+    stream = KinesisStream("trades", kinesis, ManualClock(instant=True))
     last = str(FIRST + 2).zfill(KINESIS_DIGITS)
     assert [await stream.lag(Part("trades/s0"), at) for at in ("", last)] == [1, 0]
     kinesis.answers = [error("ExpiredIteratorException")] * 3
@@ -244,7 +244,7 @@ async def test_what_lies_behind_is_time() -> None:
 async def test_what_follows_a_position_is_found() -> None:
     """The next record, however many answers are empty before it; none at the end of the shard."""
     kinesis = FakeKinesis([FIRST, FIRST + 5], is_closed=False)
-    source = ShardSource("trades", "trades/s0", kinesis, Notes().memory, FakeClock(instant=True))
+    source = ShardSource("trades", "trades/s0", kinesis, Notes().memory, ManualClock(instant=True))
     positions = [str(FIRST + more).zfill(KINESIS_DIGITS) for more in (0, 5)]
     assert await source.following(positions[0]) == positions[1]
     assert await source.following(positions[1]) is None

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from support.clock import FakeClock
 
 from ledger.administration.templates import pipeline_template
 from ledger.core.errors import SettingsError
@@ -17,6 +16,7 @@ from ledger.pipeline.aws.mappings import (
     problems,
 )
 from ledger.settings import Settings
+from ledger.testing.clock import ManualClock
 
 SOURCE = "arn:aws:kinesis:us-east-1:111122223333:stream/trades"
 ARN = "arn:aws:lambda:us-east-1:111122223333:function:count"
@@ -61,7 +61,7 @@ def test_the_shipped_mappings_are_right() -> None:
 
 async def test_mappings_are_looked_at_now_and_then() -> None:
     """Not for each event; a wrong one is refused each time, until it is right."""
-    asked, clock = list[str](), FakeClock()
+    asked, clock = list[str](), ManualClock()
     found: Sequence[Mapping[str, Any]] = [GOOD]
     nothing: Sequence[Mapping[str, Any]] = ({}, {"Records": []}, {"Records": [{}]})
 
@@ -92,7 +92,7 @@ async def test_a_function_that_may_not_look_goes_on(caplog: pytest.LogCaptureFix
     async def ask(_source: str) -> Sequence[Mapping[str, Any]]:
         raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "ListEventSourceMappings")
 
-    await MappingCheck(ask, FakeClock()).check(EVENT, "count")
+    await MappingCheck(ask, ManualClock()).check(EVENT, "count")
     assert "were not checked" in caplog.text
 
 

@@ -3,7 +3,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.clock import START
 from support.ledgers import HOME
 from support.pipelines import pipeline_settings
 
@@ -18,6 +17,7 @@ from ledger.settings import Settings
 from ledger.store.conditions import Absent, Has
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Applied, Delete, Put, Rejected, Update, signed_by
+from ledger.testing.clock import START
 
 LANE = "us-east-1/lane"
 AT = LaneState(rev=2, position="03", is_open=True)

@@ -5,7 +5,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME
 
 from ledger.core.errors import LedgerError
@@ -17,6 +16,7 @@ from ledger.pipeline.sources.files import FileSource
 from ledger.store.memory import MemoryStore
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Delete, Put
+from ledger.testing.clock import ManualClock
 
 
 class Desk:
@@ -25,7 +25,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = MemoryStore(HOME)
-        retrier = Retrier.of(self.store, clock=FakeClock(), randomness=Random(1))  # noqa: S311
+        retrier = Retrier.of(self.store, clock=ManualClock(), randomness=Random(1))  # noqa: S311
         self.claims = Claims(self.store, retrier)
         self.told: list[str] = []
 

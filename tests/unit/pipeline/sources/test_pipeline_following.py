@@ -2,14 +2,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.clock import FakeClock
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.sources.files import FileSource
 from ledger.pipeline.sources.following import DRAIN_SECONDS, FOLLOW_SECONDS, Followed
+from ledger.testing.clock import ManualClock
 
 
-class Quick(FakeClock):
+class Quick(ManualClock):
     """A clock whose sleeps are over at once, as much later."""
 
     async def sleep(self, seconds: float) -> None:

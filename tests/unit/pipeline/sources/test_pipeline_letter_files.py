@@ -5,12 +5,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.clock import START, FakeClock
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.sources import letter_files
 from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterFile
 from ledger.pipeline.sources.letter_files import chosen, editable, letters_in, listed
+from ledger.testing.clock import START, ManualClock
 
 FIRST = DeadLetter("us-east-1/x", "07", "the record has no field Value", b'{"TradeID": "T1"}')
 SECOND = DeadLetter("us-east-1/x", "08", "Version is 1.5", b'{"TradeID": "T2"}')
@@ -21,7 +21,7 @@ TORN = b'{"lane": "us-east-1/x", "pos'
 
 async def filled(folder: Path, *letters: DeadLetter) -> Path:
     """Return a file of letters, kept a minute apart, after a line that was cut short."""
-    file, clock = folder / "dead", FakeClock(START)
+    file, clock = folder / "dead", ManualClock(START)
     file.write_bytes(TORN)
     for each in letters:
         await DeadLetterFile(file, clock).add([each])

@@ -8,7 +8,6 @@ import anyio
 import pytest
 from prometheus_client import CollectorRegistry
 from support.audits import rebuilt
-from support.clock import START, FakeClock
 from support.lanes import lane_worker
 from support.ledgers import HOME, LOCAL, make_settings, sample, seeded
 from support.pipeline_reduces import by_adding, by_batches, by_transaction
@@ -25,6 +24,7 @@ from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Put
+from ledger.testing.clock import START, ManualClock
 from ledger.totals.reader import Reader
 
 TRADES = 100
@@ -41,7 +41,7 @@ class Meter:
     def __init__(self, table: Table | None = None) -> None:
         self.metrics = Metrics()
         self.inner = MemoryStore(HOME, table)
-        self.store = MeteredStore(self.inner, metrics=self.metrics, clock=FakeClock(instant=True))
+        self.store = MeteredStore(self.inner, metrics=self.metrics, clock=ManualClock(instant=True))
 
     def units(self, kind: str = "write", **labels: str) -> float:
         """Return the units of a kind."""
@@ -168,7 +168,7 @@ class LiveCategory:
     """A category that gets a batch four times a second, beside a compactor, for some time."""
 
     def __init__(self, totals: str) -> None:
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.settings = make_settings(
             home=HOME,
             regions={HOME: LOCAL},

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from support.clock import START, FakeClock
 from support.lanes import lane_worker
 from support.ledgers import HOME
 from support.pipelines import deliveries, message
@@ -18,6 +17,7 @@ from ledger.pipeline.sources.source import LagUnit, ListSource
 from ledger.pipeline.stages.lag import Lag
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, FaultyStore
+from ledger.testing.clock import START, ManualClock
 
 
 def lag_of(metrics: PipelineMetrics) -> float:
@@ -29,7 +29,7 @@ def lag_of(metrics: PipelineMetrics) -> float:
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_the_lag_is_that_of_the_oldest_record_not_counted(*, is_known: bool) -> None:
     """It grows while a batch is held up, by its own time or from when it was read; then it is 0."""
-    metrics, clock, lags = PipelineMetrics(), FakeClock(instant=True), list[float]()
+    metrics, clock, lags = PipelineMetrics(), ManualClock(instant=True), list[float]()
 
     def held_up(call: Call) -> None:
         if call.operation == "transact":  # the batch's commit, then its reduce
@@ -113,7 +113,7 @@ def test_what_a_stream_says_is_shown_in_its_unit(unit: LagUnit, name: str) -> No
             return 100.0 - int(position)
 
     registry = CollectorRegistry()
-    lag = Lag(PipelineMetrics(registry), HOME, "lane", FakeClock(), Source())
+    lag = Lag(PipelineMetrics(registry), HOME, "lane", ManualClock(), Source())
     lag.begin("20")
     assert scraped(registry, name) == [80]
     lag.counted("90")
@@ -123,7 +123,7 @@ def test_what_a_stream_says_is_shown_in_its_unit(unit: LagUnit, name: str) -> No
 
 def test_a_batch_in_parts_lags_until_the_last_is_counted() -> None:
     """One whose records were parked is committed in several; none of them takes another away."""
-    clock = FakeClock()
+    clock = ManualClock()
     clock.wall = START + timedelta(seconds=9)
     lag = Lag(PipelineMetrics(CollectorRegistry()), "us-east-1", "lane", clock)
     lag.read(START, "04")

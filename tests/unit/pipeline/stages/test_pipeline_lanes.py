@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from unittest.mock import patch
 
 import pytest
-from support.clock import FakeClock
 from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
 from support.pipelines import deliveries, message, pipeline_settings, shown, truth
@@ -30,6 +29,7 @@ from ledger.store.writes import (
     Write,
     placed,
 )
+from ledger.testing.clock import ManualClock
 
 LANE = f"{HOME}/lane"
 LIFE = 10.0
@@ -67,7 +67,7 @@ class Noting(ForwardingStore):
 
 async def test_our_lane_is_looked_at_again_in_half_of_its_life() -> None:
     """Also when the clock is set back: by it the last look would lie in the future."""
-    store, clock = Noting(MemoryStore(HOME)), FakeClock()
+    store, clock = Noting(MemoryStore(HOME)), ManualClock()
     lanes = Lanes(LANE, store, clock, life_seconds=LIFE)
     await lanes.load()
     for seconds, gets in ((0.0, 1), (LIFE / 2, 1), (0.001, 2), (0.0, 2), (-1.0, 3), (LIFE, 4)):
@@ -80,7 +80,7 @@ async def test_our_lane_is_looked_at_again_in_half_of_its_life() -> None:
 @pytest.mark.parametrize("position", ["", "07"])
 async def test_a_lane_that_another_moved_is_not_gone_on_with(position: str) -> None:
     """The next look says so; what an audit asks of the lane is no reason."""
-    store, clock = MemoryStore(HOME), FakeClock()
+    store, clock = MemoryStore(HOME), ManualClock()
     lanes = Lanes(LANE, store, clock, life_seconds=LIFE)
     await lanes.load()
     there = LaneState(rev=3, position=position, audit=1)
@@ -102,7 +102,7 @@ async def test_a_lane_left_under_a_former_audit_retains_what_it_has_committed() 
     dying = FaultyStore(
         store, lambda call: Raises(AccessDenied("killed")) if call.operation == "scan" else None
     )
-    audit = Audit({HOME: dying}, pipeline_settings(), clock=FakeClock(), randomness=seeded())
+    audit = Audit({HOME: dying}, pipeline_settings(), clock=ManualClock(), randomness=seeded())
     with pytest.raises(AccessDenied):
         await audit.run()
     left = replace(before, audit=9, retain="")  # as by an audit that was before this one

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Sequence
 
 import anyio
 import pytest
-from support.clock import FakeClock
 from support.lanes import lane_worker
 from support.ledgers import HOME
 from support.pipelines import deliveries, message, shown, truth
@@ -14,6 +13,7 @@ from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.stages.pace import TOGETHER, Pace
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, FaultyStore
+from ledger.testing.clock import ManualClock
 
 LOOK_SECONDS = 0.02
 RATE = 150
@@ -36,7 +36,7 @@ def test_a_lane_reads_once_enough_records_have_come_by_the_rate_of_the_last_ones
 class Growing:
     """A file to which records are added at a steady rate, and that is looked at often."""
 
-    def __init__(self, records: Sequence[Delivery], clock: FakeClock, *, is_live: bool) -> None:
+    def __init__(self, records: Sequence[Delivery], clock: ManualClock, *, is_live: bool) -> None:
         self.is_live = is_live
         self._records = records
         self._clock = clock
@@ -61,7 +61,7 @@ async def test_records_of_a_live_source_share_a_batch(
     *, is_live: bool, reduce_every: float, transactions: range
 ) -> None:
     """At 150 a second a batch holds most of a second's, unless nothing is to be gathered."""
-    store, clock, operations = MemoryStore(HOME), FakeClock(instant=True), Counter[str]()
+    store, clock, operations = MemoryStore(HOME), ManualClock(instant=True), Counter[str]()
 
     def count(call: Call) -> None:
         operations[call.operation] += 1
@@ -75,7 +75,7 @@ async def test_records_of_a_live_source_share_a_batch(
 
 async def test_a_lane_that_is_stopped_does_not_wait_for_more() -> None:
     """What was read is brought in at once."""
-    store, clock = MemoryStore(HOME), FakeClock()
+    store, clock = MemoryStore(HOME), ManualClock()
 
     class Waiting(Growing):
         async def batches(

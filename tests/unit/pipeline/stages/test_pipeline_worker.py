@@ -7,7 +7,6 @@ from typing import Any
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clock import FakeClock
 from support.lanes import committed, lane_worker
 from support.ledgers import HOME, sample, seeded
 from support.pipelines import (
@@ -50,6 +49,7 @@ from ledger.store.wrappers.faults import (
     Raises,
 )
 from ledger.store.writes import Action, Outcome, Rejected
+from ledger.testing.clock import ManualClock
 from ledger.totals.history import history
 
 
@@ -218,7 +218,7 @@ async def test_a_long_silence_is_no_answer(stage: str, fault: Fault) -> None:
         silent -= 1
         return fault
 
-    faulty = FaultyStore(store, decide, clock=FakeClock(instant=True))
+    faulty = FaultyStore(store, decide, clock=ManualClock(instant=True))
     await lane_worker(deliveries(RAWS), faulty).run()
     while faulty.in_flight:
         await faulty.land()
@@ -244,7 +244,7 @@ async def test_failures_that_pass_are_waited_for() -> None:
         return draw.choice(faults) if draw.randrange(3) else None
 
     await lane_worker(
-        deliveries(RAWS), FaultyStore(store, decide, clock=FakeClock(instant=True))
+        deliveries(RAWS), FaultyStore(store, decide, clock=ManualClock(instant=True))
     ).run()
     assert shown(store.table) == truth(RAWS)
 
@@ -340,7 +340,7 @@ async def test_whoever_asks_hears_of_records_once_they_count() -> None:
 
 async def test_metrics_tell_each_stage() -> None:
     """In, out, duplicates, stale, dead and batch sizes are counted by stage."""
-    metrics, clock = PipelineMetrics(), FakeClock(instant=True)
+    metrics, clock = PipelineMetrics(), ManualClock(instant=True)
     await lane_worker(
         deliveries([*RAWS, POISON]), metrics=metrics, clock=clock, reduce_every=0
     ).run()

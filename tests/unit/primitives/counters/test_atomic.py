@@ -1,19 +1,19 @@
 from decimal import Decimal
 
 import pytest
-from support.clock import FakeClock
 from support.counting import known_counter
 
 from ledger.core.errors import Throttled
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Late, Lost, NeverArrived, Raises
 from ledger.store.writes import Applied, Rejected, Unknown
+from ledger.testing.clock import ManualClock
 
 
 def faulty(*faults: object) -> tuple[FaultyStore, MemoryStore]:
     """Return a store whose calls meet these faults, and the one behind."""
     inner = MemoryStore("us-east-1")
-    return FaultyStore(inner, InOrder(*faults), clock=FakeClock(instant=True)), inner  # type: ignore[arg-type]
+    return FaultyStore(inner, InOrder(*faults), clock=ManualClock(instant=True)), inner  # type: ignore[arg-type]
 
 
 async def test_a_blind_repeat_counts_too_often() -> None:

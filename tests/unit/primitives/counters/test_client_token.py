@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 
 import pytest
-from support.clock import FakeClock
 from support.counting import known_counter
 
 from ledger.primitives.counters.client_token import HELD_UP_SECONDS_MIN, REPEAT_SECONDS_MAX
@@ -17,13 +16,14 @@ from ledger.store.writes import (
     Unknown,
     signed_by,
 )
+from ledger.testing.clock import ManualClock
 
 
 async def test_repeats_within_an_add_count_once() -> None:
     """Lost or late, a try is repeated under its token and counts once."""
     inner = MemoryStore("us-east-1")
     store = FaultyStore(
-        inner, InOrder(Lost(), Late(), NeverArrived()), clock=FakeClock(instant=True)
+        inner, InOrder(Lost(), Late(), NeverArrived()), clock=ManualClock(instant=True)
     )
     assert await known_counter("client-token", store).add(7) == Applied()
     await store.land()
@@ -33,7 +33,7 @@ async def test_repeats_within_an_add_count_once() -> None:
 async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
     """The token of an unknown outcome, made by the counter, leads to the same change."""
     inner = MemoryStore("us-east-1")
-    store = FaultyStore(inner, InOrder(*[Lost()] * 5), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, InOrder(*[Lost()] * 5), clock=ManualClock(instant=True))
     counter = known_counter("client-token", store)
     outcome = await counter.add(7)
     assert isinstance(outcome, Unknown)
@@ -43,7 +43,7 @@ async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
 
 async def test_past_ten_minutes_a_token_counts_again() -> None:
     """The mutant: DynamoDB has forgotten the token, and the repeat is another change."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     counter = known_counter("client-token", MemoryStore("us-east-1", clock=clock), clock=clock)
     await counter.add(7, token="t")
     clock.pass_by(TOKEN_SECONDS - 1)
@@ -67,7 +67,7 @@ async def test_another_change_under_a_token_is_refused() -> None:
 
 async def test_no_repeat_is_signed_long_after_the_first_try() -> None:
     """Every try is to be signed within a minute, as `REPEAT_SECONDS_MAX` says."""
-    clock, seen = FakeClock(instant=True), []
+    clock, seen = ManualClock(instant=True), []
 
     class Noting(MemoryStore):
         async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
@@ -88,7 +88,7 @@ async def test_a_try_that_is_held_up_counts_again_once_its_token_is_forgotten(
     held_up: float, value: int
 ) -> None:
     """What no bound prevents: AWS takes a signature for valid for longer than it knows a token."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     inner = MemoryStore("us-east-1", clock=clock)
     store = FaultyStore(inner, InOrder(Late()), clock=clock)
     counter = known_counter("client-token", store, clock=clock)

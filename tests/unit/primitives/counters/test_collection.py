@@ -2,7 +2,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.clock import FakeClock
 from support.counting import make_counter
 from support.ledgers import HOME, make_settings, seeded
 
@@ -12,11 +11,12 @@ from ledger.primitives.counters import CollectionCounter, new_token
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived
 from ledger.store.writes import Applied, Rejected, Unknown
+from ledger.testing.clock import ManualClock
 
 
 async def test_it_is_the_ledger_itself() -> None:
     """What the counter adds, an open ledger totals, and the other way round."""
-    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    store, clock = MemoryStore(HOME), ManualClock(instant=True)
     async with Ledger(make_settings(), region=HOME, store=store, clock=clock) as ledger:
         counter = CollectionCounter(ledger, "counter", clock=clock, randomness=seeded())
         assert await counter.add(Decimal("2.5")) == Applied()
@@ -27,7 +27,7 @@ async def test_it_is_the_ledger_itself() -> None:
 
 async def test_a_token_is_refused_past_the_retry_horizon() -> None:
     """Too late to be sure that it would count once, a repeat is refused, not guessed."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     counter = make_counter("collection", MemoryStore(HOME), clock=clock)
     token = new_token(clock.now(), seeded(3))
     await counter.add(1, token=token)
@@ -43,7 +43,7 @@ async def test_unknown_comes_with_the_token_to_go_on_with() -> None:
     """After the ledger's patience the same token settles the change."""
     inner = MemoryStore(HOME)
     for fault in (Lost(), NeverArrived()):
-        store = FaultyStore(inner, InOrder(*[fault] * 200), clock=FakeClock(instant=True))
+        store = FaultyStore(inner, InOrder(*[fault] * 200), clock=ManualClock(instant=True))
         outcome = await make_counter("collection", store, name=str(fault)).add(1)
         assert isinstance(outcome, Unknown)
         assert outcome.token is not None
@@ -55,7 +55,7 @@ async def test_unknown_comes_with_the_token_to_go_on_with() -> None:
 async def test_another_change_under_a_token_is_refused() -> None:
     """The rejection names both changes."""
     counter = make_counter("collection", MemoryStore(HOME))
-    token = new_token(FakeClock(instant=True).now(), seeded(3))
+    token = new_token(ManualClock(instant=True).now(), seeded(3))
     await counter.add(1, token=token)
     outcome = await counter.add(2, token=token)
     assert isinstance(outcome, Rejected)

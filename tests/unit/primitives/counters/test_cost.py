@@ -1,7 +1,6 @@
 import dataclasses
 
 import pytest
-from support.clock import FakeClock
 from support.counting import known_counter, make_counter
 from support.ledgers import HOME, sample
 
@@ -9,6 +8,7 @@ from ledger.primitives.counters import METHODS, new_token
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.testing.clock import ManualClock
 
 CHANGES = 10
 UNITS = "ledger_consumed_units_total"
@@ -17,7 +17,7 @@ UNITS = "ledger_consumed_units_total"
 @pytest.mark.parametrize("method", METHODS)
 async def test_the_cost_is_what_the_guarantees_say(method: str) -> None:
     """Units of an uncontended change and of a value are as stated, by the meter."""
-    metrics, clock = Metrics(None), FakeClock(instant=True)
+    metrics, clock = Metrics(None), ManualClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = make_counter(method, store, clock=clock)
 
@@ -47,7 +47,7 @@ def test_guarantees_are_whole_sentences(method: str) -> None:
 
 async def test_what_a_change_of_layout_costs() -> None:
     """3 write and 2 read units for each item, 3 and 4 besides, as the page says."""
-    metrics, clock = Metrics(None), FakeClock(instant=True)
+    metrics, clock = Metrics(None), ManualClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = make_counter("atomic", store, clock=clock)
     await counter.add(90)
@@ -59,7 +59,7 @@ async def test_what_a_change_of_layout_costs() -> None:
 
 async def test_the_history_stays_within_a_write_unit() -> None:
     """With tokens of `new_token` a full history is still an item of 1 KB."""
-    metrics, clock = Metrics(None), FakeClock(instant=True)
+    metrics, clock = Metrics(None), ManualClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = known_counter("history", store, clock=clock)
     for _ in range(30):

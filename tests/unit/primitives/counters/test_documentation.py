@@ -3,7 +3,6 @@ from decimal import Decimal
 from importlib.resources import files
 
 import pytest
-from support.clock import START, FakeClock
 from support.counting import known_counter
 from support.ledgers import HOME
 
@@ -16,6 +15,7 @@ from ledger.settings.fields import AWS_SIGNATURE_SECONDS
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, NeverArrived
 from ledger.store.writes import Rejected, Unknown
+from ledger.testing.clock import START, ManualClock
 
 READ_UNIT_BYTES = 4096
 
@@ -37,7 +37,7 @@ async def test_a_threshold_says_nothing_of_an_unknown_before_it(method: str) -> 
     def decide(call: Call) -> Fault | None:
         return next(faults, None) if call.operation == "transact" else None
 
-    store = FaultyStore(inner, decide, clock=FakeClock(instant=True))
+    store = FaultyStore(inner, decide, clock=ManualClock(instant=True))
     counter = known_counter(method, store, minimum=0)
     await known_counter(method, inner).add(5)
     assert isinstance(await counter.add(-5, token="t"), Unknown)

@@ -3,7 +3,6 @@
 from decimal import Decimal
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item, Key
@@ -22,6 +21,7 @@ from ledger.primitives.counters.limits import VALUE, Limits
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.writes import Action, Applied, Rejected
+from ledger.testing.clock import ManualClock
 
 TWO = Shape("sum", 2)
 KEYS = shard_keys("counter", TWO)
@@ -30,7 +30,7 @@ KEYS = shard_keys("counter", TWO)
 async def uneven(store: MemoryStore) -> AtomicCounter:
     """Return a counter of 100 in one of two shards."""
     counter = AtomicCounter(
-        store, "counter", clock=FakeClock(instant=True), randomness=seeded(), shards=2
+        store, "counter", clock=ManualClock(instant=True), randomness=seeded(), shards=2
     )
     await counter.add(100)
     return counter

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 
-from support.clock import FakeClock
 from support.counting import Interrupted
 from support.ledgers import seeded
 
@@ -13,15 +12,16 @@ from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived, Raises, Slow
 from ledger.store.writes import Applied, Outcome, Rejected, Unknown, Write
+from ledger.testing.clock import ManualClock
 
 Between = Callable[[], Awaitable[object]]
 
 
 def counter_of(
-    method: str, store: MemoryStore | FaultyStore, seed: int, clock: FakeClock | None = None
+    method: str, store: MemoryStore | FaultyStore, seed: int, clock: ManualClock | None = None
 ) -> ItemCounter:
     """Return the counter as one process has it."""
-    clock = clock or FakeClock(instant=True)
+    clock = clock or ManualClock(instant=True)
     return ITEM_METHODS[method](store, "counter", clock=clock, randomness=seeded(seed))
 
 

@@ -6,7 +6,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import seeded
 
 from ledger.core.entry import Key
@@ -16,6 +15,7 @@ from ledger.primitives.counters.layout import layout_key, shard_key
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.wrappers.faults import FaultyStore
 from ledger.store.writes import Action, Applied, Outcome, Write
+from ledger.testing.clock import ManualClock
 
 NUMBER = 10**40
 _seeds = count(1)
@@ -26,14 +26,14 @@ def made(
 ) -> Any:
     """Return a counter as a process of its own has it."""
     counter = METHODS[method].make(
-        store, "counter", clock=FakeClock(instant=True), randomness=seeded(next(_seeds)), **limits
+        store, "counter", clock=ManualClock(instant=True), randomness=seeded(next(_seeds)), **limits
     )
     assert isinstance(counter, ItemCounter)
     kind = type(counter)
     return kind(
         store,
         "counter",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(next(_seeds)),
         shards=shards,
         **limits,

@@ -2,7 +2,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-from support.clock import FakeClock
 from support.counting import known_counter
 
 from ledger.primitives.counters.marker import KEPT_SECONDS
@@ -11,11 +10,12 @@ from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
 from ledger.store.writes import Applied, Delete, Outcome, Rejected, Unknown
+from ledger.testing.clock import ManualClock
 
 
 async def test_a_marker_says_what_was_done() -> None:
     """It carries the change, when and where it was made, and expires a week later."""
-    clock, store = FakeClock(instant=True), MemoryStore("us-east-1")
+    clock, store = ManualClock(instant=True), MemoryStore("us-east-1")
     counter = known_counter("marker", store, clock=clock)
     began = clock.now()
     await counter.add(7, token="order-17")
@@ -39,7 +39,7 @@ async def test_applied_before_is_told_from_a_threshold() -> None:
 
 async def test_our_own_lost_try_is_applied_not_before() -> None:
     """A repeat that meets its own marker reports its change as applied."""
-    store = FaultyStore(MemoryStore("us-east-1"), InOrder(Lost()), clock=FakeClock(instant=True))
+    store = FaultyStore(MemoryStore("us-east-1"), InOrder(Lost()), clock=ManualClock(instant=True))
     assert await known_counter("marker", store, maximum=10).add(10) == Applied()
 
 
@@ -64,7 +64,7 @@ async def test_when_the_marker_has_expired_the_token_counts_again() -> None:
 async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
     """The token of an unknown outcome, made by the counter, leads to the same change."""
     store = FaultyStore(
-        MemoryStore("us-east-1"), InOrder(*[Lost()] * 5), clock=FakeClock(instant=True)
+        MemoryStore("us-east-1"), InOrder(*[Lost()] * 5), clock=ManualClock(instant=True)
     )
     counter = known_counter("marker", store)
     outcome = await counter.add(7)

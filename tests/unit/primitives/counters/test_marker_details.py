@@ -4,7 +4,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.clock import START, FakeClock
 from support.counting import make_counter
 from support.ledgers import HOME, make_settings, sample, seeded
 
@@ -25,6 +24,7 @@ from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Applied, Put, Rejected, Unknown
+from ledger.testing.clock import START, ManualClock
 
 ORDER: dict[str, Any] = {"order": "4711", "pieces": 3, "price": Decimal("19.90"), "gift": True}
 WITH_MARKERS = ["marker", "marker-sharded"]
@@ -33,7 +33,7 @@ WITH_MARKERS = ["marker", "marker-sharded"]
 @pytest.mark.parametrize("method", WITH_MARKERS)
 async def test_a_repeat_returns_what_was_first_made(method: str) -> None:
     """The rejection, and a look, have the first call's change, time, region and details."""
-    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    clock, store = ManualClock(instant=True), MemoryStore(HOME)
     await make_counter(method, store, clock=clock).add(-3, token="t", details=ORDER)
     clock.pass_by(3600)
     counter = make_counter(method, store, clock=clock)
@@ -92,7 +92,7 @@ async def test_details_are_attributes_of_the_marker() -> None:
 
 async def test_details_without_a_token_are_kept_too() -> None:
     """The token made for the change names its marker; an unknown outcome has it."""
-    store = FaultyStore(MemoryStore(HOME), InOrder(), clock=FakeClock(instant=True))
+    store = FaultyStore(MemoryStore(HOME), InOrder(), clock=ManualClock(instant=True))
     counter = make_counter("marker", store)
     await counter.add(0)
     store.decide = InOrder(*[Lost()] * 5)
@@ -103,7 +103,7 @@ async def test_details_without_a_token_are_kept_too() -> None:
 
 async def test_a_lost_answer_keeps_details_once() -> None:
     """The repeat of a call meets its own marker, with the details that it put."""
-    store = FaultyStore(MemoryStore(HOME), InOrder(), clock=FakeClock(instant=True))
+    store = FaultyStore(MemoryStore(HOME), InOrder(), clock=ManualClock(instant=True))
     counter = make_counter("marker", store)
     await counter.add(0, token="s")
     store.decide = InOrder(Lost())
@@ -190,7 +190,7 @@ async def test_a_damaged_marker_is_named() -> None:
 
 async def test_a_look_is_a_read_and_details_a_kilobyte() -> None:
     """Small details cost nothing more; a look costs a read unit if no earlier marker is there."""
-    metrics, clock = Metrics(None), FakeClock(instant=True)
+    metrics, clock = Metrics(None), ManualClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = make_counter("marker", store, clock=clock)
     await counter.add(0, token="s")

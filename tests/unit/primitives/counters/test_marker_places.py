@@ -8,7 +8,6 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import FakeClock
 from support.counting import fate_of, known_counter, make_counter, times_counted
 from support.ledgers import HOME, make_settings, sample, seeded
 
@@ -27,6 +26,7 @@ from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, N
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Applied, Delete, Rejected
 from ledger.table import Table
+from ledger.testing.clock import ManualClock
 
 NAMES = st.text("ab~", min_size=1, max_size=6).filter(lambda name: name[0] != "~")
 TOKENS = st.text("ab~", min_size=1, max_size=6)
@@ -57,7 +57,7 @@ def make_earlier(store: Store, **limits: Any) -> EarlierCounter:
     """Return the counter as a process of an earlier release has it."""
     chance = seeded()
     return EarlierCounter(
-        store, "counter", clock=FakeClock(instant=True), randomness=chance, **limits
+        store, "counter", clock=ManualClock(instant=True), randomness=chance, **limits
     )
 
 
@@ -110,7 +110,7 @@ async def test_markers_of_an_earlier_release_are_found(method: str) -> None:
 
 async def test_the_old_place_is_looked_at_while_it_has_markers() -> None:
     """A caller's token costs a read unit meanwhile; none of ours does, and none does afterwards."""
-    metrics, clock, inner = Metrics(None), FakeClock(instant=True), MemoryStore(HOME)
+    metrics, clock, inner = Metrics(None), ManualClock(instant=True), MemoryStore(HOME)
     store = MeteredStore(inner, metrics=metrics, clock=clock)
     await make_earlier(inner).add(1, token="old")
     counter = known_counter("marker", store, clock=clock)
@@ -164,7 +164,7 @@ async def test_one_place_beside_an_earlier_release_counts_twice() -> None:
 
 async def test_both_places_cost_two_units_more() -> None:
     """Three items in the transaction in place of two."""
-    metrics, clock = Metrics(None), FakeClock(instant=True)
+    metrics, clock = Metrics(None), ManualClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = known_counter("marker", store, clock=clock)
     counter.marker_places = "both"
@@ -188,7 +188,7 @@ async def test_both_places_are_a_setting() -> None:
 
 async def test_a_change_over_the_most_shards_fits_in_a_transaction_of_both_places() -> None:
     """Markers in two places and the parts of a change together are no more than 100 actions."""
-    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    store, clock = MemoryStore(HOME), ManualClock(instant=True)
     counter = MarkerCounter(
         store, "counter", clock=clock, randomness=seeded(), minimum=0, shards=SHARDS_MAX
     )
@@ -205,7 +205,7 @@ def test_a_deploy_in_its_order_counts_each_token_once(seed: int) -> None:
     """Both places beside an earlier release, then one: repeats anywhere, lost and late requests."""
 
     async def run() -> None:
-        chance, inner, clock = seeded(seed), MemoryStore(HOME), FakeClock(instant=True)
+        chance, inner, clock = seeded(seed), MemoryStore(HOME), ManualClock(instant=True)
         await make_counter("marker", inner).add(0)
         faults: list[Fault] = [Lost(), NeverArrived(), Late()]
 

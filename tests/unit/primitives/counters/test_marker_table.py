@@ -6,7 +6,6 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import FakeClock
 from support.counting import fate_of, known_counter, make_counter, times_counted
 from support.ledgers import HOME, make_settings, sample, seeded
 
@@ -21,6 +20,7 @@ from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, N
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Applied, Put, Rejected
 from ledger.table import Table
+from ledger.testing.clock import ManualClock
 
 MARKS = "ledger-markers"
 
@@ -38,7 +38,7 @@ async def test_markers_lie_in_their_table_and_nothing_else_does() -> None:
     counter: Any = MarkerCounter(
         store,
         "counter",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(),
         shards=2,
         marker_table=MARKS,
@@ -99,7 +99,7 @@ async def test_one_table_beside_processes_that_know_another_counts_twice() -> No
 )
 async def test_what_a_change_costs(places: str, token: str | None, units: tuple[int, int]) -> None:
     """A caller's token costs a read in the table before, and one to learn of the place before."""
-    metrics, clock = Metrics(None), FakeClock(instant=True)
+    metrics, clock = Metrics(None), ManualClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     await placing(store, places, clock=clock).add(1, token=token)
     kinds = ("write", "read")
@@ -142,7 +142,7 @@ def test_a_move_in_its_order_counts_each_token_once(seed: int) -> None:
     """One table, both, the other, and back: repeats anywhere, lost requests and late ones."""
 
     async def run() -> None:
-        chance, inner, clock = seeded(seed), MemoryStore(HOME), FakeClock(instant=True)
+        chance, inner, clock = seeded(seed), MemoryStore(HOME), ManualClock(instant=True)
         await make_counter("marker", inner).add(0)
         faults: list[Fault] = [Lost(), NeverArrived(), Late()]
 

@@ -1,7 +1,6 @@
 from decimal import Decimal
 
 import pytest
-from support.clock import FakeClock
 from support.counting import Interrupted, known_counter, make_counter
 
 from ledger.core.entry import AttributeValue, Item
@@ -20,6 +19,7 @@ from ledger.store.wrappers.faults import (
     Slow,
 )
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown, Write
+from ledger.testing.clock import ManualClock
 
 LOST_WHILE = Slow(after_seconds=1, then=Lost())
 NEVER_WHILE = Slow(after_seconds=1, then=NeverArrived())
@@ -142,7 +142,7 @@ async def test_a_history_shorter_than_the_writers_is_ambiguous(fault: Slow) -> N
 async def test_a_late_write_changes_nothing_any_more() -> None:
     """What lands after its repeat was applied meets another tag: counted once."""
     inner = MemoryStore("us-east-1")
-    store = FaultyStore(inner, InOrder(None, Late()), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, InOrder(None, Late()), clock=ManualClock(instant=True))
     counter = known_counter("optimistic", store)
     assert await counter.add(5) == Applied(value=Decimal(5))
     await store.land()
@@ -167,11 +167,11 @@ async def test_an_error_before_anything_was_sent_is_raised() -> None:
     """Throttled at once, nothing was written; throttled after a lost answer, no one knows."""
     inner = MemoryStore("us-east-1")
     slow = Raises(Throttled("slow down"))
-    store = FaultyStore(inner, InOrder(None, slow), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, InOrder(None, slow), clock=ManualClock(instant=True))
     with pytest.raises(Throttled):
         await known_counter("optimistic", store).add(1)
     assert await known_counter("optimistic", inner).value() == 0
-    store = FaultyStore(inner, InOrder(None, Lost(), *[slow] * 20), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, InOrder(None, Lost(), *[slow] * 20), clock=ManualClock(instant=True))
     outcome = await known_counter("optimistic", store).add(1, token="t")
     assert outcome == Unknown("injected: Lost()", "t")
     assert await known_counter("optimistic", inner).add(1, token="t") == Rejected("applied before")

@@ -10,7 +10,6 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import START, FakeClock
 from support.counting import SINGLE_ITEM, fate_of, make_counter
 from support.ledgers import HOME, make_settings, sample, seeded
 
@@ -23,6 +22,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
+from ledger.testing.clock import START, ManualClock
 
 Act = Callable[[MemoryStore], Awaitable[object]]
 
@@ -90,7 +90,7 @@ async def test_a_correction_is_seen_by_optimistic_writers() -> None:
 @pytest.mark.parametrize("kind", [AtomicCounter, OptimisticCounter])
 async def test_shards_are_corrected_together(kind: Any) -> None:
     """A correction without room in one shard is divided over several, all or none."""
-    make = partial(kind, clock=FakeClock(instant=True), minimum=0, shards=4)
+    make = partial(kind, clock=ManualClock(instant=True), minimum=0, shards=4)
     counter = make(MemoryStore(HOME), "counter", randomness=seeded())
     await counter.add(100)
     done = await counter.reconcile(counted=10, token="t")
@@ -103,7 +103,7 @@ async def test_shards_are_corrected_together(kind: Any) -> None:
 
 async def test_a_count_of_the_past_comes_with_the_value_then() -> None:
     """No past is kept: the caller gives what the counter showed, and what came since stays."""
-    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    clock, store = ManualClock(instant=True), MemoryStore(HOME)
     counter = make_counter("atomic", store, clock=clock)
     await counter.add(100)
     at, then = clock.now(), await counter.value()
@@ -122,7 +122,7 @@ async def test_a_count_of_the_past_comes_with_the_value_then() -> None:
 
 async def test_a_moment_is_one_count_in_every_time_zone() -> None:
     """Repeated with the same moment, written in another zone, it changes nothing more."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     counter = make_counter("atomic", MemoryStore(HOME), clock=clock)
     at = clock.now()
     await counter.add(100)
@@ -137,7 +137,7 @@ async def test_a_moment_is_one_count_in_every_time_zone() -> None:
 @pytest.mark.parametrize("fault", [NeverArrived(), Late(), Lost()])
 async def test_an_unknown_outcome_is_settled_by_the_same_call(method: str, fault: Fault) -> None:
     """Whatever became of the first call, also if it lands late, the count corrects once."""
-    inner, clock = MemoryStore(HOME), FakeClock(instant=True)
+    inner, clock = MemoryStore(HOME), ManualClock(instant=True)
     await make_counter(method, inner).add(9)
     store = FaultyStore(inner, without_transactions(fault), clock=clock)
     outcome = await make_counter(method, store, clock=clock).reconcile(counted=5)
@@ -197,7 +197,7 @@ async def test_the_collection_takes_no_value() -> None:
 
 async def test_the_collection_has_its_unknown_as_others_do() -> None:
     """With the token to go on with."""
-    inner, clock = MemoryStore(HOME), FakeClock(instant=True)
+    inner, clock = MemoryStore(HOME), ManualClock(instant=True)
     store = FaultyStore(inner, without_transactions(NeverArrived()), clock=clock)
     outcome = await make_counter("collection", store, clock=clock).reconcile(counted=5)
     assert isinstance(outcome, Unknown)
@@ -207,7 +207,7 @@ async def test_the_collection_has_its_unknown_as_others_do() -> None:
 
 async def test_what_a_correction_costs() -> None:
     """Record and change in a transaction, a look at the record and at the value."""
-    metrics, clock = Metrics(None), FakeClock(instant=True)
+    metrics, clock = Metrics(None), ManualClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = make_counter("atomic", store, clock=clock)
     await counter.add(1)
@@ -246,7 +246,7 @@ def test_a_value_is_the_count_and_what_came_later(
     """Lost and late requests and repeats in any order: each count corrects once."""
 
     async def run() -> None:
-        chance, inner, clock = seeded(seed), MemoryStore(HOME), FakeClock(instant=True)
+        chance, inner, clock = seeded(seed), MemoryStore(HOME), ManualClock(instant=True)
         faults: list[Fault] = [Lost(), NeverArrived(), Late()]
 
         def decide(call: Call) -> Fault | None:

@@ -4,7 +4,6 @@ from decimal import Decimal
 from itertools import count
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, sample, seeded
 
 from ledger.core.errors import InvalidInput
@@ -15,6 +14,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Applied, Rejected
+from ledger.testing.clock import ManualClock
 
 METHODS = [name for name in ITEM_METHODS if name != "slots"]
 _seeds = count()
@@ -28,7 +28,7 @@ def counter_of(
     return ITEM_METHODS[method](
         store,
         "stock",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(next(_seeds)),
         **{"shards": 8, **limits},
     )
@@ -71,7 +71,7 @@ async def test_what_is_spread_is_said_or_asked_for() -> None:
         await counter.add(change, spread=spread)
         after = await held(counter)
         assert sum(one != other for one, other in zip(before, after, strict=True)) == shards
-    slots = SlotsCounter(store, "seats", clock=FakeClock(instant=True), randomness=seeded())
+    slots = SlotsCounter(store, "seats", clock=ManualClock(instant=True), randomness=seeded())
     with pytest.raises(InvalidInput, match="cannot spread"):
         await slots.add(1, spread=True)
 
@@ -97,7 +97,7 @@ async def test_a_restock_without_an_answer_counts_once(method: str) -> None:
     def decide(call: Call) -> Fault | None:
         return next(lost, None) if call.operation == "transact" else None
 
-    store = FaultyStore(inner, decide, clock=FakeClock(instant=True))
+    store = FaultyStore(inner, decide, clock=ManualClock(instant=True))
     assert await counter_of(method, store, minimum=0).add(1000, token="t") == Applied()
     assert next(lost, None) is None
     assert await counter_of(method, inner).value() == 1000
@@ -110,7 +110,7 @@ async def test_a_sale_after_a_restock_costs_what_one_item_would(
     method: str, writes: float, reads: float
 ) -> None:
     """300 sales of 1,000 pieces find one in their own shard; it was 1.90 and 9.03 for `atomic`."""
-    metrics, clock = Metrics(None), FakeClock(instant=True)
+    metrics, clock = Metrics(None), ManualClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = counter_of(method, store, minimum=0)
 
@@ -184,7 +184,7 @@ async def test_evening_out_as_a_call(method: str) -> None:
 async def test_slots_are_not_evened_out() -> None:
     """Their tokens cannot be moved."""
     slots = SlotsCounter(
-        MemoryStore(HOME), "seats", clock=FakeClock(instant=True), randomness=seeded()
+        MemoryStore(HOME), "seats", clock=ManualClock(instant=True), randomness=seeded()
     )
     with pytest.raises(InvalidInput, match="no pieces"):
         await slots.even_out()

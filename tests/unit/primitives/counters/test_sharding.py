@@ -2,7 +2,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
-from support.clock import FakeClock
 from support.counting import make_counter
 from support.ledgers import seeded
 
@@ -20,6 +19,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
 from ledger.store.writes import Applied, Rejected, Unknown
+from ledger.testing.clock import ManualClock
 
 KINDS = [AtomicCounter, OptimisticCounter, HistoryCounter, ClientTokenCounter, MarkerCounter]
 
@@ -28,13 +28,13 @@ def sharded(
     kind: type[ItemCounter], store: Store, *, shards: int = 4, seed: int = 7, **limits: int
 ) -> ItemCounter:
     """Return a counter over shards."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     return kind(store, "counter", clock=clock, randomness=seeded(seed), shards=shards, **limits)
 
 
 async def shard_values(kind: type[ItemCounter], store: Store, shards: int) -> list[int]:
     """Return what each shard holds."""
-    items = kind(store, "counter", clock=FakeClock(instant=True), randomness=seeded())
+    items = kind(store, "counter", clock=ManualClock(instant=True), randomness=seeded())
     return [int(await items.value_of(shard)) for shard in range(shards)]
 
 
@@ -215,7 +215,7 @@ async def test_a_split_with_lost_answers_counts_once(kind: type[ItemCounter]) ->
     def decide(call: Call) -> Fault | None:
         return next(lost, None) if call.operation == "transact" and call.size > 2 else None
 
-    store = FaultyStore(inner, decide, clock=FakeClock(instant=True))
+    store = FaultyStore(inner, decide, clock=ManualClock(instant=True))
     counter = sharded(kind, store, seed=8, minimum=0)
     assert await counter.add(-19) == Applied()
     assert await counter.value() == 1
@@ -240,7 +240,7 @@ async def test_shards_are_known_before_the_first_change() -> None:
     def decide(call: Call) -> Fault | None:
         return NeverArrived() if call.operation == "write" else None
 
-    store = FaultyStore(inner, decide, clock=FakeClock(instant=True))
+    store = FaultyStore(inner, decide, clock=ManualClock(instant=True))
     with pytest.raises(Unreachable, match="shards"):
         await sharded(AtomicCounter, store).add(1)
     assert await make_counter("atomic-sharded", inner).value() == Decimal(0)

@@ -8,7 +8,6 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.clock import FakeClock
 from support.counting import fate_of, known_counter
 from support.ledgers import HOME, seeded
 
@@ -19,6 +18,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived, Seeded
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown, Update, Write
+from ledger.testing.clock import ManualClock
 
 KEY = ("~count~0~counter", "slots")
 
@@ -197,7 +197,7 @@ async def test_giving_back_under_races() -> None:
 async def test_a_lost_answer_of_several(size: int) -> None:
     """A repeat that meets its own token has its slots."""
     inner, looks = MemoryStore(HOME), [None] * (size != 1)
-    store = FaultyStore(inner, InOrder(*looks, Lost()), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, InOrder(*looks, Lost()), clock=ManualClock(instant=True))
     counter = known_counter("slots", store, maximum=3)
     assert isinstance(await counter.add(size, token="t"), Applied)
     assert await known_counter("slots", inner).value() == size
@@ -218,7 +218,7 @@ async def test_what_was_sent_for_a_plain_set_is_void_once_it_is_counted(
     if counted:
         await other.add(2, token="a")
     await other.add(1, token="b")
-    store = FaultyStore(inner, InOrder(None, NeverArrived()), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, InOrder(None, NeverArrived()), clock=ManualClock(instant=True))
     counter = known_counter("slots", store, maximum=6)
     assert isinstance(await counter.add(3, token="t"), expected)
 
@@ -265,7 +265,7 @@ def test_every_slot_is_held_by_a_token(seed: int, share: float) -> None:
     async def run() -> None:
         inner, chance = MemoryStore(HOME), seeded(seed)
         await of_an_earlier_release(inner, "t0", "old")
-        faulty = FaultyStore(inner, Seeded(seed, share=share), clock=FakeClock(instant=True))
+        faulty = FaultyStore(inner, Seeded(seed, share=share), clock=ManualClock(instant=True))
         counters: list[Any] = [
             known_counter("slots", faulty, randomness=seeded(seed + place), maximum=9)
             for place in range(3)

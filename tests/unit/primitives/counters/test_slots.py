@@ -1,7 +1,6 @@
 from decimal import Decimal
 
 import pytest
-from support.clock import FakeClock
 from support.counting import known_counter
 
 from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, RequestRefused
@@ -18,6 +17,7 @@ from ledger.store.wrappers.faults import (
     Raises,
 )
 from ledger.store.writes import Applied, Rejected, Unknown, Update
+from ledger.testing.clock import ManualClock
 
 
 async def test_slots_are_taken_and_given_back() -> None:
@@ -63,7 +63,7 @@ async def test_the_size_of_an_item_is_told_by_its_rule() -> None:
 async def test_another_refusal_is_an_error() -> None:
     """What DynamoDB refuses for another reason is not taken for a full set."""
     refused = Raises(RequestRefused("no"))
-    store = FaultyStore(MemoryStore("us-east-1"), InOrder(refused), clock=FakeClock(instant=True))
+    store = FaultyStore(MemoryStore("us-east-1"), InOrder(refused), clock=ManualClock(instant=True))
     with pytest.raises(RequestRefused, match="no"):
         await known_counter("slots", store).add(1)
 
@@ -78,9 +78,9 @@ async def test_a_maximum_below_one_holds_nothing(maximum: Decimal) -> None:
 async def test_a_lost_answer_is_read_from_the_set() -> None:
     """A repeat that meets its own token has its slot; one that meets a full set knows nothing."""
     inner = MemoryStore("us-east-1")
-    store = FaultyStore(inner, InOrder(Lost()), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, InOrder(Lost()), clock=ManualClock(instant=True))
     assert await known_counter("slots", store, maximum=1).add(1, token="ann") == Applied()
-    store = FaultyStore(inner, InOrder(NeverArrived()), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, InOrder(NeverArrived()), clock=ManualClock(instant=True))
     outcome = await known_counter("slots", store, maximum=1).add(1, token="bob")
     assert isinstance(outcome, Unknown)
     assert outcome.token == "bob"
@@ -91,7 +91,7 @@ async def test_a_lost_give_back_is_known_by_the_look_before() -> None:
     for fault in (Lost(), NeverArrived()):
         inner = MemoryStore("us-east-1")
         await known_counter("slots", inner).add(1, token="ann")
-        store = FaultyStore(inner, InOrder(None, fault), clock=FakeClock(instant=True))
+        store = FaultyStore(inner, InOrder(None, fault), clock=ManualClock(instant=True))
         outcome = await known_counter("slots", store).add(-1, token="ann")
         assert isinstance(outcome, Applied)
         assert await known_counter("slots", inner).value() == 0
@@ -99,7 +99,7 @@ async def test_a_lost_give_back_is_known_by_the_look_before() -> None:
 
 async def test_what_was_never_held_is_not_given_back_by_a_repeat() -> None:
     """Without the look before, a repeat that finds no such token would take it for its own work."""
-    store = FaultyStore(MemoryStore("us-east-1"), _lost, clock=FakeClock(instant=True))
+    store = FaultyStore(MemoryStore("us-east-1"), _lost, clock=ManualClock(instant=True))
     assert await known_counter("slots", store).add(-1, token="ann") == Rejected("no such slot")
 
 
@@ -110,7 +110,7 @@ def _lost(call: Call) -> Fault | None:
 async def test_a_late_take_comes_after_the_slot_was_given_back() -> None:
     """What the method cannot see: a token given back while its own take is still under way."""
     inner = MemoryStore("us-east-1")
-    store = FaultyStore(inner, InOrder(Late()), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, InOrder(Late()), clock=ManualClock(instant=True))
     counter = known_counter("slots", store)
     await counter.add(1, token="ann")
     await counter.add(-1, token="ann")

@@ -1,10 +1,10 @@
-from support.clock import START
 from support.ledgers import seeded
 
 from ledger.core import ids
 from ledger.core.tokens import REQUEST_TOKEN_CHARACTERS, request_token
 from ledger.primitives.counters import new_token
 from ledger.primitives.counters.tokens import draw
+from ledger.testing.clock import START
 
 
 def test_a_new_token_tells_its_time() -> None:

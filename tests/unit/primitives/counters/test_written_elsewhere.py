@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import AWAY, HOME
 
 from ledger.core.errors import RegionConflict
@@ -16,6 +15,7 @@ from ledger.primitives.counters.layout import layout_key
 from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.writes import Action, Applied, Outcome
+from ledger.testing.clock import ManualClock
 
 METHODS = sorted(ITEM_METHODS)
 Regions = Callable[..., ItemCounter]
@@ -37,7 +37,7 @@ def made(store: Any, method: str = "atomic", *, shards: int | None = None) -> It
     made = ITEM_METHODS[method](
         store,
         "stock",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=Random(1),  # noqa: S311 (no secret)
         shards=shards,
     )

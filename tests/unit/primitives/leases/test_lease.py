@@ -2,7 +2,6 @@
 
 import anyio
 import pytest
-from support.clock import START
 from support.leases import FIRST, KEY, TERMS, World
 
 from ledger.core.entry import Item
@@ -10,6 +9,7 @@ from ledger.core.errors import DamagedItem, LeaseLost
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
 from ledger.store.writes import Applied, Delete, Put, Rejected
+from ledger.testing.clock import START
 
 WORK: Item = {"pk": {"S": "counter"}, "sk": {"S": "~net#0001"}, "version": {"S": "mine"}}
 

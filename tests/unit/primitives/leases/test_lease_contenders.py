@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import anyio
 import pytest
-from support.clock import FakeClock
 from support.leases import FIRST, KEY, World
 
 from ledger.core.errors import LeaseLost
@@ -14,6 +13,7 @@ from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, NotHeld
 from ledger.runtime.clock import Clock
 from ledger.store.writes import Applied, Outcome, Put, Rejected
+from ledger.testing.clock import ManualClock
 
 CONTENDERS = 300
 FEW_CONTENDERS = 30
@@ -101,8 +101,8 @@ async def test_clocks_within_the_margin_never_give_two_holders(
 ) -> None:
     """Clocks whose rates differ by less than the margin, with zeros far apart: one at a time."""
     referee = Referee(world)
-    slow = FakeClock(base=world.clock, rate=holder_rate, zero=1e6)
-    fast = FakeClock(base=world.clock, rate=other_rate, zero=-500.0)
+    slow = ManualClock(base=world.clock, rate=holder_rate, zero=1e6)
+    fast = ManualClock(base=world.clock, rate=other_rate, zero=-500.0)
     async with anyio.create_task_group() as tasks:
         for number, clock in enumerate((slow, fast, slow, fast)):
             lease = world.contender(f"contender {number}", clock=clock)
@@ -114,7 +114,7 @@ async def test_clocks_within_the_margin_never_give_two_holders(
 
 async def test_beyond_the_margin_the_fence_still_separates(world: World) -> None:
     """A clock that runs twice as fast steals early; the stolen holder's transaction is rejected."""
-    fast = FakeClock(base=world.clock, rate=2.0)
+    fast = ManualClock(base=world.clock, rate=2.0)
     one, two = world.contender("one"), world.contender("two", clock=fast)
     held = await one.acquire(0)
     assert isinstance(held, LeaseGrant)

@@ -2,7 +2,6 @@
 
 import random
 
-from support.clock import FakeClock
 from support.ledgers import sample
 
 from ledger.core.entry import Item
@@ -13,6 +12,7 @@ from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Applied, Put, Rejected
+from ledger.testing.clock import ManualClock
 
 REGION = "eu-west-1"
 TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10)
@@ -31,7 +31,7 @@ def result(by: str) -> Item:
 
 async def test_the_units_of_each_step() -> None:
     """Acquire, heartbeat, release, a look while waiting and the fence cost what the page says."""
-    clock, metrics, table = FakeClock(), Metrics(None), Table()
+    clock, metrics, table = ManualClock(), Metrics(None), Table()
     store = MeteredStore(MemoryStore(REGION, table), metrics=metrics, clock=clock)
     spent = (0.0, 0.0)
 
@@ -58,7 +58,7 @@ async def test_the_units_of_each_step() -> None:
 
 async def test_a_paused_holder_is_stopped_by_the_fence_alone() -> None:
     """After its pause the fenced write is rejected, the same one without the fence is applied."""
-    clock, table = FakeClock(), Table()
+    clock, table = ManualClock(), Table()
     store = MemoryStore(REGION, table)
     paused, next_one = contender("paused", store, clock), contender("next", store, clock)
     assert isinstance(await paused.acquire(0), LeaseGrant)

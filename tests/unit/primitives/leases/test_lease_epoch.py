@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.clock import START, FakeClock
 from support.leases import FIRST, KEY, World
 
 from ledger.primitives.leases import lease as lease_module
@@ -18,13 +17,14 @@ from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, NotHeld, nex
 from ledger.store.conditions import Equals
 from ledger.store.wrappers.faults import Late
 from ledger.store.writes import Applied, Check, Delete, Outcome, Put, Rejected
+from ledger.testing.clock import START, ManualClock
 
 WORK = Put({"pk": {"S": "report"}, "sk": {"S": "today"}})
 RECORD = LeaseRecord("compactor", "one", "rvn-1", 30.0, 7, "eu-west-1")
 BEHIND_MS = 2
 
 
-async def granted(world: World, owner: str, clock: FakeClock | None = None) -> LeaseGrant:
+async def granted(world: World, owner: str, clock: ManualClock | None = None) -> LeaseGrant:
     """Return a grant of the lease to a new contender."""
     grant = await world.contender(owner, clock=clock).acquire(0)
     assert isinstance(grant, LeaseGrant)

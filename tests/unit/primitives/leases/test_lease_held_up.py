@@ -8,7 +8,6 @@ from random import Random
 
 import anyio
 import pytest
-from support.clock import START, FakeClock
 from support.leases import KEY, TERMS, UNREACHABLE, World
 
 from ledger.core.errors import LeaseLost, StoreError, Unreachable
@@ -18,6 +17,7 @@ from ledger.primitives.leases.state import LeaseGrant, record_of
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.writes import Outcome, Write
+from ledger.testing.clock import START, ManualClock
 
 HERE = "eu-west-1"
 HANG_SECONDS = 60.0
@@ -227,7 +227,7 @@ async def test_a_holder_that_was_held_up_and_cannot_ask_is_lost(world: World) ->
         world.fail_writes()
 
 
-class BusyClock(FakeClock):
+class BusyClock(ManualClock):
     """The clock of a process whose loop is busy: each sleep takes a little longer."""
 
     async def sleep(self, seconds: float) -> None:
@@ -235,10 +235,10 @@ class BusyClock(FakeClock):
         await super().sleep(seconds + TERMS.poll_seconds / 4)
 
 
-@pytest.mark.parametrize(("clock", "is_lost"), [(FakeClock, True), (BusyClock, False)])
+@pytest.mark.parametrize(("clock", "is_lost"), [(ManualClock, True), (BusyClock, False)])
 async def test_many_short_delays_are_as_one_long(
     world: World,
-    clock: type[FakeClock],
+    clock: type[ManualClock],
     is_lost: bool,  # noqa: FBT001 (a column of the table)
 ) -> None:
     """No heartbeat got through until the end: a loop that was busy all along asks once more."""

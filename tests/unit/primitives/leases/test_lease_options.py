@@ -5,7 +5,6 @@ from typing import Any
 
 import anyio
 import pytest
-from support.clock import START
 from support.leases import FIRST, KEY, TERMS, World
 
 from ledger.core.entry import Item
@@ -17,6 +16,7 @@ from ledger.primitives.leases.state import LeaseGrant, NotHeld, own_key, record_
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, Late, Lost, NeverArrived
 from ledger.store.writes import Applied, Delete, Put, Unknown
+from ledger.testing.clock import START
 
 PAGE_7: Item = {"page": {"N": "7"}}
 WORK: Item = {"pk": {"S": "report"}, "sk": {"S": "part 7"}}

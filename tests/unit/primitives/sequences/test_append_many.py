@@ -1,7 +1,6 @@
 """Several contents under consecutive numbers: all of them, or none."""
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
@@ -20,6 +19,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.retry import Backoff
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Late, Lost, NeverArrived
+from ledger.testing.clock import ManualClock
 
 PARTITION = "~sequence~project"
 THREE: list[Item] = [{"line": {"N": str(line)}} for line in range(3)]
@@ -32,7 +32,7 @@ def sequence(
     return SortKeySequence(
         store,
         "project",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(seed),
         after_race=after_race,
         backoff=Backoff(tries_max=tries_max),
@@ -125,7 +125,7 @@ def test_how_often_one_is_added_has_bounds(added_max: object) -> None:
         SortKeySequence(
             MemoryStore(HOME),
             "project",
-            clock=FakeClock(),
+            clock=ManualClock(),
             randomness=seeded(),
             added_max=added_max,  # type: ignore[arg-type]
         )

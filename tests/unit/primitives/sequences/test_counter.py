@@ -2,7 +2,6 @@
 
 import anyio
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 from support.numbering import LossCounter
 
@@ -28,6 +27,7 @@ from ledger.store.wrappers.faults import (
     Raises,
 )
 from ledger.store.writes import Put, Unknown
+from ledger.testing.clock import ManualClock
 
 KEY = ("~sequence~orders", "counter")
 
@@ -37,7 +37,7 @@ def sequence(store: Store, *, block: int = 1, tries_max: int = 8) -> CounterSequ
     return CounterSequence(
         store,
         "orders",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(),
         block=block,
         backoff=Backoff(tries_max=tries_max),
@@ -79,7 +79,7 @@ async def test_many_sequences_live_in_one_table() -> None:
     """Each name counts for itself, in a partition of its own."""
     store = MemoryStore(HOME)
     for name in ("invoices", "orders", "invoices"):
-        client = CounterSequence(store, name, clock=FakeClock(instant=True), randomness=seeded())
+        client = CounterSequence(store, name, clock=ManualClock(instant=True), randomness=seeded())
         last = await client.next()
     assert last == Numbered(2)
     assert sorted(store.table.partitions) == ["~sequence~invoices", "~sequence~orders"]

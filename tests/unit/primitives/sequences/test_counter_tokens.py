@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 from support.clients import together
-from support.clock import START, FakeClock
 from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
@@ -31,6 +30,7 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
+from ledger.testing.clock import START, ManualClock
 
 COUNTER = ("~sequence~orders", "counter")
 MARKER = ("~sequence~~number~order-17", "orders")
@@ -44,7 +44,7 @@ def sequence(
     return CounterSequence(
         store,
         "orders",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(seed),
         kept_seconds=kept_seconds,
         backoff=Backoff(tries_max=tries_max),

@@ -7,7 +7,6 @@ import anyio
 import anyio.lowlevel
 import pytest
 from support.clients import together
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
@@ -21,6 +20,7 @@ from ledger.store.reads import Page, Query
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, NeverArrived, Slow
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Write
+from ledger.testing.clock import ManualClock
 
 CONTENT: Item = {"title": {"S": "a ticket"}}
 TRIP_SECONDS = 0.01
@@ -62,7 +62,7 @@ class Stale(Trips):
 
 def sequence(store: Store, queue: Queue | None = None, *, seed: int = 7) -> SortKeySequence:
     """Return a sequence of one process."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     return SortKeySequence(store, "p", clock=clock, randomness=seeded(seed), queue=queue)
 
 

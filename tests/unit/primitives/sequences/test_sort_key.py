@@ -1,7 +1,6 @@
 """Sequences by sort keys: no gaps, one item a call, whatever is lost or races."""
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
@@ -30,6 +29,7 @@ from ledger.store.wrappers.faults import (
     Raises,
 )
 from ledger.store.writes import Put
+from ledger.testing.clock import ManualClock
 
 CONTENT: Item = {"title": {"S": "a ticket"}}
 PARTITION = "~sequence~project"
@@ -42,7 +42,7 @@ def sequence(
     return SortKeySequence(
         store,
         "project",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(seed),
         after_race=after_race,
         backoff=Backoff(tries_max=tries_max),
@@ -104,7 +104,9 @@ async def test_each_project_has_numbers_of_its_own() -> None:
     """Two projects in one table both begin at 1."""
     store = MemoryStore(HOME)
     for project in ("one", "two"):
-        client = SortKeySequence(store, project, clock=FakeClock(instant=True), randomness=seeded())
+        client = SortKeySequence(
+            store, project, clock=ManualClock(instant=True), randomness=seeded()
+        )
         assert await client.append(CONTENT) == Numbered(1)
 
 

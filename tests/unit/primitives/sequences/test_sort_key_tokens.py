@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 from support.clients import together
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
@@ -32,6 +31,7 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Outcome, Rejected
+from ledger.testing.clock import ManualClock
 
 PARTITION = "~sequence~project"
 MARKER = ("~sequence~~item~order-17", "project")
@@ -45,7 +45,7 @@ def sequence(store: Store, *, seed: int = 7, tries_max: int = 8) -> SortKeySeque
     return SortKeySequence(
         store,
         "project",
-        clock=FakeClock(instant=True),
+        clock=ManualClock(instant=True),
         randomness=seeded(seed),
         backoff=Backoff(tries_max=tries_max),
     )
@@ -107,7 +107,7 @@ async def test_a_token_is_of_one_sequence() -> None:
     """Another project takes the same token for itself; markers have partitions of their own."""
     store = MemoryStore(HOME)
     await sequence(store).append(CONTENT, token="order-17")
-    other = SortKeySequence(store, "other", clock=FakeClock(instant=True), randomness=seeded())
+    other = SortKeySequence(store, "other", clock=ManualClock(instant=True), randomness=seeded())
     assert await other.append(OTHER, token="order-17") == Numbered(1)
     await other.append(OTHER, token="order-18")
     assert sorted(store.table.partitions) == [

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 from support.clients import together
-from support.clock import START
 from support.guarding import SUBJECT, Handling, Noting, condition_guard, event, lock_guard
 from support.ledgers import AWAY, HOME
 
@@ -42,6 +41,7 @@ from ledger.store.wrappers.faults import (
     Raises,
 )
 from ledger.store.writes import Action, Outcome, Put, Write
+from ledger.testing.clock import START
 
 POISON = Event(SUBJECT, 3, body=b"what is to be handled")
 THERE: Item = {"pk": {"S": "customer"}, "sk": {"S": "7"}}

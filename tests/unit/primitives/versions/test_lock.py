@@ -3,7 +3,6 @@
 from typing import cast
 
 import pytest
-from support.clock import FakeClock
 from support.guarding import (
     ARRIVALS,
     Handling,
@@ -33,6 +32,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.writes import Action, Unknown
+from ledger.testing.clock import ManualClock
 
 EXPECTED = [Handled(1), Handled(4), Skipped(3, 4), Skipped(2, 4), Handled(5)]
 
@@ -65,7 +65,7 @@ async def test_the_worked_example_in_requests(*, check_first: bool, requests: in
 
 async def test_a_long_handling_calls_the_lock_more_often() -> None:
     """Handling that takes 3.5 s under heartbeats of 1 s takes three calls more to keep the lock."""
-    store, clock = Noting(), FakeClock()
+    store, clock = Noting(), ManualClock()
 
     async def takes_long(_: Event, __: Lease) -> list[Action]:
         await clock.advance(3.5)
@@ -144,7 +144,7 @@ def in_commit(*faults: Fault) -> FaultyStore:
 async def test_an_unanswered_commit_is_repeated_under_its_token(fault: Fault) -> None:
     """A commit without an answer is repeated, and the handler is run only once."""
     store, handler = in_commit(fault), Handling()
-    assert await lock_guard(store, clock=FakeClock(instant=True)).handle(
+    assert await lock_guard(store, clock=ManualClock(instant=True)).handle(
         event(1), handler
     ) == Handled(1)
     assert handler.versions == [1]
@@ -153,7 +153,7 @@ async def test_an_unanswered_commit_is_repeated_under_its_token(fault: Fault) ->
 async def test_a_commit_without_any_answer_is_unknown() -> None:
     """Without any answer the outcome is unknown; the next delivery finds out and does no harm."""
     store, handler = in_commit(Lost(), Lost()), Handling()
-    guard = lock_guard(store, clock=FakeClock(instant=True), tries_max=2)
+    guard = lock_guard(store, clock=ManualClock(instant=True), tries_max=2)
     assert isinstance(await guard.handle(event(1), handler), Unknown)
     assert await lock_guard(store).handle(event(1), handler) == Skipped(1, 1)
     assert handler.versions == [1]
@@ -199,7 +199,7 @@ async def test_an_owner_and_an_event_are_checked() -> None:
     """An owner is a text, since an empty one means released; only an event is handled."""
     for owner in ("", None, 7):
         with pytest.raises(InvalidInput, match="owner must be a text that is not empty"):
-            LockGuard(Noting(), owner=owner, clock=FakeClock(), randomness=seeded())  # type: ignore[arg-type]
+            LockGuard(Noting(), owner=owner, clock=ManualClock(), randomness=seeded())  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="event must be an Event, got int 7"):
         await lock_guard(Noting()).handle(7, Handling())  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="check_first must be True or False, got 'no'"):

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import FakeClock
 from support.guarding import condition_guard
 from support.ledgers import HOME
 
@@ -25,6 +24,7 @@ from ledger.store.wrappers.faults import (
     Seeded,
 )
 from ledger.store.writes import Put, Unknown
+from ledger.testing.clock import ManualClock
 
 
 def record(number: int, **attributes: Any) -> Item:
@@ -49,7 +49,7 @@ class Counting(FaultyStore):
             self.noted.append(call)
             return faulty(call)
 
-        super().__init__(self.inner, decide, clock=FakeClock(instant=True))
+        super().__init__(self.inner, decide, clock=ManualClock(instant=True))
 
     def sizes(self, operation: str) -> list[int]:
         """Return the sizes of the calls of an operation."""
@@ -169,7 +169,7 @@ async def test_what_breaks_a_rule_writes_nothing(wrong: Any) -> None:
 async def test_property_as_puts_one_by_one(seed: int, share: float, numbers: list[int]) -> None:
     """Whatever goes wrong: the newest stays, and what is called handled or skipped is so."""
     inner = MemoryStore(HOME)
-    store = FaultyStore(inner, Seeded(seed, share=share), clock=FakeClock(instant=True))
+    store = FaultyStore(inner, Seeded(seed, share=share), clock=ManualClock(instant=True))
     guard: ConditionGuard = condition_guard(store)
     arrivals = [(record(number % 9), number) for number in numbers]
     for start in (0, 40):

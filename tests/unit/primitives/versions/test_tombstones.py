@@ -3,7 +3,6 @@
 from itertools import permutations
 
 import pytest
-from support.clock import START
 from support.guarding import SUBJECT, Handling, Noting, condition_guard, event, lock_guard
 from support.ledgers import HOME
 
@@ -14,6 +13,7 @@ from ledger.primitives.versions import Event, Handled, Skipped, is_tombstone, ve
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Late, Lost, NeverArrived
 from ledger.store.writes import Action, Delete
+from ledger.testing.clock import START
 
 KEY: Key = ("customer", "7")
 PLACE: Item = {"pk": {"S": "customer"}, "sk": {"S": "7"}, "city": {"S": "Riga"}}

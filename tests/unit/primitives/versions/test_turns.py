@@ -7,7 +7,6 @@ from functools import partial
 import anyio
 import pytest
 from support.clients import together
-from support.clock import FakeClock
 from support.guarding import (
     ARRIVALS,
     SUBJECT,
@@ -28,6 +27,7 @@ from ledger.primitives.versions import Busy, Event, Handled, LockGuard, Repeats,
 from ledger.primitives.versions.state import Rules
 from ledger.primitives.versions.turns import Turns
 from ledger.store.writes import Action
+from ledger.testing.clock import ManualClock
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Deliveries:
 
     guard: LockGuard
     gate: Gate
-    clock: FakeClock
+    clock: ManualClock
     ends: dict[str, object] = field(default_factory=dict)
 
     async def deliver(self, event: Event, *, wait_seconds: float = 60.0) -> None:
@@ -95,7 +95,7 @@ def deliveries(
     repeats: Repeats = "skip",
 ) -> Deliveries:
     """Return a guard that events are handed to."""
-    clock = FakeClock()
+    clock = ManualClock()
     guard = lock_guard(store, clock=clock, waiting_max=waiting_max, repeats=repeats)
     return Deliveries(guard, Gate(failing), clock)
 
@@ -112,7 +112,7 @@ async def test_of_those_that_wait_the_newest_is_handled() -> None:
 
 async def worked_example(waiting_max: int, seed: int = 1) -> tuple[Noting, list[int]]:
     """Deliver the worked example at once, on a clock that runs when all wait."""
-    store, clock = Noting(), FakeClock()
+    store, clock = Noting(), ManualClock()
     terms = LeaseTerms(lease_seconds=40.0, heartbeat_seconds=20.0)
     guard = lock_guard(
         store, clock=clock, waiting_max=waiting_max, terms=terms, randomness=seeded(seed)
@@ -250,7 +250,7 @@ async def test_a_wait_for_a_turn_ends_in_time() -> None:
 
 async def test_a_caller_that_is_cancelled_gives_its_turn_on() -> None:
     """Cancelled while it waits, or while it is handled, an event leaves the others their turns."""
-    store, clock = Noting(), FakeClock()
+    store, clock = Noting(), ManualClock()
     guard, gate = lock_guard(store, clock=clock), Gate()
     ends: list[object] = []
     first, newest = anyio.CancelScope(), anyio.CancelScope()
@@ -275,7 +275,7 @@ async def test_a_caller_that_is_cancelled_gives_its_turn_on() -> None:
 
 async def test_a_turn_that_comes_with_the_cancellation_is_given_on() -> None:
     """An event cancelled in the moment in which its turn comes does not keep it."""
-    turns = Turns(rules=Rules(), clock=FakeClock(), owner="me", waiting_max=9)
+    turns = Turns(rules=Rules(), clock=ManualClock(), owner="me", waiting_max=9)
     ends: list[object] = []
     going, newest = anyio.Event(), anyio.CancelScope()
 
@@ -293,7 +293,7 @@ async def test_a_turn_that_comes_with_the_cancellation_is_given_on() -> None:
         for version in (1, 4, 5):
             scope = newest if version == 5 else anyio.CancelScope()
             tasks.start_soon(deliver, version, scope)
-            await FakeClock().run_pending()
+            await ManualClock().run_pending()
         going.set()
     assert ends == [Handled(1), Handled(4)]
     assert turns._queues == {}

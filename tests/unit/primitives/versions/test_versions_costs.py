@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from support.clock import FakeClock
 from support.guarding import Handling, condition_guard, event, lock_guard, record_put
 from support.ledgers import HOME, sample
 
@@ -15,6 +14,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Put
+from ledger.testing.clock import ManualClock
 
 README = Path(ledger.primitives.versions.__file__).with_name("README.md")
 CELL = re.compile(r"([0-9.]+) / ([0-9.]+)")
@@ -68,7 +68,7 @@ async def test_the_readme_states_what_is_measured(way: str) -> None:
     (row,) = (line for line in README.read_text().splitlines() if line.startswith(f"| {way} | "))
     stated = [tuple(map(float, found)) for found in CELL.findall(row)]
     metrics = Metrics()
-    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=FakeClock())
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=ManualClock())
     await WAYS[way](store, 1)  # the lock's item is made
     measured = []
     for version in (3, 2):
@@ -82,7 +82,7 @@ async def test_the_readme_states_what_adoptions_and_failures_take() -> None:
     """An adoption writes once; a failure is read and written once."""
     assert "An adoption costs 1 / 0, a failure 1 / 1" in README.read_text()
     metrics = Metrics()
-    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=FakeClock())
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=ManualClock())
     guard = condition_guard(store)
     await store.write(Put({"pk": {"S": "record"}, "sk": {"S": "7"}}))
     before = units(metrics)
@@ -99,7 +99,7 @@ async def test_the_readme_states_what_many_records_take() -> None:
     text = README.read_text()
     assert "`put_many` costs 1 / 0 for a new record, 2 / 0 for one that is there, and 1 / 0" in text
     metrics = Metrics()
-    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=FakeClock())
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=ManualClock())
     guard = condition_guard(store)
     taken = []
     for version in (1, 2, 3):

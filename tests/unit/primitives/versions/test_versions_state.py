@@ -1,7 +1,6 @@
 """Versions judged: what an event is, what is newer, what is damage."""
 
 import pytest
-from support.clock import START
 
 from ledger.core import keys
 from ledger.core.entry import Item
@@ -9,6 +8,7 @@ from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput
 from ledger.primitives.versions import VERSION_MAX, Event, version_of
 from ledger.primitives.versions.state import Rules
 from ledger.store.conditions import holds
+from ledger.testing.clock import START
 
 PLACE: Item = {"pk": {"S": "~version~c"}, "sk": {"S": "record"}}
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import anyio
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings, sample
 from support.scripted import (
     Step,
@@ -48,6 +47,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.retry import BUDGET_TOKENS
 from ledger.store.writes import Applied, BatchOutcome, Check, Put, Rejected, Unknown
+from ledger.testing.clock import ManualClock
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Unheard:
 
     store: Store
     metrics: Metrics
-    clock: FakeClock
+    clock: ManualClock
 
     def retries(self) -> float:
         """Return how often something was tried again."""
@@ -182,7 +182,7 @@ async def test_read_gives_up_within_its_bound(wire: Wire, call: Call, case: str)
 @pytest.fixture(scope="module")
 async def unheard(transport: str) -> AsyncIterator[Unheard]:
     """Open a store at an endpoint where no one listens."""
-    metrics, clock = Metrics(), FakeClock(instant=True)
+    metrics, clock = Metrics(), ManualClock(instant=True)
     with refused() as endpoint:
         settings = make_settings(regions={HOME: {"endpoint": endpoint}}, transport=transport)
         async with open_store(settings, HOME, metrics=metrics, clock=clock) as store:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from support.clock import FakeClock
 from support.ledgers import seeded
 
 from ledger.core.clock_offset import ClockOffset
@@ -16,6 +15,7 @@ from ledger.store.dynamodb.transport import Response
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
 from ledger.store.retry import RetryBudget
+from ledger.testing.clock import ManualClock
 
 GET = Get(("a", "b"))
 
@@ -23,7 +23,7 @@ GET = Get(("a", "b"))
 class DatedTransport:
     """Answers each request with a `Date` that is so far behind the clock of the asker."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.behind_seconds = 0.0
         self.is_refusing = False
@@ -50,7 +50,7 @@ class Watched:
     """A store over such a transport, and what was told of each change."""
 
     def __init__(self) -> None:
-        self.clock = FakeClock(instant=True)
+        self.clock = ManualClock(instant=True)
         self.transport = DatedTransport(self.clock)
         self.told: list[ClockOffset] = []
         self.store = DynamoStore(

@@ -7,7 +7,6 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from support.clock import FakeClock
 from support.ledgers import AWAY, make_settings, sample
 from support.scripted import (
     Step,
@@ -26,6 +25,7 @@ from ledger.core.errors import KeyConflict, RequestRefused
 from ledger.ledger import Ledger
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.writes import Applied, BatchOutcome, Put, Update
+from ledger.testing.clock import ManualClock
 
 # Batches
 
@@ -208,7 +208,7 @@ async def test_ledger_over_the_wire_counts_once(transport: str, lost: int) -> No
         server.play(otherwise=table)
         # The SDK signs by the machine's clock.
         now = datetime.now(UTC)
-        book = Ledger(settings, region=AWAY, clock=FakeClock(now, instant=True))
+        book = Ledger(settings, region=AWAY, clock=ManualClock(now, instant=True))
         async with book:
             entry = await book.record(COUNTER, 5)
             await book.record(COUNTER, 1, key="k", at=now)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
-from support.clock import FakeClock
 
 from ledger.core.errors import AccessDenied, RequestRefused, Throttled
 from ledger.store.conditions import Absent, Equals
@@ -17,6 +16,7 @@ from ledger.store.dynamodb.throttling import HOT_KEY
 from ledger.store.retrier import Retrier
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import Applied, Put, Rejected, Unknown, Update, Write
+from ledger.testing.clock import ManualClock
 
 ITEM = {"pk": {"S": "c"}, "sk": {"S": "a"}, "v": {"N": "1"}}
 
@@ -44,7 +44,7 @@ class Scripted:
 def store_over(transport: Scripted, retries: list[tuple[str, str]] | None = None) -> DynamoStore:
     """Return a store whose requests the transport answers; what it repeats is added to a list."""
     told = [] if retries is None else retries
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     retrier = Retrier(
         clock=clock,
         randomness=Random(1),  # noqa: S311 (waits)

@@ -5,7 +5,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
 
 from ledger.core.errors import Throttled, Unreachable
 from ledger.store.dynamodb.client import TableClient
@@ -14,6 +13,7 @@ from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff, RetryBudget
+from ledger.testing.clock import ManualClock
 
 GETS = [Get(("c", name)) for name in "abc"]
 
@@ -50,7 +50,7 @@ class Table:
 
 def store_over(transport: Any) -> DynamoStore:
     """Return a store whose requests the transport answers."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     retrier = Retrier(clock=clock, randomness=Random(1), budget=RetryBudget())  # noqa: S311 (waits)
     watch = ClockWatch(clock)
     return DynamoStore(

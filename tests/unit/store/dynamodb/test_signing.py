@@ -8,7 +8,6 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 from support.bytes_server import OK, answering_bytes
-from support.clock import START, FakeClock
 from support.scripted import ok
 from support.wire import TRANSPORTS, open_wire
 
@@ -23,6 +22,7 @@ from ledger.store.transports.lean_http import open_http
 from ledger.store.transports.lean_routes import Place, Route, Routes
 from ledger.store.transports.lean_signing import Signer
 from ledger.store.writes import Applied, Put, Unknown, signed_by
+from ledger.testing.clock import START, ManualClock
 
 SIGNED = datetime(2026, 11, 21, 6, 50, 1, tzinfo=UTC)
 HOME = "us-east-1"
@@ -104,7 +104,7 @@ async def test_lean_transport_signs_by_the_clock_that_it_is_given() -> None:
 class SlowCredentials:
     """Credentials whose refreshing takes a minute."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
 
     async def get_frozen_credentials(self) -> ReadOnlyCredentials:
@@ -116,7 +116,7 @@ class SlowCredentials:
 @pytest.mark.parametrize(("allowed", "sent"), [(59, 0), (60, 1)])
 async def test_lean_transport_looks_once_it_has_its_credentials(allowed: int, sent: int) -> None:
     """A refresh takes time, and what it delays past the limit is not sent."""
-    clock = FakeClock()
+    clock = ManualClock()
     async with (
         answering_bytes([OK]) as server,
         open_http(server.endpoint, ca_bundle=None, request_timeout=5, connections_max=1) as http,

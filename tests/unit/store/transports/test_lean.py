@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings
 from support.scripted import Scripted, drip, hang, ok, scripted
 from support.wire import ITEM, PUTS, READS, WRITES, Wire, open_wire
@@ -23,6 +22,7 @@ from ledger.store.reads import Query
 from ledger.store.transports.lean import OPERATIONS
 from ledger.store.transports.lean_http import open_http
 from ledger.store.writes import Applied, Put, Unknown
+from ledger.testing.clock import ManualClock
 
 PAGE = ok({"Items": [], "Responses": {}})
 HEADERS = {"Host": "dynamodb", "X-Amz-Target": "DynamoDB_20120810.Query"}
@@ -150,7 +150,7 @@ def open_as_mine(server: Scripted) -> Any:
     """Open a store with the credentials of the profile `mine`."""
     region = {"endpoint": server.endpoint, "profile": "mine"}
     settings = make_settings(regions={HOME: region}, transport="lean")
-    return open_store(settings, HOME, clock=FakeClock(instant=True))
+    return open_store(settings, HOME, clock=ManualClock(instant=True))
 
 
 async def test_session_token_is_sent_and_signed(profile: Callable[[str], None]) -> None:
@@ -171,7 +171,7 @@ async def test_session_token_is_sent_and_signed(profile: Callable[[str], None]) 
 
 async def test_each_second_has_signatures_of_its_own() -> None:
     """What the requests of a second share is made anew in the next; each signs its own body."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     async with scripted() as server:
         server.play(otherwise=PAGE)
         settings = make_settings(regions={HOME: {"endpoint": server.endpoint}}, transport="lean")

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 import pytest
 from aiobotocore.session import AioSession
 from botocore.exceptions import ConnectionClosedError
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings
 from support.scripted import ok, scripted
 from support.wire import PUTS, TRANSPORTS
@@ -18,6 +17,7 @@ from ledger.core.errors import SettingsError
 from ledger.store.opening import open_store
 from ledger.store.transports.lean_routes import place_of
 from ledger.store.transports.sdk import sdk_config
+from ledger.testing.clock import ManualClock
 
 ACCOUNT = {"AWS_ACCOUNT_ID": "111122223333"}
 FIPS, DUAL = {"AWS_USE_FIPS_ENDPOINT": "true"}, {"AWS_USE_DUALSTACK_ENDPOINT": "true"}
@@ -121,12 +121,12 @@ async def test_application_and_trace_are_named(
     async with scripted() as server:
         settings = make_settings(regions={HOME: {"endpoint": server.endpoint}}, transport=transport)
         server.play(otherwise=ok())
-        async with open_store(settings, HOME, clock=FakeClock(instant=True)) as store:
+        async with open_store(settings, HOME, clock=ManualClock(instant=True)) as store:
             await store.write(PUTS[0])
             monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988;Parent=53\n;Sampled=1")
             await store.write(PUTS[1])
         monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "count")
-        async with open_store(settings, HOME, clock=FakeClock(instant=True)) as store:
+        async with open_store(settings, HOME, clock=ManualClock(instant=True)) as store:
             await store.write(PUTS[2])
             monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=2")  # of the next invocation
             await store.write(PUTS[2])

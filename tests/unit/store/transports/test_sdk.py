@@ -19,7 +19,6 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings, seeded
 from support.wire import ITEM, TRIES_MAX
 
@@ -33,6 +32,7 @@ from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff, RetryBudget
 from ledger.store.transports.sdk import SdkTransport
 from ledger.store.writes import Applied, Put, Unknown
+from ledger.testing.clock import ManualClock
 
 HOST = ConnectionKey("nowhere", 443, False, True, None, None, None)  # noqa: FBT003
 REFUSED_BY_HOST = aiohttp.ClientConnectorError(HOST, OSError(111, "refused"))
@@ -74,12 +74,12 @@ def store_of(client: FakeClient, *, request_seconds_max: float = 60.0) -> Dynamo
             region=HOME,
             table="ledger",
             retrier=Retrier(
-                clock=FakeClock(instant=True),
+                clock=ManualClock(instant=True),
                 randomness=seeded(),
                 budget=RetryBudget(),
                 backoff=Backoff(),
             ),
-            watch=ClockWatch(FakeClock()),
+            watch=ClockWatch(ManualClock()),
             request_seconds_max=request_seconds_max,
         )
     )

@@ -13,7 +13,6 @@ import pytest
 import trustme
 from support import proxy
 from support.bytes_server import OK, answering_bytes
-from support.clock import FakeClock
 from support.ledgers import HOME, make_settings
 from support.loops import LOOPS
 from support.scripted import ok, scripted
@@ -24,6 +23,7 @@ from ledger.store.opening import open_store
 from ledger.store.transports import lean_dial
 from ledger.store.transports.lean_http import open_http
 from ledger.store.writes import Applied
+from ledger.testing.clock import ManualClock
 
 AUTHORITY = trustme.CA()
 
@@ -69,7 +69,7 @@ def opening(request: pytest.FixtureRequest) -> Opening:
     def open_to(endpoint: str) -> Any:
         regions = {HOME: {"endpoint": endpoint}}
         settings = make_settings(regions=regions, transport=request.param, request_timeout=20)
-        return open_store(settings, HOME, clock=FakeClock(instant=True))
+        return open_store(settings, HOME, clock=ManualClock(instant=True))
 
     return open_to
 

@@ -1,7 +1,6 @@
 """The faulty store does what each kind of fault says, so that tests which rest on it hold."""
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME
 
 from ledger.core.errors import Throttled, Unreachable
@@ -24,6 +23,7 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.wrappers.forwarding import Operation
 from ledger.store.writes import Applied, BatchOutcome, Put, Rejected, Unknown
+from ledger.testing.clock import ManualClock
 
 
 def put(name: str) -> Put:
@@ -31,9 +31,9 @@ def put(name: str) -> Put:
     return Put({"pk": {"S": "c"}, "sk": {"S": name}, "change": {"N": "1"}}, Absent())
 
 
-def faulty(*faults: Fault | None) -> tuple[FaultyStore, MemoryStore, FakeClock]:
+def faulty(*faults: Fault | None) -> tuple[FaultyStore, MemoryStore, ManualClock]:
     """Return a store whose calls go wrong in this order, the one behind, and its clock."""
-    inner, clock = MemoryStore(HOME), FakeClock(instant=True)
+    inner, clock = MemoryStore(HOME), ManualClock(instant=True)
     return FaultyStore(inner, InOrder(*faults), clock=clock), inner, clock
 
 

@@ -1,7 +1,6 @@
 """What is counted of each operation: how it ended, how long it took, what it costs."""
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, sample
 
 from ledger.core.entry import Item
@@ -13,13 +12,18 @@ from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Lost, Partial, Raises, Slow
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import BatchOutcome, Check, Delete, Put, Update
+from ledger.testing.clock import ManualClock
 
 
 class Metered:
     """A metered store over a faulty one in memory, and what it counted."""
 
     def __init__(self, *faults: Fault | None) -> None:
-        self.clock, self.metrics, self.inner = FakeClock(instant=True), Metrics(), MemoryStore(HOME)
+        self.clock, self.metrics, self.inner = (
+            ManualClock(instant=True),
+            Metrics(),
+            MemoryStore(HOME),
+        )
         self.faulty = FaultyStore(self.inner, InOrder(*faults), clock=self.clock)
         self.store = MeteredStore(self.faulty, metrics=self.metrics, clock=self.clock)
 

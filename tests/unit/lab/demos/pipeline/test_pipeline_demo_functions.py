@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 
 import pytest
-from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 from support.pipelines import POISON, map_items, message, pipeline_settings, shown, truth
 
@@ -18,6 +17,7 @@ from ledger.pipeline.sources.source import ListSource
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultyStore, Raises
+from ledger.testing.clock import ManualClock
 
 RAWS = [message(f"T{number % 40}", number // 40 + 1, 7 * number) for number in range(300)]
 USUAL = {"state": 0.01, "map": 0.02, "reduce": 0.02}
@@ -46,7 +46,7 @@ class Shard:
             "lane-0",
             HOME,
             Connected({HOME: store}, settings, self.letters),
-            clock=FakeClock(instant=True),
+            clock=ManualClock(instant=True),
             randomness=draw,
             metrics=PipelineMetrics(),
             on_counted=self.counted.append,

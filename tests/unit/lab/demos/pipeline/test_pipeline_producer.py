@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from support.clock import FakeClock
 from support.ledgers import make_settings
 from support.pipelines import FIELDS, message
 
@@ -33,6 +32,7 @@ from ledger.lab.demos.pipeline.producer.targets import (
     open_target,
 )
 from ledger.lab.demos.pipeline.traffic import Traffic
+from ledger.testing.clock import ManualClock
 
 RECORDS = [Outgoing(f"T{number}", b'{"n": %d}\n' % number) for number in range(100)]
 HOME = "us-east-1"
@@ -58,13 +58,13 @@ class Taking:
         return refused
 
 
-def producer(target: Target, *, rate: float = 0, clock: FakeClock | None = None) -> Producer:
+def producer(target: Target, *, rate: float = 0, clock: ManualClock | None = None) -> Producer:
     """Return a producer of the records, on a clock whose sleeps are over at once."""
     return Producer(
         target=target,
         records=iter(RECORDS),
         rate=rate,
-        clock=clock or FakeClock(instant=True),
+        clock=clock or ManualClock(instant=True),
         randomness=Random(7),  # noqa: S311
     )
 
@@ -93,7 +93,7 @@ async def test_a_batch_is_bounded_in_bytes() -> None:
 
 async def test_the_rate_is_held_by_the_clock() -> None:
     """No record is sent before it is due, and the time is that of the rate."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     target = Taking()
     made = producer(target, rate=20, clock=clock)
     await made.run()
@@ -119,7 +119,7 @@ async def test_a_stop_leaves_nothing_begun() -> None:
 
 async def test_a_target_that_takes_nothing_is_an_error() -> None:
     """After minutes, not for ever."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
 
     class Full(Taking):
         async def send(self, records: Sequence[Outgoing]) -> Sequence[int]:
@@ -209,7 +209,7 @@ async def test_an_address_of_nothing_is_refused(address: str) -> None:
 
 def test_generated_records_are_the_demos_by_their_trades(tmp_path: Path) -> None:
     """The seed decides all but their time; the totals are those of what was taken, not more."""
-    clock = FakeClock()
+    clock = ManualClock()
 
     def sent(many: int) -> tuple[list[Outgoing], Traffic]:
         traffic = Traffic(options_of(500, 7), Random(7))  # noqa: S311

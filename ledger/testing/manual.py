@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from ledger.core.entry import Key
-from ledger.lab.simulator.replicas import Link, Replica, Replicas, Stamp, Transit
 from ledger.runtime.clock import Clock
 from ledger.store.reads import Page, Query
+from ledger.testing.replicas import Link, Replica, Replicas, Stamp, Transit
 
 DRAWS = 3
 """Of so many draws the newest item is delivered, so that now and then an old one is very late."""
@@ -35,7 +35,7 @@ class ManualWorld(Replicas):
         page_items_max: int = 1000,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(regions, page_items_max=page_items_max)
+        super().__init__(regions, page_items_max=page_items_max, clock=clock)
         self.random = randomness
         self.links: dict[Link, list[Transit]] = {
             (source, target): [] for source in regions for target in regions if source != target

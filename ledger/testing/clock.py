@@ -1,4 +1,7 @@
-"""A clock that the tests own: time moves only when a test moves it, or when somebody sleeps."""
+"""A clock that tests own: time moves only when a test moves it.
+
+On an `instant` clock it moves whenever somebody sleeps, too.
+"""
 
 import heapq
 import itertools
@@ -13,7 +16,7 @@ START = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 TURNS_MAX = 60
 
 
-class FakeClock:
+class ManualClock:
     """Virtual time: `advance` wakes the sleepers of each moment, in order, and lets them run.
 
     On an `instant` clock every sleep is over at once, having taken its time. A clock with a `base`
@@ -25,7 +28,7 @@ class FakeClock:
         start: datetime = START,
         *,
         instant: bool = False,
-        base: "FakeClock | None" = None,
+        base: "ManualClock | None" = None,
         rate: float = 1.0,
         zero: float = 0.0,
     ) -> None:
@@ -48,7 +51,7 @@ class FakeClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait until time has moved by this many of this clock's seconds."""
-        await self._base._wait(seconds / self._rate)
+        await self._base._wait(seconds / self._rate)  # noqa: SLF001 (its own kind)
 
     async def advance(self, seconds: float) -> None:
         """Move time on, stopping at each sleeper's moment until everybody it wakes sleeps again."""

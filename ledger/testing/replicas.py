@@ -4,7 +4,7 @@ A write is applied in its region under a stamp and sent to every other region ov
 ordered pair, each item on its own: transactions too replicate item by item. An arriving item is
 applied only if its stamp is newer (last writer wins, whole items); deletes leave their stamp behind
 as a tombstone. Conditions are evaluated on the local replica alone. When an item arrives is decided
-by the subclasses: `world.World` draws delays, `manual.ManualWorld` delivers on call.
+by the subclasses: `manual.ManualWorld` delivers on call, the simulator's draws delays.
 
 Sources: AWS, "How DynamoDB global tables work" (MREC): replication per item, asynchronous, last
 writer wins; transactions are atomic in their own region only.

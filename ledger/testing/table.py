@@ -1,0 +1,193 @@
+"""A global table in memory for tests of programs that use the ledger."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from compactor.job import Compactor
+from compactor.report import CompactorReport
+from ledger import sync
+from ledger.core.contract_item import Contract, contract_item
+from ledger.core.errors import LedgerError
+from ledger.ledger import Ledger
+from ledger.runtime.tasks import background_tasks
+from ledger.settings import Settings
+from ledger.table import Table
+from ledger.testing.clock import ManualClock
+from ledger.testing.manual import ManualWorld
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from ledger.store.port import Store
+
+Result = TypeVar("Result")
+REGIONS = ("us-east-1", "eu-west-1")
+STEP_SECONDS = 0.5
+"""In which steps time passes while the compactor works; what was written arrives at each."""
+WORK_SECONDS_MAX = 3_600.0
+PASSES_MAX = 20
+
+
+class MemoryGlobalTable:
+    """A global table in memory: replication and time move only when a test moves them.
+
+    The first region is home. What one region writes is in another once `replicate` was called, in
+    an order drawn from `seed`, as global tables replicate item by item in any order. All durations
+    are on `clock`, so that a test that waits for half an hour takes none. A page of a Query has up
+    to `page_items_max` items, so that few of them exercise paging. `settings` are any fields
+    of `Settings`; what processes must have equal is in the table's contract, as in any table.
+
+    It is used from one event loop, and from plain code through `sync_ledger`.
+
+    Raises:
+        SettingsError: a setting breaks a rule.
+    """
+
+    def __init__(
+        self,
+        regions: Sequence[str] = REGIONS,
+        *,
+        seed: int = 7,
+        clock: ManualClock | None = None,
+        page_items_max: int = 1_000,
+        **settings: Any,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.settings = Settings(
+            **{"home": regions[0], "regions": {region: {} for region in regions}, **settings}
+        )
+        self._random = Random(seed)  # noqa: S311 (repeatable, and nothing secret)
+        self._world = ManualWorld(
+            regions, randomness=self._random, page_items_max=page_items_max, clock=self.clock
+        )
+        for region in regions:
+            self._world.put(region, dict(contract_item(Contract(terms=self.settings.terms))))
+            self._world.deliver()
+        self._compactors = 0
+
+    def store(self, region: str | None = None) -> "Store":
+        """Return what reads and writes the items of a region, by default home.
+
+        Raises:
+            SettingsError: there is no such region.
+        """
+        self.settings.region(region or self.settings.home)
+        return self._world.replicas[region or self.settings.home]
+
+    def ledger(
+        self, region: str | None = None, *, registry: "CollectorRegistry | None" = None
+    ) -> Ledger:
+        """Return a ledger of a region, by default home, to be used in `async with`.
+
+        Raises:
+            SettingsError: there is no such region.
+        """
+        return Ledger(
+            self.settings,
+            region=region or self.settings.home,
+            registry=registry,
+            store=self.store(region),
+            home=self.store(),
+            clock=self.clock,
+            randomness=self._new_random(),
+            contract=True,
+        )
+
+    def table(self, region: str | None = None) -> Table:
+        """Return the table of a region, by default home, to be used in `async with`.
+
+        Raises:
+            SettingsError: there is no such region.
+        """
+        return Table(
+            self.settings,
+            region=region or self.settings.home,
+            store=self.store(region),
+            clock=self.clock,
+            randomness=self._new_random(),
+        )
+
+    def sync_ledger(self, region: str | None = None) -> sync.Ledger:
+        """Return a ledger without async, to be used in `with`; see `ledger`."""
+        return sync.Ledger(self.ledger(region))
+
+    def _new_random(self) -> Random:
+        return Random(self._random.getrandbits(64))  # noqa: S311 (as above)
+
+    def replicate(self, most: int | None = None) -> int:
+        """Let up to `most` items (None: all) arrive in other regions; return how many did."""
+        return self._world.deliver(most)
+
+    def pause(self, source: str, target: str) -> None:
+        """Hold back what one region sends to another, until `heal`."""
+        self._world.pause(self._checked(source), self._checked(target))
+
+    def isolate(self, region: str) -> None:
+        """Hold back what a region sends and what it is sent, until `heal`."""
+        self._world.isolate(self._checked(region))
+
+    def heal(self) -> None:
+        """Hold nothing back any more; what was held arrives with the next `replicate`."""
+        self._world.heal()
+
+    def _checked(self, region: str) -> str:
+        self.settings.region(region)
+        return region
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass; whoever sleeps meanwhile wakes. Nothing replicates by that alone."""
+        await self.clock.advance(seconds)
+
+    async def settle(self) -> None:
+        """Replicate everything, and let all that was written grow older than `settle`."""
+        self.replicate()
+        await self.pass_time(self.settings.settle + 1)
+
+    async def compact(self) -> CompactorReport:
+        """Do one pass of the compactor, as a new process; time passes and items replicate."""
+        self._compactors += 1
+        job = Compactor(
+            self.settings,
+            stores=dict(self._world.replicas),
+            clock=self.clock,
+            randomness=self._new_random(),
+            owner=f"testing-{self._compactors}",
+            contract=True,
+        )
+        return await self._while_time_passes(job.run_once)
+
+    async def merge(self) -> int:
+        """Settle, and do passes until nothing is left to merge; return how many entries were.
+
+        Raises:
+            LedgerError: a pass was prevented, as where regions are held apart, or there is no end.
+        """
+        merged = 0
+        await self.settle()
+        for _ in range(PASSES_MAX):
+            report = await self.compact()
+            if not report.is_success:
+                raise LedgerError(report.sentence())
+            merged += report.merged
+            self.replicate()
+            if report.is_idle:
+                return merged
+        raise LedgerError(f"merging did not end in {PASSES_MAX} passes: are regions held apart?")
+
+    async def _while_time_passes(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Return the result of some work that waits on the clock."""
+        results: list[Result] = []
+
+        async def do() -> None:
+            results.append(await work())
+
+        end = self.clock.monotonic() + WORK_SECONDS_MAX
+        async with background_tasks() as tasks:
+            tasks.start_soon(do)
+            while not results:
+                if self.clock.monotonic() > end:
+                    raise LedgerError(f"it did not end in {WORK_SECONDS_MAX:g} s of the clock")
+                await self.clock.advance(STEP_SECONDS)
+                self.replicate()
+        return results[0]

@@ -1,0 +1,136 @@
+"""`MemoryGlobalTable` as a test of somebody's program uses it."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from ledger import KeyConflict, RetryHorizonPassed
+from ledger.core.errors import SettingsError
+from ledger.testing import ManualClock, MemoryGlobalTable
+
+HOME, AWAY = "us-east-1", "eu-west-1"
+
+
+async def test_regions_differ_until_what_they_wrote_arrives() -> None:
+    """Each shows its own change at once, and the other's once it has replicated."""
+    table = MemoryGlobalTable((HOME, AWAY))
+    async with table.ledger(HOME) as home, table.ledger(AWAY) as away:
+        await home.record("shop", 3)
+        await away.record("shop", Decimal("-0.50"))
+        assert (await home.total("shop", max_age=0)).value == 3
+        assert (await away.total("shop", max_age=0)).value == Decimal("-0.50")
+        assert table.replicate() > 0
+        for each in (home, away):
+            assert (await each.total("shop", max_age=0)).value == Decimal("2.50")
+        assert table.replicate() == 0
+
+
+async def test_held_links_deliver_after_healing() -> None:
+    """One direction alone, then a region both ways."""
+    table = MemoryGlobalTable((HOME, AWAY))
+    async with table.ledger(HOME) as home, table.ledger(AWAY) as away:
+        table.pause(HOME, AWAY)
+        await home.record("a", 1)
+        await away.record("a", 2)
+        table.replicate()
+        assert (await home.total("a", max_age=0)).value == 3
+        assert (await away.total("a", max_age=0)).value == 2
+        table.heal()
+        table.replicate()
+        table.isolate(AWAY)
+        await away.record("a", 4)
+        table.replicate()
+        assert (await home.total("a", max_age=0)).value == 3
+        table.heal()
+        table.replicate()
+        assert (await home.total("a", max_age=0)).value == 7
+
+
+async def test_merging_leaves_one_net_and_the_same_totals() -> None:
+    """Hours of the clock, and no time at all."""
+    table = MemoryGlobalTable((HOME, AWAY), compactor={"fold_min": 1, "scan_every": 0})
+    async with table.ledger(HOME) as home, table.ledger(AWAY) as away:
+        for _ in range(30):
+            await home.record("a", 1)
+            await away.record("a", 2)
+        assert await table.merge() == 60
+        for each in (home, away):
+            total = await each.total("a", max_age=0)
+            assert (int(total.value), total.entries) == (90, 0)
+        assert await table.merge() == 0
+
+
+async def test_the_clock_decides_what_a_late_repeat_is_told() -> None:
+    """Within the retry horizon it changes nothing, or is a conflict; later it is refused."""
+    table = MemoryGlobalTable((HOME, AWAY))
+    async with table.ledger(HOME) as ledger:
+        made = table.clock.now()
+        await ledger.record("a", 5, key="order-1", at=made)
+        await ledger.record("a", 5, key="order-1", at=made)
+        assert (await ledger.total("a", max_age=0)).value == 5
+        with pytest.raises(KeyConflict):
+            await ledger.record("a", 6, key="order-1", at=made)
+        await table.pass_time(table.settings.retry_horizon + 1)
+        with pytest.raises(RetryHorizonPassed):
+            await ledger.record("a", 5, key="order-1", at=made)
+
+
+async def test_the_same_seed_gives_the_same_ids() -> None:
+    """A failing test fails again."""
+
+    async def ids(seed: int) -> list[str]:
+        table = MemoryGlobalTable(seed=seed)
+        async with table.ledger() as one, table.ledger(AWAY) as other:
+            return [str((await each.record("a", 1)).id) for each in (one, other)]
+
+    assert await ids(1) == await ids(1) != await ids(2)
+
+
+async def test_a_cached_total_grows_old_on_the_clock() -> None:
+    """A moment later it is read anew."""
+    table = MemoryGlobalTable()
+    async with table.ledger() as reader, table.ledger() as writer:
+        assert (await reader.total("a", max_age=5)).value == 0
+        await writer.record("a", 1)
+        assert (await reader.total("a", max_age=5)).value == 0
+        await table.pass_time(6)
+        assert (await reader.total("a", max_age=5)).value == 1
+
+
+async def test_the_whole_table_is_there() -> None:
+    """Counters, sequences and leases, in one region."""
+    table = MemoryGlobalTable()
+    async with table.table() as opened:
+        stock = opened.counter("stock", method="marker", minimum=0)
+        await stock.add(2, token="delivery")
+        assert await stock.value() == 2
+        await opened.ledger.record("a", 1)
+        assert (await opened.ledger.total("a", max_age=0)).value == 1
+
+
+def test_plain_code_has_it_too() -> None:
+    """Without async."""
+    table = MemoryGlobalTable()
+    with table.sync_ledger() as home:
+        home.record("a", 3)
+    with table.sync_ledger(AWAY) as away:
+        assert away.total("a").value == 0
+        table.replicate()
+        assert away.total("a", max_age=0).value == 3
+
+
+@pytest.mark.parametrize("call", ["ledger", "table", "store", "isolate", "sync_ledger"])
+def test_an_unknown_region_is_named(call: str) -> None:
+    """As everywhere."""
+    with pytest.raises(SettingsError, match="mars-1"):
+        getattr(MemoryGlobalTable(), call)("mars-1")
+
+
+def test_settings_are_checked_as_everywhere() -> None:
+    """A rule that is broken is named; a clock may be given."""
+    with pytest.raises(SettingsError, match="settle"):
+        MemoryGlobalTable(settle="1s")
+    clock = ManualClock()
+    assert MemoryGlobalTable(clock=clock).clock is clock
+    assert clock.now() + timedelta(0) == clock.wall
