@@ -33,13 +33,15 @@ TABLE_WRITES = 40_000
 """Units a second of one table in one region, until more is asked for."""
 SHARD_SHARE = 0.7
 """Of what a partition takes: bursts and retries need the rest."""
-WRITE_SECONDS = 1 / 52_155
+WRITE_SECONDS = 1 / 75_955
 """Of a core, for a change by `record` over `lean`."""
-ENTRY_SECONDS, FOLD_SECONDS = 40.9e-6, 1.79e-3
+ENTRY_SECONDS, FOLD_SECONDS = 23.9e-6, 0.95e-3
 """Of a core, to merge an entry in three regions, and for each fold: from folds of 500 and of 20."""
 MEASURED_REGIONS = 3
 READ_SHARE = 0.3
 """Of `ENTRY_SECONDS`, what reading it takes; it is done in every region, the rest at home."""
+PERIOD_BYTES = 5_000
+"""Of a net that keeps sums by period: 72 hours, 62 days and 120 months of one axis."""
 ENTRY_BYTES = 110
 NET_BYTES, ID_BYTES = 250, 16
 UNIT_BYTES, READ_UNIT_BYTES = 1_024, 4_096
@@ -71,13 +73,24 @@ class Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Changes and uncached totals a second in all regions together, and who changes."""
+    """Changes and uncached totals a second in all regions together, and who changes.
+
+    An entry stands for `combined` changes on average (`combine`); with `periods` every net keeps
+    sums by hour, day and month.
+    """
 
     changes: float
     counters: int
     regions: int
     skew: float = 1.0
     totals: float = 0.0
+    combined: float = 1.0
+    periods: bool = False
+
+    @property
+    def entries(self) -> float:
+        """Entries a second, in all regions together."""
+        return self.changes / self.combined
 
     def check(self) -> None:
         """Raise `InvalidInput` if a number is out of its range."""
@@ -85,6 +98,7 @@ class Workload:
             ("changes a second", self.changes, 0.0),
             ("totals a second", self.totals, 0.0),
             ("skew", self.skew, 0.0),
+            ("changes of an entry", self.combined, 1.0),
             ("counters", self.counters, 1),
             ("regions", self.regions, 1),
         ):
@@ -92,12 +106,12 @@ class Workload:
                 raise InvalidInput(f"{name} must be from {least:g} to 1e15, got {value:g}")
 
     def groups(self) -> Iterator[tuple[int, float]]:
-        """Yield how many counters change so often a second each, the hottest first."""
+        """Yield how many counters get so many entries a second each, the hottest first."""
         ranks = list(_groups(self.counters))
         weights = [count * middle**-self.skew for count, middle in ranks]
         whole = sum(weights)
         for (count, _), weight in zip(ranks, weights, strict=True):
-            yield count, self.changes * weight / whole / count
+            yield count, self.entries * weight / whole / count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +138,7 @@ class Estimate:
     read_units: float
     entries_per_fold: float
     hottest: float
-    """Changes a second of the hottest counter."""
+    """Entries a second of the hottest counter."""
     shards: int
     """Of the hottest counter."""
     sharded: int
@@ -158,40 +172,41 @@ def estimate(workload: Workload, settings: Settings, prices: Prices | None = Non
     prices = prices or Prices()
     groups = list(workload.groups())
     folds = sum(count * rate / _fold_of(rate, settings) for count, rate in groups if rate)
+    net_bytes = NET_BYTES + (PERIOD_BYTES if workload.periods else 0)
     fold_units = sum(
-        count * rate / _fold_of(rate, settings) * _fold_units(_fold_of(rate, settings))
+        count * rate / _fold_of(rate, settings) * _fold_units(_fold_of(rate, settings), net_bytes)
         for count, rate in groups
         if rate
     )
-    changes = workload.changes
+    changes, entries = workload.changes, workload.entries
     hint_every = settings.compactor.hint_every
-    hints = 2 * min(changes / hint_every, 100.0) if hint_every else 0.0
-    write_units = 2 * changes + fold_units + hints
+    hints = 2 * min(entries / hint_every, 100.0) if hint_every else 0.0
+    write_units = 2 * entries + fold_units + hints
     hottest = groups[0][1]
-    a_shard = SHARD_SHARE * PARTITION_WRITES / _units_of(hottest, settings)
+    a_shard = SHARD_SHARE * PARTITION_WRITES / _units_of(hottest, settings, net_bytes)
     a_merge = settings.compactor.fold_max / PASS_SECONDS
     rate_of_shard = min(a_shard, a_merge)
     shards = max(1, ceil(hottest / rate_of_shard))
     waits = settings.settle * (1 + 1 / SPANS_PER_SETTLE)
-    waiting = changes * waits
+    waiting = entries * waits
     total_units = shards * max(1.0, ceil(hottest / shards * waits * ENTRY_BYTES / READ_UNIT_BYTES))
     mean_total = sum(
-        count * rate / changes * max(1.0, rate * waits * ENTRY_BYTES / READ_UNIT_BYTES)
+        count * rate / entries * max(1.0, rate * waits * ENTRY_BYTES / READ_UNIT_BYTES)
         for count, rate in groups
-        if changes
+        if entries
     )
-    merging_reads = changes * ENTRY_BYTES / READ_UNIT_BYTES + folds * 2
+    merging_reads = entries * ENTRY_BYTES / READ_UNIT_BYTES + folds * 2
     read_units = merging_reads + workload.totals / workload.regions * mean_total
     reading = READ_SHARE * ENTRY_SECONDS / MEASURED_REGIONS * workload.regions
     entry_seconds = (1 - READ_SHARE) * ENTRY_SECONDS + reading
-    cores = changes * entry_seconds + folds * FOLD_SECONDS
+    cores = entries * entry_seconds + folds * FOLD_SECONDS
     processes = max(1, ceil(cores / BUSY_SHARE))
     month = MONTH_HOURS * 3_600 * workload.regions / 1e6
     return Estimate(
         units_per_change=write_units / changes if changes else 0.0,
         write_units=write_units,
         read_units=read_units,
-        entries_per_fold=changes / folds if folds else 0.0,
+        entries_per_fold=entries / folds if folds else 0.0,
         hottest=hottest,
         shards=shards,
         sharded=sum(count for count, rate in groups if rate > rate_of_shard),
@@ -251,15 +266,16 @@ def _fold_of(rate: float, settings: Settings) -> float:
     return min(max(span, compactor.fold_min), compactor.fold_max)
 
 
-def _fold_units(entries: float) -> float:
+def _fold_units(entries: float, net_bytes: int) -> float:
     """Return the write units of a fold, and of the one that forgets its ids."""
-    return ceil((NET_BYTES + ID_BYTES * entries) / UNIT_BYTES) + 1.0
+    forgetting = ceil(net_bytes / UNIT_BYTES)
+    return ceil((net_bytes + ID_BYTES * entries) / UNIT_BYTES) + float(forgetting)
 
 
-def _units_of(rate: float, settings: Settings) -> float:
-    """Return the write units of a change of such a counter, in one region."""
+def _units_of(rate: float, settings: Settings, net_bytes: int) -> float:
+    """Return the write units of an entry of such a counter, in one region."""
     entries = _fold_of(rate, settings)
-    return 2 + _fold_units(entries) / entries
+    return 2 + _fold_units(entries, net_bytes) / entries
 
 
 def _groups(counters: int) -> Iterator[tuple[int, float]]:

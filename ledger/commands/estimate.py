@@ -1,10 +1,12 @@
 """`ledger estimate`: what a workload costs and needs, by a model."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from ledger.administration.alternatives import Alternative, alternatives
 from ledger.administration.estimating import DAY_SECONDS, Estimate, Limit, Workload, estimate
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
@@ -25,11 +27,19 @@ def estimate_command(
     totals: Annotated[
         float, typer.Option(help="Totals read past the cache a second, in all regions.")
     ] = 0.0,
+    combined: Annotated[
+        float, typer.Option(help="Changes that an entry stands for on average, by `combine`.")
+    ] = 1.0,
+    periods: Annotated[
+        bool, typer.Option("--periods", help="Every counter keeps sums by hour, day and month.")
+    ] = False,
     regions: Annotated[int | None, typer.Option(help="Regions.", show_default="settings")] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate units, dollars, shards and processes of a workload, and what gives out first.
+
+    Beside it stand other choices, and other ways to count, with what they mean.
 
     A model, from measured speeds, documented limits and list prices of us-east-1, on demand.
     Storage, backups, transfer between regions and your own machines are not in it.
@@ -40,13 +50,16 @@ def estimate_command(
         counters=counters,
         skew=skew,
         totals=totals,
+        combined=combined,
+        periods=periods,
         regions=regions or len(settings.regions),
     )
-    found = estimate(workload, settings)
+    found, others = estimate(workload, settings), alternatives(workload, settings)
     if as_json:
-        print_json([asdict(found)])
+        print_json([asdict(found) | {"alternatives": [asdict(one) for one in others]}])
         return
     print_grid(_figures(workload, found))
+    print_grid(_alternatives(others))
     print_grid(_limits(found))
     first = found.limits[0]
     if first.share > 1:
@@ -64,7 +77,7 @@ def _figures(workload: Workload, found: Estimate) -> Grid:
         ("  of them writes", f"{found.write_dollars:,.0f}"),
         ("dollars for a million changes", f"{million:.2f}"),
         ("entries of a fold, on average", f"{found.entries_per_fold:,.0f}"),
-        ("hottest counter, changes a second", f"{found.hottest:,.1f}"),
+        ("hottest counter, entries a second", f"{found.hottest:,.1f}"),
         ("its shards", f"{found.shards:,}"),
         ("counters that need shards", f"{found.sharded:,}"),
         ("read units of its total, uncached", f"{found.total_read_units:,.0f}"),
@@ -75,6 +88,17 @@ def _figures(workload: Workload, found: Estimate) -> Grid:
         ("compactor processes, 0.7 of a core each", f"{found.processes:,}"),
     )
     return Grid((Column("figure"), Column("value")), rows, is_headed=False)
+
+
+def _alternatives(found: Sequence[Alternative]) -> Grid:
+    columns = (
+        prose("otherwise"), number("units a change"), number("dollars a month"), prose("means")
+    )  # fmt: skip
+    rows = [
+        (one.name, f"{one.units_per_change:.2f}", f"{one.month_dollars:,.0f}", one.means)
+        for one in found
+    ]
+    return Grid(columns, rows)
 
 
 def _limits(found: Estimate) -> Grid:

@@ -1,6 +1,6 @@
 """A global table in memory for tests of programs that use the ledger."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -144,12 +144,15 @@ class MemoryGlobalTable:
         self.replicate()
         await self.pass_time(self.settings.settle + 1)
 
-    async def compact(self) -> CompactorReport:
-        """Do one pass of the compactor, as a new process; time passes and items replicate."""
+    async def compact(self, stores: "Mapping[str, Store] | None" = None) -> CompactorReport:
+        """Do one pass of the compactor, as a new process; time passes and items replicate.
+
+        It works through `stores`, by region, if some are given: wrapped ones that count or fail.
+        """
         self._compactors += 1
         job = Compactor(
             self.settings,
-            stores=dict(self._world.replicas),
+            stores=stores or dict(self._world.replicas),
             clock=self.clock,
             randomness=self._new_random(),
             owner=f"testing-{self._compactors}",

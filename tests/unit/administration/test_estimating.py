@@ -1,12 +1,16 @@
 """The estimate: by hand where it is simple, against simulated partitions where it is not."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from prometheus_client import CollectorRegistry
 from support.ledgers import seeded
 from support.partitions import Partitions
 from typer.testing import CliRunner
 
+from compactor.report import CompactorReport
+from ledger.administration.alternatives import alternatives
 from ledger.administration.estimating import (
     PARTITION_WRITES,
     SHARD_SHARE,
@@ -17,7 +21,11 @@ from ledger.administration.estimating import (
 )
 from ledger.commands.main import app
 from ledger.core.errors import InvalidInput
+from ledger.ledger import Ledger
+from ledger.runtime.metrics import Metrics, summed
 from ledger.settings import Settings
+from ledger.store.wrappers.metered import MeteredStore
+from ledger.testing import MemoryGlobalTable
 
 SETTINGS = Settings(home="us-east-1", regions={"us-east-1": {}, "eu-west-1": {}})
 MONTH_SECONDS = 730 * 3_600
@@ -130,6 +138,109 @@ def test_numbers_out_of_range_are_named(field: str, value: float) -> None:
     given: dict[str, float] = {"changes": 1.0, "counters": 1, "regions": 1, field: value}
     with pytest.raises(InvalidInput, match=f"from .* to 1e15, got {value:g}"):
         estimate(Workload(**given), SETTINGS)  # type: ignore[arg-type]
+
+
+def test_combining_and_periods_change_what_a_change_costs() -> None:
+    """Ten changes an entry: a tenth of the units. Sums by period: 5 KB more of each net."""
+    workload = Workload(changes=1_000, counters=100, regions=2)
+    plain = estimate(workload, SETTINGS)
+    combined = estimate(replace(workload, combined=10), SETTINGS)
+    tenth = estimate(replace(workload, changes=100), SETTINGS)
+    assert combined.write_units == tenth.write_units
+    assert combined.units_per_change == pytest.approx(tenth.units_per_change / 10)
+    periods = estimate(replace(workload, periods=True), SETTINGS)
+    folds = 1_000 / plain.entries_per_fold
+    assert 5 <= (periods.write_units - plain.write_units) / folds <= 11
+    with pytest.raises(InvalidInput, match="changes of an entry"):
+        estimate(replace(workload, combined=0.5), SETTINGS)
+
+
+def test_alternatives_stand_beside_it_by_the_same_prices() -> None:
+    """Those that lose changes cost half; what they mean is said; choices made are not offered."""
+    workload = Workload(changes=100, counters=10, regions=2, skew=0, totals=10)
+    found = {one.name: one for one in alternatives(workload, SETTINGS)}
+    lossy = found["one item, `ADD`"]
+    assert lossy.units_per_change == 1
+    dollars = (100 * 2 * 0.625e-6 + 10 * 0.125e-6) * MONTH_SECONDS
+    assert lossy.month_dollars == pytest.approx(dollars)
+    assert "loses changes" in lossy.means
+    kept = 10 * 30 * 86_400 * 110 / 4_096
+    unmerged = found["entries that are never merged"]
+    assert f"{kept:,.0f} units after 30 days" in unmerged.means
+    reads = (unmerged.month_dollars - 100 * 2 * 0.625e-6 * MONTH_SECONDS) / MONTH_SECONDS
+    assert reads == pytest.approx(10 * kept * 0.125e-6)
+    assert found["combined, 10 changes an entry"].month_dollars < lossy.month_dollars
+    chosen = replace(workload, combined=5, periods=True)
+    names = [one.name for one in alternatives(chosen, SETTINGS)]
+    assert names[0] == "without sums by period"
+    assert alternatives(replace(workload, changes=0), SETTINGS) == ()
+
+
+@pytest.mark.parametrize("entries", [200, 500])
+async def test_the_model_is_what_a_meter_counts(entries: int) -> None:
+    """Changes of one counter through their life, beside the model, by units of the memory store.
+
+    A collection's first fold, and what a pass costs that finds nothing, are not of a change; a
+    few heartbeats of the passes are left in.
+    """
+    table = MemoryGlobalTable(compactor={"scan_every": 0})
+    meter = Metered(table)
+    async with meter.ledger() as ledger:
+        units = []
+        for _ in range(3):
+            before = meter.units()
+            await ledger.record_many([("a", 1)] * entries)
+            passes = await meter.merge()
+            spent = meter.units() - before
+            await meter.compact()
+            units.append(spent - passes * (meter.units() - before - spent))
+    rate = entries * 3 / table.settings.settle
+    model = estimate(Workload(changes=rate, counters=1, regions=2), table.settings)
+    assert model.entries_per_fold == pytest.approx(entries)
+    assert units[2] / entries == pytest.approx(model.units_per_change, rel=0.03)
+
+
+class Metered:
+    """A table in memory whose ledger and compactor count their units."""
+
+    def __init__(self, table: MemoryGlobalTable) -> None:
+        self._table = table
+        self._registry = CollectorRegistry()
+        metrics = Metrics.of(self._registry)
+        self._stores = {
+            region: MeteredStore(table.store(region), metrics=metrics, clock=table.clock)
+            for region in table.settings.regions
+        }
+
+    def units(self) -> float:
+        """Return the write units of the home region so far."""
+        home = self._table.settings.home
+        return summed(self._registry, "ledger_consumed_units_total", kind="write", region=home)
+
+    def ledger(self) -> Ledger:
+        """Return a ledger of the home region."""
+        table = self._table
+        home = table.settings.home
+        return Ledger(
+            table.settings,
+            region=home,
+            store=self._stores[home],
+            clock=table.clock,
+            randomness=seeded(3),
+            contract=True,
+        )
+
+    async def merge(self) -> int:
+        """Settle, and do passes until one finds nothing; return how many."""
+        await self._table.settle()
+        for number in range(1, 20):
+            if (await self.compact()).is_idle:
+                return number
+        raise AssertionError("it does not end")
+
+    async def compact(self) -> CompactorReport:
+        """Do one pass."""
+        return await self._table.compact(self._stores)
 
 
 def test_the_command() -> None:
