@@ -37,7 +37,6 @@ from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
-from ledger.settings.pipelines import PIPELINE_TRANSPORT
 from ledger.store import opening
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
@@ -178,7 +177,6 @@ async def open_run(
     """
     clock = SystemClock()
     metrics = Metrics.of(progress.registry)
-    settings = settings.with_defaults(transport=PIPELINE_TRANSPORT)
     async with open_lane(settings, region, metrics=metrics, clock=clock) as (stores, live):
         run = Run(region, stores, live, progress, clock=clock, metrics=metrics, tell=tell)
         tune_gc()

@@ -109,7 +109,7 @@ class SettingsFields(BaseModel):
     write_deadline: Seconds = Field(default_factory=_write_deadline)
     consistent_reads: bool = True
     read_keys_max: Count = constant(READ_KEYS_MAX)
-    transport: TransportName = "aiobotocore"
+    transport: TransportName = "lean"
     writer: WriterSettings = WriterSettings()
     cache: CacheSettings = CacheSettings()
     compactor: CompactorSettings = CompactorSettings()

@@ -120,17 +120,6 @@ class Settings(SettingsFields):
                 values[name] = value
         return type(self)(**values)
 
-    def with_defaults(self, **values: Unpack[SettingsChanges]) -> Self:
-        """Return the same settings, with these values for what they do not set themselves.
-
-        Raises:
-            SettingsError: a rule is broken.
-        """
-        missing: dict[str, Any] = {
-            name: value for name, value in values.items() if name not in self.model_fields_set
-        }
-        return self.replace(**missing)
-
     def of_pipeline(self, name: str | None = None) -> Self:
         """Return these settings with the pipeline of a name as `pipeline`.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from ledger.core.sums import SLOTS_MAX
-from ledger.settings.given import PipelineGiven, TransportName
+from ledger.settings.given import PipelineGiven
 from ledger.settings.groups import (
     Count,
     Group,
@@ -26,8 +26,6 @@ KEEP_FIELDS_MAX = 50
 """The most further fields that the states of one pipeline keep."""
 BATCH_RECORDS_MAX = 10_000
 """The most records of one batch: as many as Kinesis hands to a Lambda function at once."""
-PIPELINE_TRANSPORT: TransportName = "lean"
-"""What carries a pipeline's requests, unless the settings say: it sends far more than it waits."""
 PIPELINES_MAX = 100
 """The most pipelines of one file of settings."""
 PIPELINE_NAME = "[a-z0-9][a-z0-9-]{0,31}"

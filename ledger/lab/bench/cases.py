@@ -40,6 +40,7 @@ class Case:
 
 
 LEAN = {"transport": "lean"}
+SDK = {"transport": "aiobotocore"}
 CLIENT: Options = {"callers": 10}
 """As many as aiobotocore has connections by default; more would wait for one."""
 TUNE: Options = {"tune_gc": True}
@@ -166,7 +167,7 @@ ALL: tuple[Case, ...] = (
     Case("record_many, 25 a call, lean", "write", "writes:record_many", PUT, {**CLIENT, **OF_25}),
     Case("record, one caller, lean", "write", "writes:record", PUT, {**MANY, "callers": 1}),
     Case("record_many, lean", "write", "writes:record_many", PUT, SIZED),
-    Case("group commit, aiobotocore", "write", "writes:record", PUT, {**MANY, "settings": {}}),
+    Case("group commit, aiobotocore", "write", "writes:record", PUT, {**MANY, "settings": SDK}),
     Case("group commit, lean", "write", "writes:record", PUT, MANY),
     Case("group commit, lean, asyncio's own loop", "write", "writes:record", PUT, PLAIN_LOOP),
     Case(f"group commit, lean{TUNED}", "write", "writes:record", PUT + TUNED, {**MANY, **TUNE}),
@@ -182,7 +183,7 @@ ALL: tuple[Case, ...] = (
     Case("version put_many, lean", "conditional", "writes:version_put_many", GUARDED, SIZED),
     Case("20,000 callers, lean", "overload", "writes:overload", PUT, OVERLOAD),
     Case(READ, "read", "plain:read", options=COLLECTION),
-    Case("total, aiobotocore", "read", "reads:total", READ, COLLECTION),
+    Case("total, aiobotocore", "read", "reads:total", READ, {**COLLECTION, "settings": SDK}),
     Case("total, lean", "read", "reads:total", READ, {**COLLECTION, "settings": LEAN}),
     Case("total of 100,000 entries, lean", "read", "reads:total", READ, HOT),
     Case(QUERY, "totals", "plain:query", options={**COUNTERS, **CLIENT}),

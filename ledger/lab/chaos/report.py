@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -18,6 +19,7 @@ from ledger.lab.harness.report import Report, Section, Verdict, counts_text
 from ledger.runtime.clock import Clock
 from ledger.runtime.command_line import FAILED
 from ledger.runtime.program import INTERRUPTED
+from ledger.settings.given import TransportName
 
 FAULTS_KEPT = 40
 FAULTS_SHOWN = 8
@@ -37,6 +39,25 @@ _VERDICTS: Mapping[Ending, Verdict] = {
 }
 
 
+class Transport(StrEnum):
+    """Over which transport a run's processes and readers work."""
+
+    MIXED = "mixed"
+    LEAN = "lean"
+    AIOBOTOCORE = "aiobotocore"
+
+    @property
+    def names(self) -> tuple[TransportName, TransportName]:
+        """Two of them, which processes take in turn."""
+        match self:
+            case Transport.MIXED:
+                return "aiobotocore", "lean"
+            case Transport.LEAN:
+                return "lean", "lean"
+            case Transport.AIOBOTOCORE:
+                return "aiobotocore", "aiobotocore"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosOptions(LabOptions):
     """The options of a run."""
@@ -47,6 +68,10 @@ class ChaosOptions(LabOptions):
         Profile,
         typer.Option(help="Which faults come beside the usual: all, or more of one kind."),
     ] = Profile.MIXED
+    transport: Annotated[
+        Transport,
+        typer.Option(help="Over which transport processes work: some over each, or one for all."),
+    ] = Transport.MIXED
     json_file: JsonFile = None
 
     @property
@@ -60,7 +85,7 @@ class ChaosOptions(LabOptions):
         return (
             f"ledger chaos --seed {self.seed} --minutes {self.minutes:g}"
             f" --engine {self.engine} --lag {self.lag:g} --jitter {self.jitter:g}"
-            f" --profile {self.profile}"
+            f" --profile {self.profile} --transport {self.transport}"
         )
 
 

@@ -226,10 +226,11 @@ class ChaosRun:
             options, REGIONS, **TIMES, compactor=MERGING, shards=SHARDS, combine=COMBINED
         )
         async with opening as table:
-            usual = await table.ledgers()
-            eventual = await table.ledgers(transport="lean", consistent_reads=False)
+            one, other = options.transport.names
+            usual = await table.ledgers(transport=one)
+            eventual = await table.ledgers(transport=other, consistent_reads=False)
             plain = without_terms(table.settings)
-            transports = (plain, plain.replace(transport="lean"))
+            transports = (plain.replace(transport=one), plain.replace(transport=other))
             writers = {
                 region: WriterProcess(region, settings, table.folder, clock=self._clock)
                 for region, settings in zip(REGIONS, cycle(transports), strict=False)

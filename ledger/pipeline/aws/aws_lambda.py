@@ -38,7 +38,6 @@ from ledger.runtime.gc import is_gc_tuned, tune_gc
 from ledger.runtime.loops import new_runner
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
-from ledger.settings.pipelines import PIPELINE_TRANSPORT
 from ledger.settings.variables import PIPELINE_VARIABLE, read_variables
 from ledger.store.opening import open_store
 from ledger.store.port import Store
@@ -94,7 +93,6 @@ class Environment:
     def __init__(self, settings: Settings) -> None:
         self._clock = SystemClock()
         self._metrics = PipelineMetrics()
-        settings = settings.with_defaults(transport=PIPELINE_TRANSPORT)
         self._kept = KeptConnections(settings, self._clock)
         self._invocations = Invocations(
             settings,

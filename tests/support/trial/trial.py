@@ -32,7 +32,6 @@ from support.trial.schedule import Event, schedule
 from support.trial.table import KeptTable
 
 from ledger.settings.model import CONTRACTED
-from ledger.settings.pipelines import PIPELINE_TRANSPORT
 
 TIMES = {"settle": 3.0, "retry_horizon": 1.2, "observation_delay": 1.0, "read_deadline": 0.8}
 MERGING = {"fold_min": 1, "lease": 20.0, "heartbeat": 1.0}
@@ -399,9 +398,7 @@ class Trial:
         pipelines[PLAIN]["totals"] = "entries"  # so that there is something to merge
         pipelines[PINNED]["keep_fields"] = ["Place.Month"]
         pipelines[PINNED]["home"] = {"field": "Row.Id", "regions": digits}
-        settings = self.table.world.settings(
-            **TIMES, compactor=MERGING, pipelines=pipelines, transport=PIPELINE_TRANSPORT
-        )
+        settings = self.table.world.settings(**TIMES, compactor=MERGING, pipelines=pipelines)
         path = self.folder / f"regions-{int(by_month)}.yaml"
         values = settings.model_dump(mode="json", exclude=set(CONTRACTED))
         path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")

@@ -322,11 +322,3 @@ def test_what_was_not_set_follows_again_in_a_changed_group() -> None:
     assert (shorter.compactor.heartbeat, shorter.compactor.fold_min) == (10, 3)
     kept = settings(compactor={"heartbeat": 3}).replace(compactor={"lease": 90})
     assert kept.compactor.heartbeat == 3
-
-
-def test_other_defaults_for_what_is_not_set() -> None:
-    """A program's own default gives way to what a file or the environment says."""
-    own = Settings(regions={"us-east-1": {}})
-    assert own.with_defaults(transport="lean").transport == "lean"
-    chosen = own.replace(transport="aiobotocore").with_defaults(transport="lean", table="t-1")
-    assert (chosen.transport, chosen.table) == ("aiobotocore", "t-1")
