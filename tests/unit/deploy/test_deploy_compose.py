@@ -1,0 +1,73 @@
+"""The compose file: its commands, files and ports agree with each other and with the code."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+import compactor.cli
+import ledger.commands.local
+from ledger.settings import Settings
+
+COMPOSE = Path(__file__).parents[3] / "deploy" / "compose"
+
+
+@pytest.fixture
+def services() -> dict[str, Any]:
+    """Return the services by name."""
+    text = (COMPOSE / "compose.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)["services"]
+    return found
+
+
+def parsed(words: list[str]) -> dict[str, Any]:
+    """Return the options of a command line, which is refused if the command does not take it."""
+    *names, first = words[: 2 if words[0] == "compactor" else 3]
+    app = {"compactor": compactor.cli.app, "ledger local": ledger.commands.local.app}
+    group = typer.main.get_group(app[" ".join(names)])
+    context = group.commands[first].make_context(first, words[len(names) + 1 :])
+    options: dict[str, Any] = context.params
+    return options
+
+
+def test_the_commands_are_taken(services: dict[str, Any]) -> None:
+    """The table's ports are those that the compactor's settings name, and its probe asks."""
+    table = parsed(services["table"]["command"])
+    settings = Settings.load(COMPOSE / "regions.yaml")
+    assert table["regions"].split(",") == list(settings.regions)
+    endpoints = [region.endpoint for region in settings.regions.values()]
+    assert endpoints == [f"http://127.0.0.1:{port}" for port in table["ports"].split(",")]
+    _, *asked = services["table"]["healthcheck"]["test"]
+    assert parsed(asked)["control_url"] == f"http://127.0.0.1:{table['control_port']}"
+    run = parsed(services["compactor"]["command"])
+    assert services["compactor"]["network_mode"] == "service:table"
+    assert (
+        f"127.0.0.1:{run['metrics_port']}/healthz"
+        in services["compactor"]["healthcheck"]["test"][-1]
+    )
+    scraped = yaml.safe_load((COMPOSE / "prometheus.yml").read_text(encoding="utf-8"))
+    (job,) = scraped["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"table:{run['metrics_port']}"]}]
+
+
+def test_mounted_files_are_there_and_images_have_versions(services: dict[str, Any]) -> None:
+    """Paths are relative to the compose file; what answers to the host does so on loopback."""
+    for service in services.values():
+        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+", service["image"])
+        for volume in service.get("volumes", ()):
+            source, *_ = volume.split(":")
+            assert not source.startswith(".") or (COMPOSE / source).is_file(), source
+        for port in service.get("ports", ()):
+            assert port.startswith("127.0.0.1:")
+
+
+def test_the_dashboard_finds_its_source_and_its_files(services: dict[str, Any]) -> None:
+    """Grafana is told where Prometheus is, and where the dashboard was mounted."""
+    source = yaml.safe_load((COMPOSE / "grafana.yaml").read_text(encoding="utf-8"))
+    assert source["datasources"][0]["url"] == "http://prometheus:9090"
+    boards = yaml.safe_load((COMPOSE / "dashboards.yaml").read_text(encoding="utf-8"))
+    folder = boards["providers"][0]["options"]["path"]
+    assert any(f":{folder}/" in volume for volume in services["grafana"]["volumes"])
