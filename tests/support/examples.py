@@ -1,8 +1,10 @@
 """The Python examples of every README, to be run as they are written."""
 
+import logging
 import re
 import runpy
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -33,12 +35,24 @@ class Example:
         script = folder / "example.py"
         script.write_text(self.code, encoding="utf-8")
         printed = StringIO()
-        with redirect_stdout(printed):
+        with redirect_stdout(printed), root_logger_kept():
             runpy.run_path(str(script), run_name="__main__")
         return printed.getvalue().splitlines()
 
     def __str__(self) -> str:
         return f"{self.page}:{self.number}"
+
+
+@contextmanager
+def root_logger_kept() -> Iterator[None]:
+    """Give the root logger its level and handlers back: a framework takes it over."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 def pages() -> list[Path]:
