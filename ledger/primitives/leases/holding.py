@@ -88,7 +88,10 @@ class Holding:
         """Return how long it may still be relied on; 0 or less if it may not."""
         if self.is_over:
             return -math.inf
-        return self._safe_until - self.elapsed_seconds() - self.terms.margin_seconds
+        # The time first: a heartbeat of another thread may extend the holding between the two, and
+        # the end as it was before, beside a later time, would pass for a loss.
+        now = self.elapsed_seconds()
+        return self._safe_until - now - self.terms.margin_seconds
 
     def check(self) -> None:
         """Return if it may be relied on.
