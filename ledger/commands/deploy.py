@@ -30,7 +30,7 @@ from ledger.administration.templates.permissions import IAM_COMMENT
 from ledger.administration.templates.pipeline_function import PIPELINE_COMMENT
 from ledger.administration.templates.replication_alarms import REPLICATION_COMMENT
 from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
-from ledger.administration.templates.table import TABLE_COMMENT
+from ledger.administration.templates.table import TABLE_COMMENT, Extras
 from ledger.administration.warm import Warm
 from ledger.commands.outputs import Force, write_output
 from ledger.core.errors import InvalidInput
@@ -87,14 +87,28 @@ def write_template(
             help="Of the table: units a second to serve at once; charged, and never lowered.",
         ),
     ] = None,
+    kms_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="REGION=ARN", help="Of the table: a KMS key for each replica; for all or none."
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Of the table: a tag of every replica."),
+    ] = None,
 ) -> None:
     """Write a CloudFormation template: table, compactor, pipeline, policies, alarms or bucket."""
     make, comment = _TEMPLATES[name]
-    if warm is not None:
-        if name is not Template.TABLE:
-            raise InvalidInput(f"--warm is for the template table, got {name.value}")
-        make = partial(table_template, warm=Warm.parse(warm))
-    _write(as_yaml(make(Settings.load(config)), comment=comment), output, force=force)
+    settings = Settings.load(config)
+    if name is Template.TABLE:
+        extras = Extras.parse(settings, kms_key or (), tag or ())
+        make = partial(table_template, warm=Warm.parse(warm) if warm else None, extras=extras)
+    elif warm is not None or kms_key or tag:
+        raise InvalidInput(
+            f"--warm, --kms-key and --tag are for the template table, got {name.value}"
+        )
+    _write(as_yaml(make(settings), comment=comment), output, force=force)
 
 
 @app.command("policy")

@@ -3,15 +3,69 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 from ledger.administration.templates.rendering import FORMAT_VERSION, attribute, ref
 from ledger.administration.warm import Warm
+from ledger.core.errors import InvalidInput
 from ledger.core.keys import EXPIRES
 from ledger.settings import Settings
 
 RECOVERY_DAYS = 35
 """How far back a replica can be restored: the most that DynamoDB offers."""
+
+_KEY_ARN = re.compile(
+    r"arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:(?:key|alias)/[\w/-]+", flags=re.ASCII
+)
+TAGS_MAX = 50
+"""Tags of a resource: AWS's quota."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a company adds to its tables: a KMS key for each replica, by region, and tags."""
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, settings: Settings, keys: Iterable[str], tags: Iterable[str]) -> Self:
+        """Return those of a command line: REGION=ARN for each region or none, and NAME=VALUE.
+
+        Raises:
+            InvalidInput: one has another form, is repeated, or a region has no key, or none of its
+                own.
+        """
+        found = cls(_pairs("--kms-key", keys), _pairs("--tag", tags))
+        for region, arn in found.keys.items():
+            match = _KEY_ARN.fullmatch(arn)
+            if match is None or match[1] != region:
+                raise InvalidInput(
+                    f"--kms-key {region}={arn}: not the ARN of a key in {region}: each replica is"
+                    " encrypted by a key of its own region"
+                )
+        if found.keys and found.keys.keys() != settings.regions.keys():
+            missing = ", ".join(sorted(settings.regions.keys() ^ found.keys.keys()))
+            raise InvalidInput(f"--kms-key is for every region or none: {missing}")
+        if len(found.tags) > TAGS_MAX:
+            raise InvalidInput(f"--tag: {TAGS_MAX} tags at most, got {len(found.tags)}")
+        return found
+
+
+def _pairs(option: str, given: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise InvalidInput(f"{option} must be NAME=VALUE, got {text!r}")
+        if name in found:
+            raise InvalidInput(f"{option}: {name} is given twice")
+        found[name] = value
+    return found
+
 
 TABLE_COMMENT = (
     "The ledger's global table, one replica per region of regions.yaml.",
@@ -26,14 +80,17 @@ TABLE_COMMENT = (
 )
 
 
-def table_template(settings: Settings, *, warm: Warm | None = None) -> dict[str, Any]:
+def table_template(
+    settings: Settings, *, warm: Warm | None = None, extras: Extras | None = None
+) -> dict[str, Any]:
     """Return the template of the table that `settings` names, with a replica in each region.
 
-    With `warm` all replicas serve that much at once. If `settings` name them, markers have a table
-    of their own beside it, and so have the states of pipelines.
+    With `warm` all replicas serve that much at once; `extras` has keys and tags. If `settings` name
+    them, markers have a table of their own beside it, and so have the states of pipelines.
     """
+    extras = extras or Extras()
     states = {
-        f"StateTable{number or ''}": _retained(_table(settings.for_states(name), warm))
+        f"StateTable{number or ''}": _retained(_table(settings.for_states(name), warm, extras))
         for number, name in enumerate(settings.state_tables)
     }
     markers = settings.for_markers() if settings.marker_table else None
@@ -41,8 +98,8 @@ def table_template(settings: Settings, *, warm: Warm | None = None) -> dict[str,
         "AWSTemplateFormatVersion": FORMAT_VERSION,
         "Description": f"Ledger: the global table {settings.table}, home {settings.home}",
         "Resources": {
-            "Table": _retained(_table(settings, warm)),
-            **({"MarkerTable": _retained(_table(markers, None))} if markers else {}),
+            "Table": _retained(_table(settings, warm, extras)),
+            **({"MarkerTable": _retained(_table(markers, None, extras))} if markers else {}),
             **states,
         },
         "Outputs": {
@@ -80,7 +137,7 @@ def _retained(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _table(settings: Settings, warm: Warm | None) -> dict[str, Any]:
+def _table(settings: Settings, warm: Warm | None, extras: Extras) -> dict[str, Any]:
     expiry = {"TimeToLiveSpecification": {"AttributeName": EXPIRES, "Enabled": True}}
     return {
         "TableName": settings.table,
@@ -97,11 +154,13 @@ def _table(settings: Settings, warm: Warm | None) -> dict[str, Any]:
         "SSESpecification": {"SSEEnabled": True, "SSEType": "KMS"},
         **(expiry if settings.time_to_live else {}),
         **({"WarmThroughput": warm.request} if warm else {}),
-        "Replicas": [_replica(name) for name in home_first(settings)],
+        "Replicas": [_replica(name, extras) for name in home_first(settings)],
     }
 
 
-def _replica(region: str) -> dict[str, Any]:
+def _replica(region: str, extras: Extras) -> dict[str, Any]:
+    key = extras.keys.get(region)
+    tags = [{"Key": name, "Value": value} for name, value in extras.tags.items()]
     return {
         "Region": region,
         "DeletionProtectionEnabled": True,
@@ -109,4 +168,6 @@ def _replica(region: str) -> dict[str, Any]:
             "PointInTimeRecoveryEnabled": True,
             "RecoveryPeriodInDays": RECOVERY_DAYS,
         },
+        **({"SSESpecification": {"KMSMasterKeyId": key}} if key else {}),
+        **({"Tags": tags} if tags else {}),
     }

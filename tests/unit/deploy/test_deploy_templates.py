@@ -19,8 +19,9 @@ from ledger.administration.templates import (
     table_template,
 )
 from ledger.administration.templates.rendering import Intrinsic
+from ledger.administration.templates.table import Extras
 from ledger.commands.deploy import app
-from ledger.core.errors import LedgerError, SettingsError
+from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.local.front import dispatch
 from ledger.settings import Settings
 
@@ -157,7 +158,44 @@ def test_the_table_of_a_template_can_be_warm(run: Run) -> None:
     assert "      WarmThroughput:\n        ReadUnitsPerSecond: 20000\n" in written
     assert "        WriteUnitsPerSecond: 40000\n" in written
     result = CliRunner().invoke(app, ["template", "iam", "--config", config, "--warm", "40000"])
-    assert "--warm is for the template table" in str(result.exception)
+    assert "--tag are for the template table, got iam" in str(result.exception)
+
+
+def test_a_table_has_keys_and_tags_of_the_company(run: Run) -> None:
+    """Each replica its own key, and all the tags; cfn-lint takes it."""
+    regions = ("us-east-1", "eu-west-1")
+    arns = {region: f"arn:aws:kms:{region}:111122223333:key/1234abcd-12ab" for region in regions}
+    settings = settings_of(*regions, marker_table="money-markers")
+    extras = Extras.parse(settings, [f"{name}={arn}" for name, arn in arns.items()], ["team=a=b"])
+    resources = table_template(settings, extras=extras)["Resources"]
+    for table in ("Table", "MarkerTable"):
+        for replica in resources[table]["Properties"]["Replicas"]:
+            assert replica["SSESpecification"] == {"KMSMasterKeyId": arns[replica["Region"]]}
+            assert replica["Tags"] == [{"Key": "team", "Value": "a=b"}]
+    written = run("template", "table", "--config", str(ROOT / "regions.yaml"), "--tag", "team=a")
+    assert written.count("Key: team") == 3
+    assert "KMSMasterKeyId" not in written
+
+
+KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab"
+
+
+@pytest.mark.parametrize(
+    ("keys", "tags", "said"),
+    [
+        ([f"us-east-1={KEY}"], [], "for every region or none: eu-west-1"),
+        ([f"eu-west-1={KEY}", f"us-east-1={KEY}"], [], "a key of its own region"),
+        (["us-east-1=abc"], [], "not the ARN of a key in us-east-1"),
+        (["us-east-1"], [], "--kms-key must be NAME=VALUE, got 'us-east-1'"),
+        ([], ["team"], "--tag must be NAME=VALUE, got 'team'"),
+        ([], ["a=1", "a=2"], "--tag: a is given twice"),
+        ([], [f"a{number}=1" for number in range(51)], "50 tags at most, got 51"),
+    ],
+)
+def test_wrong_keys_and_tags_are_named(keys: list[str], tags: list[str], said: str) -> None:
+    """Before anything is written."""
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        Extras.parse(settings_of("us-east-1", "eu-west-1"), keys, tags)
 
 
 def test_every_ordered_pair_is_watched_for_lag_and_for_silence() -> None:
