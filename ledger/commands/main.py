@@ -45,6 +45,11 @@ COMMANDS = (
         "Correct a total by a physical count, through the home region, once for each count.",
     ),
     LazyCommand(
+        "reverse",
+        "ledger.commands.reverse",
+        "Take an entry back by the opposite change, through the home region, once.",
+    ),
+    LazyCommand(
         "import",
         "ledger.commands.importing.import_command",
         "Import changes from a file, each exactly once, even if interrupted and repeated.",

@@ -56,6 +56,29 @@ def test_a_total_is_corrected_by_a_count(desk: Desk) -> None:
     assert "home region us-east-1, not eu-west-1" in away.errors
 
 
+def test_an_entry_is_taken_back_once(desk: Desk) -> None:
+    """`reverse` by the id that `record` prints; a repeat shows the same, what is none is said."""
+    (wrong,) = objects(desk.run("ledger", "record", "till", "500", "--json"))
+    words = ("ledger", "reverse", "till", wrong["id"])
+    said = desk.run(*words, "--note", "typed twice")
+    assert said.status == 0, said.errors
+    assert said.out.startswith(f"till: {wrong['id']} taken back by -500, recorded in us-east-1 as ")
+    (again,) = objects(desk.run(*words, "--json"))
+    assert (again["change"], again["reverses"]) == ("-500", wrong["id"])
+    assert (again["note"], again["id"] in said.out) == ("typed twice", True)
+    (total,) = objects(desk.run("ledger", "total", "till", "--json"))
+    assert (total["value"], total["entries"]) == ("0", 2)
+    for entry, reason in (
+        (again["id"], "is itself the reversal of"),
+        (wrong["id"][:-1] + ("0" if wrong["id"][-1] != "0" else "1"), "has no entry"),
+        ("some id", "has an id that the ledger did not make"),
+    ):
+        refused = desk.run("ledger", "reverse", "till", entry)
+        assert refused.status == 2, refused
+        assert reason in refused.errors
+        assert refused.errors.count("\n") == 1
+
+
 def test_changes_recorded_in_two_regions_are_totalled_in_all(desk: Desk) -> None:
     """`record` in two regions, then `total --everywhere`: the same sum in each region."""
     said = desk.run("ledger", "record", "shop", "-2.50", "--note", "refund")

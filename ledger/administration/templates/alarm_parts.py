@@ -13,6 +13,7 @@ from typing import Any
 
 from ledger.administration.templates.rendering import attribute, function, ref
 
+RUNBOOKS = "deploy/runbooks"
 MINUTE_SECONDS = 60
 SILENCE_PERIOD_SECONDS = 300
 STATEMENTS = "BatchExecuteStatement"
@@ -29,26 +30,31 @@ READS = ("GetItem", "Query", "Scan")
 """Every operation by which it reads items, but BatchGetItem: that fails where GetItem does."""
 
 
-def alarm(description: str, **properties: object) -> dict[str, Any]:
+def alarm(description: str, *, runbook: str, **properties: object) -> dict[str, Any]:
     """Return an alarm of a template that has the parameter `AlarmTopicArn`."""
-    return {"Type": "AWS::CloudWatch::Alarm", "Properties": notified(description, **properties)}
+    notifying = notified(description, runbook=runbook, **properties)
+    return {"Type": "AWS::CloudWatch::Alarm", "Properties": notifying}
 
 
-def notified(description: str, **properties: object) -> dict[str, Any]:
-    """Return the properties of an alarm that notifies `AlarmTopicArn`, if that is given."""
+def notified(description: str, *, runbook: str, **properties: object) -> dict[str, Any]:
+    """Return the properties of an alarm that notifies `AlarmTopicArn`, if that is given.
+
+    `runbook` is the name of the page that says what to do.
+    """
     topic = function("!If", "HasAlarmTopic", ref("AlarmTopicArn"), ref("AWS::NoValue"))
     return {
-        "AlarmDescription": description,
+        "AlarmDescription": f"{description}. Runbook: {RUNBOOKS}/{runbook}.md",
         "AlarmActions": [topic],
         "OKActions": [topic],
         **properties,
     }
 
 
-def function_alarm(metric: str, description: str) -> dict[str, Any]:
+def function_alarm(metric: str, description: str, *, runbook: str) -> dict[str, Any]:
     """Return an alarm on a metric of `Function` that counts what goes wrong."""
     return alarm(
         f"{description}; in 3 of 5 minutes",
+        runbook=runbook,
         Namespace="AWS/Lambda",
         MetricName=metric,
         Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
@@ -62,10 +68,11 @@ def function_alarm(metric: str, description: str) -> dict[str, Any]:
     )
 
 
-def queue_alarm(queue: str, description: str) -> dict[str, Any]:
+def queue_alarm(queue: str, description: str, *, runbook: str) -> dict[str, Any]:
     """Return an alarm on a queue that should be empty."""
     return alarm(
         description,
+        runbook=runbook,
         Namespace="AWS/SQS",
         MetricName="ApproximateNumberOfMessagesVisible",
         Dimensions=[{"Name": "QueueName", "Value": attribute(f"{queue}.QueueName")}],

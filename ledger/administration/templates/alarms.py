@@ -19,6 +19,8 @@ from ledger.administration.templates.alarm_parts import (
 from ledger.administration.templates.rendering import ref
 from ledger.settings import Settings
 
+MERGING = "backlog-growing"
+"""The runbook of whatever keeps passes from merging."""
 METRIC_NAMESPACE = "Ledger/Compactor"
 LEADING_METRIC = "LeadingPasses"
 """Written by `compactor.aws_lambda` for each pass that led and ended well."""
@@ -43,15 +45,19 @@ TABLE_ERRORS_MAX = 5
 def alarms(settings: Settings) -> dict[str, Any]:
     """Return the alarms: resources for a template with `Function`, `DeadLetters` and a topic."""
     return {
-        "FailingAlarm": function_alarm("Errors", "The compactor fails"),
+        "FailingAlarm": function_alarm("Errors", "The compactor fails", runbook=MERGING),
         "ThrottledAlarm": function_alarm(
-            "Throttles", "The account's Lambda concurrency is used up: passes are dropped"
+            "Throttles",
+            "The account's Lambda concurrency is used up: passes are dropped",
+            runbook=MERGING,
         ),
         "SilentAlarm": _silent(),
         "LateAlarm": _late(),
         **({"ArchiveAlarm": _archive_waits()} if settings.terms.archive else {}),
         "DeadLettersAlarm": queue_alarm(
-            "DeadLetters", "Invocations were dropped or failed: the messages in the queue say why"
+            "DeadLetters",
+            "Invocations were dropped or failed: the messages in the queue say why",
+            runbook=MERGING,
         ),
         "SystemErrorsAlarm": _system_errors(settings),
         "TableThrottledAlarm": _table_throttled(settings),
@@ -61,6 +67,7 @@ def alarms(settings: Settings) -> dict[str, Any]:
 def _silent() -> dict[str, Any]:
     return alarm(
         "No pass has led and ended well for 15 minutes: totals stay right, the backlog grows",
+        runbook=MERGING,
         Namespace=METRIC_NAMESPACE,
         MetricName=LEADING_METRIC,
         Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
@@ -77,6 +84,7 @@ def _late() -> dict[str, Any]:
     return alarm(
         "Merging is half an hour late, and does not catch up: totals stay right. Run the compactor"
         " as a service, in several processes, or give a hot counter shards",
+        runbook=MERGING,
         Namespace=METRIC_NAMESPACE,
         MetricName=LATE_METRIC,
         Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
@@ -93,6 +101,7 @@ def _archive_waits() -> dict[str, Any]:
     return alarm(
         "A place of the archive does not take what is put there, for 15 minutes: nothing is merged,"
         " totals stay right. The log says which place, and why",
+        runbook="archive-waits",
         Namespace=METRIC_NAMESPACE,
         MetricName=ARCHIVE_METRIC,
         Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
@@ -107,7 +116,10 @@ def _archive_waits() -> dict[str, Any]:
 
 def _system_errors(settings: Settings) -> dict[str, Any]:
     return _sum_alarm(
-        settings, "DynamoDB answers with errors of its own in the home region", "SystemErrors"
+        settings,
+        "DynamoDB answers with errors of its own in the home region",
+        "SystemErrors",
+        runbook="calls-fail",
     )
 
 
@@ -116,12 +128,16 @@ def _table_throttled(settings: Settings) -> dict[str, Any]:
         settings,
         "The table is throttled in the home region: a hot counter may need shards",
         "ThrottledRequests",
+        runbook="shards-grown",
     )
 
 
-def _sum_alarm(settings: Settings, description: str, metric: str) -> dict[str, Any]:
+def _sum_alarm(
+    settings: Settings, description: str, metric: str, *, runbook: str
+) -> dict[str, Any]:
     return alarm(
         description,
+        runbook=runbook,
         Metrics=operation_metrics(settings.table, metric, "Sum", (*WRITES, *READS)),
         EvaluationPeriods=1,
         Threshold=TABLE_ERRORS_MAX,

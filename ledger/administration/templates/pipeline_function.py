@@ -40,6 +40,7 @@ from ledger.settings import Settings
 from ledger.settings.pipelines import BATCH_RECORDS_MAX, PIPELINE_NAME
 from ledger.settings.variables import CONFIG_VARIABLE, PIPELINE_VARIABLE
 
+RUNBOOK = "pipeline-stuck"
 CONFIG_FILE = "/etc/ledger/regions.yaml"
 """Where deploy/container/Dockerfile puts it."""
 HANDLER = "ledger.pipeline.aws.aws_lambda.handler"
@@ -257,17 +258,25 @@ def _source_table_policy() -> dict[str, Any]:
 def _alarms() -> dict[str, Any]:
     return {
         "FailingAlarm": function_alarm(
-            "Errors", "Batches fail: they come again and again, and their shards wait"
+            "Errors",
+            "Batches fail: they come again and again, and their shards wait",
+            runbook=RUNBOOK,
         ),
         "ThrottledAlarm": function_alarm(
-            "Throttles", "The account's Lambda concurrency is used up: shards wait"
+            "Throttles",
+            "The account's Lambda concurrency is used up: shards wait",
+            runbook=RUNBOOK,
         ),
         "BehindAlarm": _behind(),
         "DeadLettersAlarm": queue_alarm(
-            "DeadLetters", "Records could not be taken: the messages say why"
+            "DeadLetters",
+            "Records could not be taken: the messages say why",
+            runbook=RUNBOOK,
         ),
         "DiscardedAlarm": queue_alarm(
-            "Discarded", "Lambda gave records up: read them again before the stream forgets them"
+            "Discarded",
+            "Lambda gave records up: read them again before the stream forgets them",
+            runbook=RUNBOOK,
         ),
     }
 
@@ -275,6 +284,7 @@ def _alarms() -> dict[str, Any]:
 def _behind() -> dict[str, Any]:
     return alarm(
         "A shard's records wait for ten minutes: totals are old, and a stream forgets in the end",
+        runbook=RUNBOOK,
         Namespace="AWS/Lambda",
         MetricName="IteratorAge",
         Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],

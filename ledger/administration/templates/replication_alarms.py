@@ -36,6 +36,7 @@ from ledger.administration.templates.table import home_first
 from ledger.core.errors import SettingsError
 from ledger.settings import Settings
 
+LAGGING = "lag-high"
 LATENCY_MAX_MILLISECONDS = 180_000
 """Usually under a second; merging waits for the slowest region, reading never does."""
 SILENCE_PERIODS = 3
@@ -109,6 +110,7 @@ def _latency(settings: Settings, target: str) -> dict[str, Any]:
 def _lags(settings: Settings, source: str, target: str) -> dict[str, Any]:
     return alarm(
         f"Replication from {source} to {target} lags by more than three minutes",
+        runbook=LAGGING,
         **_latency(settings, target),
         Statistic="Average",
         Period=MINUTE_SECONDS,
@@ -160,6 +162,7 @@ def _silent(source: str, target: str, *, missing: str) -> dict[str, Any]:
         "DependsOn": ["Writing", missing],
         "Properties": notified(
             f"{source} writes, and for 15 minutes nothing of it has arrived in {target}",
+            runbook=LAGGING,
             AlarmRule=sub(
                 f"ALARM(${{AWS::StackName}}-Writing) AND ALARM(${{AWS::StackName}}-{missing})"
             ),

@@ -1,0 +1,53 @@
+"""`ledger reverse`: take an entry back by the opposite change."""
+
+from decimal import Decimal
+from functools import partial
+from typing import Annotated
+
+import anyio
+import typer
+
+from ledger.commands.options import entry_fields
+from ledger.commands.regions import HomeRegion, home_or
+from ledger.core import amounts
+from ledger.core.keys import checked_counter
+from ledger.core.values import Entry
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.settings import Settings
+
+app = new_app()
+
+
+@app.command()
+def reverse(
+    counter: Annotated[str, typer.Argument(help="Counter id.")],
+    entry: Annotated[str, typer.Argument(help="Id of the entry, as `ledger history` shows it.")],
+    *,
+    note: Annotated[str | None, typer.Option(help="Note of the reversing entry.")] = None,
+    region: HomeRegion = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take an entry back by the opposite change, through the home region, once.
+
+    Repeating the command changes nothing more and shows the reversal that was made first. An entry
+    that was merged can be taken back where the table has an archive.
+    """
+    settings = Settings.load(config)
+    # Its change, and all else, are read from the table or the archive.
+    named = Entry(checked_counter(counter), entry, Decimal(0))
+    made = anyio.run(partial(_reversed, settings, home_or(settings, region), named, note))
+    if as_json:
+        print_json([entry_fields(made)])
+        return
+    say(
+        f"{made.counter}: {made.reverses} taken back by {amounts.to_text(made.change)}, recorded in"
+        f" {made.region} as {made.id}"
+    )
+
+
+async def _reversed(settings: Settings, region: str, named: Entry, note: str | None) -> Entry:
+    async with Ledger.open(settings, region=region) as ledger:
+        return await ledger.reverse(named, note=note)

@@ -1,0 +1,148 @@
+"""Runbooks of calls, clocks, the archive and pipelines."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from support.runbook_runs import AWAY, COUNTER, HOME, REGIONS, RunbookRun, Scenario, with_changes
+
+CLOCK_SECONDS = 120.0
+LONG = {"settle": 240.0, "retry_horizon": 200.0}
+"""For calls that are repeated by hand, however slow the machine is."""
+RECORDS, DEAD, KIND = "records.jsonl", "records.dead", "kind/a"
+PIPELINE = {
+    "fields": {"id": "id", "version": "version", "value": "value"},
+    "categories": ["kind/{kind}"],
+    "reduce_every": 0,
+}
+
+
+def a_region_throttles(run: RunbookRun) -> None:
+    """Nothing is answered in a region but that it is too much; a change is to be repeated."""
+    run.record(HOME, COUNTER, 3)
+    run.desk.world.faults("throttle", regions=[AWAY])  # type: ignore[arg-type]
+    run.values["TIME"] = datetime.now(UTC).isoformat()
+    run.expected[COUNTER] += 1
+
+
+def it_answers(run: RunbookRun) -> None:
+    """End the fault."""
+    run.desk.world.faults(None)
+    run.desk.wait_replicated()
+
+
+def clocks_differ(run: RunbookRun) -> None:
+    """By the answers of all regions this machine's clock is off."""
+    with_changes(run)
+    for region in REGIONS:
+        run.desk.world.set_clock(region, CLOCK_SECONDS)
+
+
+def set_right(run: RunbookRun) -> None:
+    """Set the clock."""
+    for region in REGIONS:
+        run.desk.world.set_clock(region, 0.0)
+
+
+def with_archive(folder: Path) -> Mapping[str, Any]:
+    """Return settings with two places."""
+    return {"archive": [f"file://{folder}/one", f"file://{folder}/two"]}
+
+
+def make_places(run: RunbookRun) -> None:
+    """Make the folders of the places."""
+    for place in ("one", "two"):
+        (run.desk.folder / place).mkdir()
+
+
+def a_place_is_away(run: RunbookRun) -> None:
+    """What was merged is in both places; then one is away, and a file stands there."""
+    make_places(run)
+    with_changes(run)
+    run.settle()
+    run.values["PLACE"] = run.settings.terms.archive[1]
+    place = run.desk.folder / "two"
+    place.rename(run.desk.folder / "away")
+    place.touch()
+
+
+def it_is_back(run: RunbookRun) -> None:
+    """Bring the place back as it was."""
+    place = run.desk.folder / "two"
+    place.unlink()
+    (run.desk.folder / "away").rename(place)
+
+
+def a_dead_letter(run: RunbookRun) -> None:
+    """Of five records one has a value that is no number."""
+    values: list[Any] = [1, 2, "three", 4, 5]
+    lines = [
+        json.dumps({"id": f"r{number}", "version": 1, "value": value, "kind": "a"})
+        for number, value in enumerate(values)
+    ]
+    (run.desk.folder / RECORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    ran = run.command(f"ledger pipeline run {RECORDS} --dead {DEAD}")
+    assert ran.status == 0, ran
+    run.expected[KIND] = Decimal(15)
+
+
+def mend(run: RunbookRun) -> None:
+    """Put the value right in the file of dead letters."""
+    file = run.desk.folder / DEAD
+    text = file.read_text(encoding="utf-8")
+    assert text.count("three") >= 1
+    letters = [json.loads(line) for line in text.splitlines()]
+    for letter in letters:
+        letter["record"] = letter["record"].replace('"three"', "3")
+    file.write_text("".join(json.dumps(each) + "\n" for each in letters), encoding="utf-8")
+
+
+def only_totals(run: RunbookRun) -> None:
+    """Check totals; what pipelines add is never merged, and calls have not settled."""
+    run.desk.wait_replicated()
+    for region in REGIONS:
+        assert {each.counter: each.value for each in run.totals(region)} == run.expected
+
+
+def nothing(_run: RunbookRun) -> None:
+    """Do nothing: what the command shows or does is not of this table."""
+
+
+SCENARIOS = (
+    Scenario(
+        runbook="calls-fail",
+        values={"COUNTER": COUNTER, "REGION": AWAY, "KEY": "order-7"},
+        prepare=a_region_throttles,
+        events={"the region answers again": it_answers},
+        check=only_totals,
+        given=lambda _folder: LONG,
+    ),
+    Scenario(
+        runbook="clock-off",
+        prepare=clocks_differ,
+        foreign={
+            "timedatectl status": nothing,
+            "chronyc tracking": nothing,
+            "systemctl enable --now chrony": nothing,
+            "chronyc makestep": set_right,
+        },
+    ),
+    Scenario(
+        runbook="archive-waits",
+        values={"COUNTER": COUNTER},
+        prepare=a_place_is_away,
+        events={"the place answers again": it_is_back},
+        given=with_archive,
+    ),
+    Scenario(
+        runbook="pipeline-stuck",
+        values={"RECORDS": RECORDS, "DEAD": DEAD},
+        prepare=a_dead_letter,
+        events={"the records in the letters are mended": mend},
+        check=only_totals,
+        given=lambda _folder: {"pipeline": PIPELINE},
+    ),
+)

@@ -1,0 +1,111 @@
+"""Runbooks of merging, replication and items: what is behind, and what is wrong."""
+
+import json
+
+from support.runbook_runs import AWAY, COUNTER, HOME, THIRD, RunbookRun, Scenario, with_changes
+
+from ledger.core.entry import Item
+
+
+def nothing_merged(run: RunbookRun) -> None:
+    """Many changes, and no compactor."""
+    for region in run.settings.regions:
+        run.record(region, COUNTER, *range(1, 40))
+    run.settle()
+
+
+def start_service(run: RunbookRun) -> None:
+    """Start another process of the compactor."""
+    run.start("compactor", "run", "--every", "500ms")
+
+
+def all_is_merged(run: RunbookRun) -> None:
+    """Wait until the service has merged all, and has nothing left to do."""
+    run.wait_until(lambda: "would do nothing" in run.command("compactor plan COUNTER").out)
+
+
+def one_region_is_behind(run: RunbookRun) -> None:
+    """Hold what is on its way to a region; a pass has led before."""
+    with_changes(run)
+    run.desk.world.pause(HOME, THIRD)
+    run.record(HOME, COUNTER, 7)
+
+
+def it_catches_up(run: RunbookRun) -> None:
+    """Let it replicate."""
+    run.desk.world.heal_all()
+    run.desk.wait_replicated()
+
+
+BAD_ITEM = "2026-11-24T03:00:00.000000Z#00000000000000bd"
+
+
+def an_item_was_put(run: RunbookRun) -> None:
+    """Another tool puts what looks like an entry, with a text for an amount."""
+    with_changes(run)
+    item: Item = {"pk": {"S": COUNTER}, "sk": {"S": BAD_ITEM}, "change": {"S": "five"}}
+    run.client(AWAY).put_item(TableName=run.desk.world.table, Item=item)
+    run.desk.wait_replicated()
+
+
+def get_item(run: RunbookRun) -> str:
+    """Read the item."""
+    key = {"pk": {"S": COUNTER}, "sk": {"S": BAD_ITEM}}
+    client = run.client(run.values["REGION"])
+    return json.dumps(client.get_item(TableName=run.desk.world.table, Key=key)["Item"])
+
+
+def delete_item(run: RunbookRun) -> None:
+    """Delete the item."""
+    key = {"pk": {"S": COUNTER}, "sk": {"S": BAD_ITEM}}
+    run.client(run.values["REGION"]).delete_item(TableName=run.desk.world.table, Key=key)
+
+
+def a_wrong_change(run: RunbookRun) -> None:
+    """One entry that should not be there, not merged yet."""
+    run.record(HOME, COUNTER, 3)
+    run.record(AWAY, COUNTER, 4)
+    run.record(AWAY, COUNTER, 500, counts=False)
+    run.desk.wait_replicated()
+    (wrong,) = (item for item in run.items(HOME) if item.get("change") == {"N": "500"})
+    run.values["ENTRY"] = wrong["sk"]["S"]
+
+
+def replicated(run: RunbookRun) -> None:
+    """Wait until all has replicated."""
+    run.desk.wait_replicated()
+
+
+SCENARIOS = (
+    Scenario(
+        runbook="backlog-growing",
+        values={"COUNTER": COUNTER},
+        prepare=nothing_merged,
+        foreign={"kubectl -n ledger scale deployment/ledger-compactor --replicas=2": start_service},
+        events={"entries go on being merged": all_is_merged},
+    ),
+    Scenario(
+        runbook="lag-high",
+        values={"BEHIND": THIRD, "COUNTER": COUNTER},
+        prepare=one_region_is_behind,
+        events={"replication catches up": it_catches_up},
+    ),
+    Scenario(
+        runbook="bad-item",
+        values={"COUNTER": COUNTER, "ITEM": BAD_ITEM, "REGION": THIRD},
+        prepare=an_item_was_put,
+        foreign={
+            "aws dynamodb get-item --region REGION --table-name ledger --consistent-read"
+            ' --key \'{"pk": {"S": "COUNTER"}, "sk": {"S": "ITEM"}}\'': get_item,
+            "aws dynamodb delete-item --region REGION --table-name ledger"
+            ' --key \'{"pk": {"S": "COUNTER"}, "sk": {"S": "ITEM"}}\'': delete_item,
+        },
+        events={"it has replicated": replicated},
+    ),
+    Scenario(
+        runbook="wrong-change",
+        values={"COUNTER": COUNTER, "WHY": "twice", "TRUE_TOTAL": "7", "COUNT_NAME": "case-1"},
+        prepare=a_wrong_change,
+        events={"it has replicated": replicated},
+    ),
+)

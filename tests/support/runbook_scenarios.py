@@ -1,0 +1,19 @@
+"""The scenarios of all runbooks."""
+
+from support import (
+    runbook_calls,
+    runbook_merging,
+    runbook_regions,
+    runbook_restoring,
+    runbook_secrets,
+    runbook_upgrading,
+)
+
+SCENARIOS = (
+    *runbook_regions.SCENARIOS,
+    *runbook_merging.SCENARIOS,
+    *runbook_calls.SCENARIOS,
+    *runbook_restoring.SCENARIOS,
+    *runbook_upgrading.SCENARIOS,
+    *runbook_secrets.SCENARIOS,
+)
