@@ -53,7 +53,7 @@ class Template(StrEnum):
     ARCHIVE = "archive"
 
 
-_TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str, ...]]] = {
+TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str, ...]]] = {
     Template.TABLE: (table_template, TABLE_COMMENT),
     Template.COMPACTOR: (compactor_template, COMPACTOR_COMMENT),
     Template.PIPELINE: (pipeline_template, PIPELINE_COMMENT),
@@ -99,7 +99,7 @@ def write_template(
     ] = None,
 ) -> None:
     """Write a CloudFormation template: table, compactor, pipeline, policies, alarms or bucket."""
-    make, comment = _TEMPLATES[name]
+    make, comment = TEMPLATES[name]
     settings = Settings.load(config)
     if name is Template.TABLE:
         extras = Extras.parse(settings, kms_key or (), tag or ())
@@ -127,13 +127,23 @@ def write_policy(
 ) -> None:
     """Write the least-privilege IAM policy of one role as JSON."""
     settings = Settings.load(config)
-    if not (len(account) == len(ACCOUNT_EXAMPLE) and account.isascii() and account.isdigit()):
-        raise InvalidInput(f"--account must be 12 digits, got {account!r}")
+    checked_account(account)
     if region is not None:
         settings.region(region)
     _write(
         as_json(policy(settings, _role(role), account=account, region=region)), output, force=force
     )
+
+
+def checked_account(account: str) -> str:
+    """Return an AWS account id.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if not (len(account) == len(ACCOUNT_EXAMPLE) and account.isascii() and account.isdigit()):
+        raise InvalidInput(f"--account must be 12 digits, got {account!r}")
+    return account
 
 
 def _write(text: str, output: Path | None, *, force: bool) -> None:

@@ -76,6 +76,11 @@ COMMANDS = (
         "Write the entries of counters, from table and archive, each once, in order.",
     ),
     LazyCommand(
+        "init",
+        "ledger.commands.init",
+        "Write regions.yaml and deploy/ for a new table: templates, policies, alerts, runbooks.",
+    ),
+    LazyCommand(
         "deploy",
         "ledger.commands.deploy",
         "Write CloudFormation templates and IAM policies for the regions of regions.yaml.",
