@@ -8,6 +8,7 @@ from datetime import datetime
 
 from compactor.observe import lease_name
 from compactor.pass_record import PassRecord, Recorded, recorded_passes
+from compactor.report import CompactorReport
 from compactor.status import CompactorStatus
 from ledger.administration.diagnosis.observed import PassesSeen
 from ledger.core.errors import StoreError
@@ -44,9 +45,6 @@ def passes_of(
     success, search = status.last_success, status.last_search
     damaged = next((one.report for one in newest if one.report.damaged), None)
     last = newest[0].report if newest else None
-    waits = "" if last is None or last.is_success else last.waits or f"of {last.unreadable}"
-    if last is not None and last.problems:
-        waits = last.problems[0]
     return PassesSeen(
         home=settings.home,
         success_age=_age(success, now),
@@ -55,11 +53,17 @@ def passes_of(
         search_oldest="" if search is None else search.report.oldest,
         late_seconds=max((one.report.late for one in newest), default=0.0),
         damage="" if damaged is None else damaged.damage(),
-        waits=waits,
+        waits="" if last is None else _waits(last),
         falls_behind=any(one.drain_seconds is None for one in newest),
         has_passes=bool(passes),
         lag_seconds=status.lag_seconds,
     )
+
+
+def _waits(report: CompactorReport) -> str:
+    """Return what prevented merging in a pass, empty for nothing."""
+    unreadable = f"region {report.unreadable} cannot be read" if report.unreadable else ""
+    return unreadable or report.waits or next(iter(report.problems), "")
 
 
 def _age(record: PassRecord | None, now: datetime) -> float | None:

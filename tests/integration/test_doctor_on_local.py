@@ -11,9 +11,11 @@ import anyio
 import pytest
 from support.commands import Desk, Ran, items_of, open_desk, run_command_here
 from support.replicas import client_of, remove_replica
+from support.strangers import answering
 
+from ledger.administration.diagnosis.trials import ATTRIBUTE, trials_of
 from ledger.administration.templates import Role
-from ledger.core.contract_item import Contract, contract_item, contract_key
+from ledger.core.contract_item import CONTRACT_PARTITION, Contract, contract_item, contract_key
 from ledger.core.hints import hint_for
 from ledger.core.ids import sort_key
 from ledger.local import Fault
@@ -121,11 +123,32 @@ def test_a_healthy_table(desk: Desk) -> None:
 
 
 def test_nothing_is_changed(desk: Desk) -> None:
-    """For every role: all items of all regions are equal before and after."""
+    """For every role: all items of all regions are equal before and after.
+
+    Each partition that is tried has items, of which one has the attribute that trials would set.
+    """
     assert here(desk, "ledger", "record", "shop", "1").status == 0
-    assert here(desk, "ledger", "describe", "shop", "--set", "owner=me").status == 0
+    assert here(desk, "ledger", "describe", "shop", "owner=me").status == 0
+    settings = desk.settings()
+    tried = {
+        one.partition
+        for role in Role
+        for region in REGIONS
+        for one in trials_of(role, settings, region, number=7)
+        if one.partition and one.partition != CONTRACT_PARTITION
+    }
+    assert len(tried) > 15
+
+    async def fill() -> None:
+        async with open_store(settings, HOME) as store:
+            for partition in tried:
+                kept = {"pk": {"S": partition}, "sk": {"S": "~doctor"}, ATTRIBUTE: {"S": "kept"}}
+                await store.write(Put(kept))
+
+    desk.portal.call(fill)
     desk.wait_replicated()
     before = everything(desk)
+    assert all(len(items) > len(tried) for items in before)
     status, lines = doctor(desk, *ROLES)
     assert (status, wrong(lines)) == (0, [])
     desk.wait_replicated()
@@ -351,3 +374,53 @@ def test_no_compactor(tmp_path: Path) -> None:
         found = only(lines)
         assert (status, found.check, found.state) == (0, "compactor", "warning")
         assert "`compactor run --every 60s`" in found.do
+
+
+EXPIRED = (
+    400,
+    "application/x-amz-json-1.0",
+    b'{"__type": "com.amazon.coral.service#ExpiredTokenException", "message": "expired"}',
+)
+
+
+def test_expired_credentials(tmp_path: Path) -> None:
+    """A problem of the credentials, and no other: what they kept from being seen is unknown."""
+    with answering(EXPIRED) as url:
+        text = f"regions: {{{HOME}: {{endpoint: '{url}'}}, {WEST}: {{endpoint: '{url}'}}}}\n"
+        (tmp_path / "regions.yaml").write_text(text, encoding="utf-8")
+        ran = run_command_here("ledger", "doctor", "--json", folder=tmp_path)
+    lines = [Line(**json.loads(line)) for line in ran.out.splitlines()]
+    assert ran.status == 1
+    assert {(one.check, one.region, one.state) for one in wrong(lines)} == {
+        ("credentials", region, "problem") for region in (HOME, WEST)
+    }
+    assert all("log in again" in one.do for one in wrong(lines))
+
+
+def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
+    """A line for each thing that is wrong with them."""
+    text = f"regions: {{{HOME}: {{}}}}\nsettle: soon\nhom: {HOME}\n"
+    (tmp_path / "regions.yaml").write_text(text, encoding="utf-8")
+    ran = run_command_here("ledger", "doctor", "--json", folder=tmp_path)
+    lines = [Line(**json.loads(line)) for line in ran.out.splitlines()]
+    assert (ran.status, {one.check for one in lines}) == (1, {"settings"})
+    assert any("settle is 'soon'" in one.what for one in lines)
+    assert any("hom is not a setting" in one.what for one in lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--role", "nobody"], "'nobody' is not one of writer, reader"),
+        (["--probe", "--region", HOME], "--probe measures between regions"),
+        (["--sample", "101"], "--sample"),
+        (["--timeout", "0"], "--timeout"),
+    ],
+)
+def test_a_wrong_command_line(tmp_path: Path, options: list[str], error: str) -> None:
+    """One line, and status 2."""
+    (tmp_path / "regions.yaml").write_text(f"regions: {{{HOME}: {{}}}}\n", encoding="utf-8")
+    ran = run_command_here("ledger", "doctor", *options, folder=tmp_path)
+    assert ran.status == 2
+    assert error in ran.errors
+    assert ran.errors.count("\n") == 1

@@ -166,7 +166,7 @@ def lag_findings(
     if probed is not None:
         for one in probed:
             if one.failed:
-                what = f"from {one.source}: nothing could be written there: {one.failed}"
+                what = f"from {one.source}: not measured: {one.failed}"
                 do = "see the lines of table and permissions"
                 yield Finding(Check.LAG, one.target, State.UNKNOWN, what, do)
             else:

@@ -39,6 +39,7 @@ from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import ContractDamaged
 from ledger.core.hints import hint_for
 from ledger.core.ids import sort_key
+from ledger.runtime.clock import Clock, SystemClock
 from ledger.settings import Settings
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.requests import Request
@@ -292,7 +293,7 @@ def test_causes(error: Exception, cause: Cause) -> None:
     assert "\n" not in found.text
 
 
-def noting(answer: Answer, clock: FakeClock) -> NotingTransport:
+def noting(answer: Answer, clock: Clock) -> NotingTransport:
     """Return a transport to one region."""
     return NotingTransport(FakeTransport(answer), Notes(ClockWatch(clock)))
 
@@ -307,12 +308,14 @@ async def test_a_probe_is_measured_and_deleted() -> None:
         def one(operation: str, request: Request) -> Any:
             if operation == "put_item":
                 items[request["Item"]["sk"]["S"]] = request["Item"]
-            elif operation == "delete_item":
-                del items[request["Key"]["sk"]["S"]]
+            elif operation == "batch_write_item":
+                [part] = request["RequestItems"]["ledger"]
+                del items[part["DeleteRequest"]["Key"]["sk"]["S"]]
             else:
                 looks[region] += 1
+                sort_keys = request["ExpressionAttributeValues"]
                 is_shown = looks[region] > 3
-                return {"Item": items[request["Key"]["sk"]["S"]]} if is_shown else {}
+                return {"Items": [items[sort_keys[":1"]["S"]]] if is_shown else []}
             assert all(int(item["~expires"]["N"]) > START.timestamp() for item in items.values())
             assert {item["pk"]["S"] for item in items.values()} <= {"~doctor"}
             return {}
@@ -327,19 +330,24 @@ async def test_a_probe_is_measured_and_deleted() -> None:
 
 
 async def test_a_probe_that_is_denied_or_not_shown() -> None:
-    """Nothing was measured from where it could not be written; None where it never arrived."""
-    clock = FakeClock()
-    denied = but("put_item", refused("AccessDeniedException", "no"))
-    transports = {HOME: noting(denied, clock), AWAY: noting(lambda *_: {}, clock)}
-    transports[SOUTH] = noting(lambda op, _: hang if op == "get_item" else {}, clock)
+    """Why nothing was measured where it was denied; None where it never arrived."""
+    clock = SystemClock()
+    denied = refused("AccessDeniedException", "no")
+    transports = {
+        HOME: noting(but("put_item", denied), clock),
+        AWAY: noting(lambda asked, _: denied if asked == "query" else {}, clock),
+        SOUTH: noting(lambda *_: {"Items": []}, clock),
+    }
     found = {
         (one.source, one.target): one
         for one in await probed(
             transports, table="ledger", clock=clock, number=7, seconds_max=SECONDS_MAX
         )
     }
-    assert "AccessDeniedException" in found[HOME, AWAY].failed
+    assert "AccessDeniedException" in found[HOME, SOUTH].failed
+    assert "AccessDeniedException" in found[SOUTH, AWAY].failed
     assert found[AWAY, SOUTH] == LagSeen(AWAY, SOUTH, None)
+    assert found[SOUTH, HOME] == LagSeen(SOUTH, HOME, None)
 
 
 async def sampled(answer: Answer, pages: int = 1) -> HotSample:
