@@ -414,7 +414,8 @@ def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
         (["--role", "nobody"], "'nobody' is not one of writer, reader"),
         (["--probe", "--region", HOME], "--probe measures between regions"),
         (["--sample", "101"], "--sample"),
-        (["--timeout", "0"], "--timeout"),
+        (["--timeout", "0"], "--timeout must be 1 to 300 seconds, got 0"),
+        (["--timeout", "nan"], "--timeout must be 1 to 300 seconds, got nan"),
     ],
 )
 def test_a_wrong_command_line(tmp_path: Path, options: list[str], error: str) -> None:
