@@ -20,12 +20,12 @@ from botocore.exceptions import BotoCoreError
 
 from compactor.passes_seen import passes_seen
 from ledger.administration.diagnosis import judging, table_judging
-from ledger.administration.diagnosis.asking import asked, looked
+from ledger.administration.diagnosis.asking import Looks, asked, looked
 from ledger.administration.diagnosis.finding import Check, Finding, State, in_order
 from ledger.administration.diagnosis.hot import HotSample
 from ledger.administration.diagnosis.identity import known_regions
 from ledger.administration.diagnosis.observed import Failed, LagSeen
-from ledger.administration.diagnosis.observing import Looks, Seen, look_at_all, with_notes
+from ledger.administration.diagnosis.observing import Seen, look_at_all, with_notes
 from ledger.administration.diagnosis.probing import probed
 from ledger.administration.diagnosis.sampling import hot_collections
 from ledger.administration.templates import Role
@@ -177,7 +177,7 @@ class _Doctor:
 
     async def _hot(self, seen: Seen, looks: Looks) -> HotSample:
         region = self.region or seen.settings.home
-        async with asked(seen.settings, region, seen.notes[region], clock=looks.clock) as transport:
+        async with asked(seen.settings, region, seen.notes[region], looks) as transport:
             return await hot_collections(
                 transport,
                 seen.settings,
@@ -190,7 +190,7 @@ class _Doctor:
         async with AsyncExitStack() as stack:
             transports = {}
             for region, notes in seen.notes.items():
-                opening = asked(seen.settings, region, notes, clock=looks.clock)
+                opening = asked(seen.settings, region, notes, looks)
                 with suppress(BotoCoreError, LedgerError):  # the line of its table says why
                     transports[region] = await stack.enter_async_context(opening)
             return await probed(
@@ -216,10 +216,12 @@ def _show(found: Sequence[Finding], *, title: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    columns = (
-        Column("check"), Column("region"), Column("state"), prose("what"), prose("what to do")
-    )  # fmt: skip
-    rows = [(one.check, one.region or "all", one.state, one.what, one.do) for one in found]
+    columns = (Column("check"), Column("region"), Column("state"), prose("what, and what to do"))
+    rows: list[tuple[str, ...]] = []
+    for one in found:
+        rows.append((one.check, one.region or "all", one.state, one.what))
+        if one.do:
+            rows.append(("", "", "", f"to do: {one.do}"))
     print_grid(Grid(columns, rows, title=title))
     counts = Counter(one.state for one in found)
     named = {State.PROBLEM: "problems", State.WARNING: "warnings", State.UNKNOWN: "unknown"}

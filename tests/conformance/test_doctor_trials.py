@@ -3,7 +3,8 @@
 import pytest
 from support.engines import empty_table, settings_of
 
-from ledger.administration.diagnosis.observing import Looks, look_at_all
+from ledger.administration.diagnosis.asking import Looks
+from ledger.administration.diagnosis.observing import look_at_all
 from ledger.administration.diagnosis.trials import ATTRIBUTE, trials_of
 from ledger.administration.templates import Role
 from ledger.core.entry import Item

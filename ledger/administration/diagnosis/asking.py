@@ -5,7 +5,7 @@ What answers tell on the way is noted: the region's clock, and what was throttle
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ import anyio
 from botocore import exceptions
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ledger.administration.diagnosis.observed import Cause, Failed
+from ledger.administration.diagnosis.observed import Cause, CredentialsSeen, Failed
 from ledger.administration.diagnosis.trials import DENIED_CODES
 from ledger.core.errors import (
     AccessDenied,
@@ -37,6 +37,7 @@ _NONE_FOUND = (exceptions.NoCredentialsError, exceptions.PartialCredentialsError
 _EXPIRED = (exceptions.UnauthorizedSSOTokenError, exceptions.SSOTokenLoadError)
 OpenTransport = Callable[..., AbstractAsyncContextManager[Transport]]
 """As `ledger.store.opening.open_transport`."""
+Identify = Callable[[Settings, str], Awaitable[CredentialsSeen | Failed]]
 Result = TypeVar("Result")
 
 
@@ -82,21 +83,39 @@ class NotingTransport:
         await self._inner.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How regions are asked: `seconds_max` bounds each look, `number` is drawn for each run.
+
+    `identify` finds whose a region's credentials are, by default as the AWS SDK does.
+    """
+
+    clock: Clock
+    number: int
+    seconds_max: float
+    opening: OpenTransport = open_transport
+    identify: Identify | None = None
+
+
 @asynccontextmanager
 async def asked(
-    settings: Settings,
-    region: str,
-    notes: Notes,
-    *,
-    clock: Clock,
-    opening: OpenTransport = open_transport,
+    settings: Settings, region: str, notes: Notes, looks: Looks
 ) -> AsyncIterator[NotingTransport]:
     """Open a region for looks that are noted.
 
     Raises:
+        Unreachable: the search for credentials takes longer than a look may.
         BotoCoreError, SettingsError: as `open_transport`.
     """
-    async with opening(settings, region, clock=clock) as transport:
+    async with AsyncExitStack() as stack:
+        transport: Transport | None = None
+        with anyio.move_on_after(looks.seconds_max):
+            opening = looks.opening(settings, region, clock=looks.clock)
+            transport = await stack.enter_async_context(opening)
+        if transport is None:
+            raise Unreachable(
+                f"{region}, table {settings.table}: no credentials within {looks.seconds_max:g} s"
+            )
         yield NotingTransport(transport, notes)
 
 

@@ -17,9 +17,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.administration.diagnosis import trials
 from ledger.administration.diagnosis.asking import (
+    Looks,
     Notes,
     NotingTransport,
-    OpenTransport,
     asked,
     failed,
     looked,
@@ -29,7 +29,6 @@ from ledger.administration.diagnosis.observed import (
     RECOVERY,
     TIME_TO_LIVE,
     Cause,
-    CredentialsSeen,
     Failed,
     RegionSeen,
     TableSeen,
@@ -40,29 +39,15 @@ from ledger.administration.table_plan import TableView
 from ledger.administration.templates.permissions import Role
 from ledger.contract.reading import NEWEST
 from ledger.core.contract_item import Contract, contract_of, newest_of
-from ledger.core.errors import ContractConflict, LedgerError
-from ledger.runtime.clock import Clock
+from ledger.core.errors import LedgerError
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.errors import MISSING_CODES, cancellation_reasons, error_code
 from ledger.store.dynamodb.requests import query_request
-from ledger.store.opening import open_transport
 
 TRIALS_AT_ONCE = 4
 Found = TypeVar("Found")
-Identify = Callable[[Settings, str], Awaitable[CredentialsSeen | Failed]]
-
-
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """How regions are asked: `seconds_max` bounds each look, `number` is drawn for each run."""
-
-    clock: Clock
-    number: int
-    seconds_max: float
-    opening: OpenTransport = open_transport
-    identify: Identify = identify
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +99,14 @@ def _under(settings: Settings, contract: Contract | None) -> Settings:
         return settings
     try:
         return settings.under(contract.obeyed, home=contract.terms.home)
-    except (ContractConflict, LedgerError):
+    except LedgerError:  # a region that it names and nothing here reaches
         return settings
 
 
 async def _first(settings: Settings, region: str, notes: Notes, looks: Looks) -> RegionSeen:
     """Look at credentials, table and contract of one region."""
     whose = looked(
-        partial(looks.identify, settings, region),
+        partial(looks.identify or identify, settings, region),
         region=region,
         table=settings.table,
         seconds_max=looks.seconds_max,
@@ -148,9 +133,7 @@ async def _described(
     settings: Settings, region: str, notes: Notes, looks: Looks
 ) -> tuple[TableSeen | Failed, Contract | LedgerError | Failed | None]:
     try:
-        async with asked(
-            settings, region, notes, clock=looks.clock, opening=looks.opening
-        ) as transport:
+        async with asked(settings, region, notes, looks) as transport:
             look = _Look(settings, region, transport, looks)
             table, contract = await run_all([look.table, look.contract], at_once=2)
             return cast("TableSeen | Failed", table), cast("Contract | Failed | None", contract)
@@ -168,9 +151,7 @@ async def _then(
         for role in roles
     }
     try:
-        async with asked(
-            settings, seen.region, notes, clock=looks.clock, opening=looks.opening
-        ) as transport:
+        async with asked(settings, seen.region, notes, looks) as transport:
             look = _Look(settings, seen.region, transport, looks)
             tried = {role.value: await look.all_tried(each) for role, each in made.items()}
     except (BotoCoreError, LedgerError) as error:

@@ -19,7 +19,7 @@ from support.clock import START, FakeClock
 from support.fake_aws import refused
 from support.ledgers import AWAY, HOME, SOUTH, make_settings, seeded
 
-from ledger.administration.diagnosis.asking import Notes, NotingTransport, failed
+from ledger.administration.diagnosis.asking import Looks, Notes, NotingTransport, failed
 from ledger.administration.diagnosis.hot import HotSample
 from ledger.administration.diagnosis.judging import local_credentials
 from ledger.administration.diagnosis.observed import (
@@ -31,7 +31,7 @@ from ledger.administration.diagnosis.observed import (
     RegionSeen,
     TableSeen,
 )
-from ledger.administration.diagnosis.observing import Looks, Seen, look_at_all
+from ledger.administration.diagnosis.observing import Seen, look_at_all
 from ledger.administration.diagnosis.probing import probed
 from ledger.administration.diagnosis.sampling import hot_collections
 from ledger.administration.templates import Role
@@ -180,6 +180,28 @@ async def test_a_region_that_cannot_be_opened() -> None:
     assert home.table.cause is Cause.BAD_CREDENTIALS
     assert "absent" in home.table.text
     assert {one.outcome for one in home.tried["reader"]} == {"unknown"}
+    assert isinstance(of(seen, AWAY).table, TableSeen)
+
+
+async def test_a_search_for_credentials_that_hangs() -> None:
+    """Ends in its time, too, and the other region is seen."""
+
+    @asynccontextmanager
+    async def opening(_settings: Settings, region: str, **_: Any) -> AsyncIterator[Any]:
+        if region == HOME:
+            await anyio.sleep_forever()
+        yield FakeTransport(whole)
+
+    async def identify(_settings: Settings, region: str) -> CredentialsSeen:
+        if region == HOME:
+            await anyio.sleep_forever()
+        return local_credentials()
+
+    seen = await look(opening=opening, identify=identify)
+    home = of(seen, HOME)
+    for found in (home.table, home.contract, home.credentials):
+        assert isinstance(found, Failed)
+        assert found.cause is Cause.UNANSWERED
     assert isinstance(of(seen, AWAY).table, TableSeen)
 
 
