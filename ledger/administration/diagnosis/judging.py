@@ -88,7 +88,7 @@ def clock_findings(seen: RegionSeen, *, skew: float) -> Iterator[Finding]:
         what = "no answer of the region told of the clock"
         yield Finding(Check.CLOCK, seen.region, State.UNKNOWN, what, "see the line of the table")
         return
-    bound = f"clock_skew of the contract is {skew:g} s"
+    bound = f"clock_skew is {skew:g} s"
     what = f"this machine's clock is {offset} that of the region; {bound}"
     if offset.is_beyond(skew):
         do = "set this machine's clock right (NTP, chrony): until then nothing is written or merged"
@@ -177,8 +177,7 @@ def lag_findings(
     for region, seconds in measured.items():
         if region != home:
             yield _lag(home, region, seconds, seconds_max, "by the compactor's last pass")
-    shown = "other pairs" if measured else "no pass has measured any pair"
-    what = f"{shown}: measured by a write in each region only"
+    what = "not measured of any pair" if not measured else "not measured of the other pairs"
     do = "run this with --probe, which writes an item in each region and deletes it"
     yield Finding(Check.LAG, "", State.UNKNOWN, what, do)
 
@@ -257,8 +256,9 @@ def hot_findings(found: HotSample | Failed, *, region: str) -> Iterator[Finding]
             do = "combine its changes (`combine`): it has the most shards already"
         yield Finding(Check.HOT_COUNTERS, region, State.WARNING, what, do)
     if not hot:
-        among = f"{len(found.collections)} collections that hints and {found.pages} pages name"
-        yield Finding(Check.HOT_COUNTERS, region, State.OK, f"none among {among}")
+        among = f"the newest hints, and {found.pages} MB of the table at most"
+        what = f"none among {len(found.collections)} collections ({among})"
+        yield Finding(Check.HOT_COUNTERS, region, State.OK, what)
     if found.unseen:
         do = "run this with a role that may (`archivist`), or with --sample 0"
         yield Finding(Check.HOT_COUNTERS, region, State.UNKNOWN, found.unseen, do)

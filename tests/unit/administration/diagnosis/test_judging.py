@@ -199,7 +199,7 @@ def test_lag_by_the_last_pass() -> None:
     assert (south.region, south.state) == (SOUTH, State.WARNING)
     assert others.state is State.UNKNOWN
     assert "--probe" in others.do
-    assert "no pass has measured" in lags(passes=SILENT)[0].what
+    assert lags(passes=SILENT)[0].what == "not measured of any pair"
 
 
 def test_one_region_has_no_lag() -> None:
@@ -273,7 +273,7 @@ def test_no_counter_is_hot() -> None:
     found = one(judging.hot_findings(sample, region=HOME))
     assert (found.state, found.what) == (
         State.OK,
-        "none among 1 collections that hints and 2 pages name",
+        "none among 1 collections (the newest hints, and 2 MB of the table at most)",
     )
     unseen = HotSample([], 0, "Scan is denied")
     assert [one.state for one in judging.hot_findings(unseen, region=HOME)] == [
