@@ -105,7 +105,8 @@ async def asked(
 
     Raises:
         Unreachable: the search for credentials takes longer than a look may.
-        BotoCoreError, SettingsError: as `open_transport`.
+        SettingsError: the SDK's configuration names an endpoint or certificates that are none.
+        And botocore's own, as `open_transport`: the profile does not exist.
     """
     async with AsyncExitStack() as stack:
         transport: Transport | None = None

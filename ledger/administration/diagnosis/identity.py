@@ -15,10 +15,9 @@ from ledger.store.dynamodb.connect import client_options
 
 
 async def identify(settings: Settings, region: str) -> CredentialsSeen | Failed:
-    """Return a region's credentials and whose they are; an endpoint of another is not asked.
+    """Return a region's credentials and whose they are; for an endpoint of others STS is not asked.
 
-    Raises:
-        BotoCoreError: the profile does not exist, or its credentials cannot be had.
+    Errors are botocore's: the profile does not exist, or its credentials cannot be had.
     """
     # Slow to import: a command that asks nobody does without.
     from aiobotocore.config import AioConfig  # noqa: PLC0415

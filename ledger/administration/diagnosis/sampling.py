@@ -55,10 +55,7 @@ async def hot_collections(
 ) -> HotSample:
     """Return the busiest collections first, of those that were looked at.
 
-    A role that may not scan sees those that hints name.
-
-    Raises:
-        BotoCoreError, ClientError: as the transport.
+    A role that may not scan sees those that hints name. Errors are botocore's, as the transport's.
     """
     found = dict.fromkeys(await _hinted(transport, settings))
     unseen = ""
