@@ -123,12 +123,18 @@ async def asked(
 async def looked(
     look: Callable[[], Awaitable[Result]], *, region: str, table: str, seconds_max: float
 ) -> Result | Failed:
-    """Return what a look found, or why it failed; it ends within its time."""
+    """Return what a look found, or why it failed; it ends within its time.
+
+    Whatever some other server answers is no answer.
+    """
     with anyio.move_on_after(seconds_max):
         try:
             return await look()
         except (BotoCoreError, ClientError, LedgerError, OSError) as error:
             return failed(error, region=region, table=table)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            text = f"{region}, table {table}: the answer is not DynamoDB's"
+            return Failed(Cause.UNANSWERED, text)
     return Failed(Cause.UNANSWERED, f"no answer within {seconds_max:g} s")
 
 

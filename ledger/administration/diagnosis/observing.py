@@ -220,12 +220,12 @@ class _Look:
 
     async def contract(self) -> Contract | LedgerError | Failed | None:
         """Read the contract; one that is damaged, or too new, is the error that says so."""
+        return await self._within(self._contract)
+
+    async def _contract(self) -> Contract | LedgerError | None:
         request = query_request(NEWEST, self.settings.table)
-        answer = await self._within(partial(self.transport.send, "query", request))
-        if isinstance(answer, Failed):
-            return answer
+        items = (await self.transport.send("query", request))["Items"]
         try:
-            items = answer["Items"]
             return contract_of(items[0]) if items else None
         except LedgerError as error:
             return error

@@ -70,6 +70,20 @@ DENIED_CODES = frozenset(
 )
 
 
+_ANSWERS: Mapping[str, str] = {
+    "query": "Items",
+    "scan": "Items",
+    "batch_get_item": "Responses",
+    "batch_execute_statement": "Responses",
+    "batch_write_item": "UnprocessedItems",
+    **dict.fromkeys(("put_item", "update_item", "delete_item", "transact_write_items"), ""),
+    "describe_table": "Table",
+    "describe_time_to_live": "TimeToLiveDescription",
+    "describe_continuous_backups": "ContinuousBackupsDescription",
+}
+"""What an answer of DynamoDB has, by operation; "" where a trial has none but an error."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One permission and the request that tries it; without an operation `reason` says why none."""
@@ -171,7 +185,13 @@ def _on_key(  # noqa: C901, PLR0911 (one action a case)
 
 
 def answered(trial: Trial, response: Mapping[str, Any]) -> Tried:
-    """Return what an answer without an error says: statements have their errors in it."""
+    """Return what an answer without an error says: statements have their errors in it.
+
+    One that DynamoDB cannot give, as that a condition held which nothing meets, says nothing.
+    """
+    needed = _ANSWERS.get(trial.operation)
+    if needed is not None and needed not in response:
+        return Tried(trial, "unknown", "the answer is not DynamoDB's: check the endpoint")
     for part in response.get("Responses", ()) if "statement" in trial.operation else ():
         error = part.get("Error") or {}
         code = str(error.get("Code", ""))

@@ -76,7 +76,7 @@ def whole(operation: str, request: Request) -> Any:
             return {"Items": [CONTRACT]}
         case "put_item" | "update_item" | "delete_item":
             return refused("ConditionalCheckFailedException")
-    return {"Items": []}
+    return {"Items": [], "Responses": [], "UnprocessedItems": {}}
 
 
 class FakeTransport:
@@ -215,6 +215,17 @@ async def test_no_table_and_no_contract() -> None:
     assert contract.cause is Cause.MISSING
     assert of(seen, AWAY).contract is None
     assert seen.contract is None
+
+
+async def test_another_server_answers() -> None:
+    """What it says is no answer, and ends nothing else."""
+    seen = await look({HOME: lambda *_: {"message": "welcome"}}, roles=(Role.READER,))
+    home = of(seen, HOME)
+    for found in (home.table, home.contract):
+        assert isinstance(found, Failed)
+        assert found.cause is Cause.UNANSWERED
+    assert {one.outcome for one in home.tried["reader"]} == {"unknown"}
+    assert isinstance(of(seen, AWAY).table, TableSeen)
 
 
 async def test_a_damaged_contract() -> None:

@@ -164,6 +164,12 @@ def test_a_statement_has_its_error_in_the_answer(
     assert answered(trial("PartiQLUpdate"), response).outcome == outcome
 
 
+@pytest.mark.parametrize("action", ["Query", "PutItem", "BatchWriteItem", "PartiQLUpdate"])
+def test_an_answer_that_dynamodb_cannot_give_allows_nothing(action: str) -> None:
+    """As that of another server, or of an engine for which an impossible condition held."""
+    assert answered(trial(action), {"message": "welcome"}).outcome == "unknown"
+
+
 def test_the_answer_of_an_item_operation_allows_it() -> None:
     """BatchGetItem has `Responses`, too, by the name of the table."""
     assert answered(trial("BatchGetItem"), {"Responses": {"money": []}}).outcome == "allowed"
