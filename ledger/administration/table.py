@@ -38,8 +38,10 @@ from ledger.store.dynamodb.errors import MISSING_CODES, error_code, from_botocor
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_dynamodb.type_defs import (
+        ContinuousBackupsDescriptionTypeDef,
         StreamSpecificationTypeDef,
         TableDescriptionTypeDef,
+        TimeToLiveDescriptionTypeDef,
     )
 
 TIMEOUT_SECONDS = 600.0
@@ -301,7 +303,7 @@ def _observe(client: "DynamoDBClient", region: str, table: str) -> TableView | N
     """Describe one region's table, None if there is none."""
     try:
         description = client.describe_table(TableName=table)["Table"]
-        view = _view(region, description)
+        view = table_view(region, description)
         return dataclasses.replace(
             view, recovery=_has_recovery(client, table), expires=_expires(client, table)
         )
@@ -311,7 +313,8 @@ def _observe(client: "DynamoDBClient", region: str, table: str) -> TableView | N
         raise from_botocore(error, region=region, table=table) from error
 
 
-def _view(region: str, description: "TableDescriptionTypeDef") -> TableView:
+def table_view(region: str, description: "TableDescriptionTypeDef") -> TableView:
+    """Return a region's table as DescribeTable shows it: without time to live and recovery."""
     kinds = {
         each["AttributeName"]: each["AttributeType"]
         for each in description.get("AttributeDefinitions", [])
@@ -358,6 +361,11 @@ def _expires(client: "DynamoDBClient", table: str) -> str | None:
         if error_code(error) in MISSING_CODES:
             return None
         raise
+    return expiring_by(described)
+
+
+def expiring_by(described: "TimeToLiveDescriptionTypeDef") -> str | None:
+    """Return the attribute in DescribeTimeToLive's answer; None while there is none."""
     if described.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}:
         return described.get("AttributeName")
     return None
@@ -371,5 +379,10 @@ def _has_recovery(client: "DynamoDBClient", table: str) -> bool:
         if error_code(error) in MISSING_CODES:
             return False
         raise
-    recovery = backups["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+    return is_recoverable(backups["ContinuousBackupsDescription"])
+
+
+def is_recoverable(described: "ContinuousBackupsDescriptionTypeDef") -> bool:
+    """Return whether DescribeContinuousBackups shows that recovery to a point in time is on."""
+    recovery = described.get("PointInTimeRecoveryDescription", {})
     return recovery.get("PointInTimeRecoveryStatus") == "ENABLED"

@@ -109,8 +109,7 @@ def check(table: str, views: Views) -> None:
     if base is None:
         return
     for view in filter(None, views.values()):
-        _check_shape(table, view)
-        _check_state(table, view.region, view.status)
+        check_view(table, view)
         if view is not base and view.active and view.region not in base.replicas:
             raise RequestRefused(
                 f"{view.region}, table {table}: it is a table of its own, no replica of the one in "
@@ -123,6 +122,16 @@ def check(table: str, views: Views) -> None:
                 f"the regions in the settings ({', '.join(views)}): merging must see every replica"
             )
         _check_state(table, region, status)
+
+
+def check_view(table: str, view: TableView) -> None:
+    """Check that one region's table can be, or become, a replica of a global table of the ledger.
+
+    Raises:
+        RequestRefused: it has another shape, or is in a state that does not pass.
+    """
+    _check_shape(table, view)
+    _check_state(table, view.region, view.status)
 
 
 def _check_shape(table: str, view: TableView) -> None:

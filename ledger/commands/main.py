@@ -59,6 +59,12 @@ COMMANDS = (
         "ledger.commands.lease",
         "Run a command under a lease; list the leases of a table, show one.",
     ),
+    LazyCommand(
+        "doctor",
+        "ledger.commands.doctor",
+        "Check settings, credentials, table, clock, permissions and more, each line with what to"
+        " do.",
+    ),
     LazyCommand("table", "ledger.commands.table", "Create, inspect and delete the global table."),
     LazyCommand(
         "verify",

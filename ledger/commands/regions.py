@@ -47,7 +47,7 @@ def region_of(settings: Settings, given: str | None) -> str:
     """
     for source, name in (("--region", given), (REGION_VARIABLE, os.environ.get(REGION_VARIABLE))):
         if name is not None:
-            return _checked(settings, source, name)
+            return checked_region(settings, source, name)
     of_aws = os.environ.get(AWS_VARIABLE)
     return of_aws if of_aws in settings.regions else settings.home
 
@@ -59,10 +59,16 @@ def home_or(settings: Settings, given: str | None) -> str:
         InvalidInput: it is empty.
         SettingsError: it is not one of the regions.
     """
-    return settings.home if given is None else _checked(settings, "--region", given)
+    return settings.home if given is None else checked_region(settings, "--region", given)
 
 
-def _checked(settings: Settings, source: str, name: str) -> str:
+def checked_region(settings: Settings, source: str, name: str) -> str:
+    """Return the region that an option or a variable named.
+
+    Raises:
+        InvalidInput: it is empty.
+        SettingsError: it is not one of the regions.
+    """
     if not name:
         raise InvalidInput(f"{source} is empty: it must be one of {', '.join(settings.regions)}")
     try:

@@ -5,6 +5,14 @@ from ledger.store.port import Store
 from ledger.store.reads import Query
 
 _AFTER_PREFIX = chr(ord(TABLE_PREFIX[-1]) + 1)
+NEWEST = Query(
+    CONTRACT_PARTITION,
+    first=TABLE_PREFIX,
+    last=TABLE_PREFIX[:-1] + _AFTER_PREFIX,
+    descending=True,
+    limit=1,
+)
+"""Reads the item of the highest generation, if there is any."""
 
 
 async def read_contract(store: Store) -> Contract | None:
@@ -16,12 +24,5 @@ async def read_contract(store: Store) -> Contract | None:
         ContractDamaged, UpgradeNeeded: it cannot be read by this release.
         StoreError: DynamoDB could not do it.
     """
-    newest = Query(
-        CONTRACT_PARTITION,
-        first=TABLE_PREFIX,
-        last=TABLE_PREFIX[:-1] + _AFTER_PREFIX,
-        descending=True,
-        limit=1,
-    )
-    page = await store.query(newest)
+    page = await store.query(NEWEST)
     return contract_of(page.items[0]) if page.items else None

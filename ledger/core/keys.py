@@ -1,8 +1,8 @@
 """The keys of the table: counter ids, shards of a collection, reserved keys.
 
 Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports,
-scan cursors, records of passes, the index, descriptions, sequences, versions and watches, and the
-sort key of a net change, which sorts after every entry.
+scan cursors, records of passes, the doctor's probes, the index, descriptions, sequences, versions
+and watches, and the sort key of a net change, which sorts after every entry.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -22,15 +22,16 @@ IMPORT_PARTITION = "~import"
 SCAN_PARTITION = "~scan"
 PASS_PARTITION = "~pass"  # noqa: S105 (a pass of the compactor)
 """What the compactor's last passes did: for people, nothing is decided by it."""
+DOCTOR_PARTITION = "~doctor"
+"""Where `ledger doctor` reads and tries to write what is not there, and puts what it probes by."""
 COUNT_PREFIX = "~count"
 """Partitions of single-item counters, and of the markers of their changes."""
 EXPIRES = "~expires"
 """The attribute that the table's time to live uses: seconds since 1970.
 
-Only markers, counts of failures, records of passes and, by their caller's choice, tombstones
-have it. If an entry, a
-net change, a lease, a number or another version expired, a total or a guarantee would be wrong; so
-the name is reserved, and no other attribute may have it.
+Only markers, counts of failures, records of passes, probes of the doctor and, by their caller's
+choice, tombstones have it. If an entry, a net change, a lease, a number or another version expired,
+a total or a guarantee would be wrong; so the name is reserved, and no other attribute may have it.
 """
 SEQUENCE_PREFIX = "~sequence~"
 REVERSE_PREFIX = "~reverse~"

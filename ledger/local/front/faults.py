@@ -24,7 +24,8 @@ class Fault(StrEnum):
     half of a batch comes back as unprocessed, or of its statements as throttled. `conflict`:
     another transaction was in the way; of a batch of statements, in that of its second half.
     `hang`: nothing applied and no answer until the client gives up. `slow`: applied and answered
-    up to `SLOW_SECONDS_MAX` later, whether or not the client still waits.
+    up to `SLOW_SECONDS_MAX` later, whether or not the client still waits. `denied`: what a policy
+    does not allow, AccessDeniedException.
     """
 
     ERROR_500 = "error_500"
@@ -34,6 +35,11 @@ class Fault(StrEnum):
     CONFLICT = "conflict"
     HANG = "hang"
     SLOW = "slow"
+    DENIED = "denied"
+
+
+PASSING = tuple(kind for kind in Fault if kind is not Fault.DENIED)
+"""Those that pass by themselves: a policy stays as it is, and no caller repeats what it denies."""
 
 
 HALF_REFUSED = {Fault.UNPROCESSED: "ThrottlingError", Fault.CONFLICT: "TransactionConflict"}
@@ -101,6 +107,10 @@ def refusal(fault: Fault, operation: str, body: Mapping[str, Any]) -> ApiError |
             "ProvisionedThroughputExceededException",
             "The level of configured provisioned throughput for the table was exceeded.",
         )
+    if fault is Fault.DENIED:
+        who = "User: arn:aws:iam::000000000000:user/local"
+        message = f"{who} is not authorized to perform: dynamodb:{operation}"
+        return ApiError("AccessDeniedException", message)
     if fault is Fault.CONFLICT:
         return _conflict(operation, body)
     return None

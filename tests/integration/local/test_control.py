@@ -60,10 +60,11 @@ def descendants(process_id: int) -> list[int]:
         (Fault.ERROR_500, "InternalServerError"),
         (Fault.THROTTLE, "ProvisionedThroughputExceededException"),
         (Fault.CONFLICT, "TransactionConflictException"),
+        (Fault.DENIED, "AccessDeniedException"),
     ],
 )
 async def test_refusing_faults_apply_nothing(world: World, fault: Fault, kind: str) -> None:
-    """An internal error, throttling and a conflict are answered as such, and nothing is written."""
+    """Each is answered as DynamoDB answers it, and nothing is written."""
     world.table.faults(fault, operations=["PutItem"])
     with pytest.raises(ClientError) as caught:
         await world.put(EAST, "a", n=1)

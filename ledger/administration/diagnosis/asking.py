@@ -1,0 +1,169 @@
+"""One region asked: each look within its own time limit, and what failed as a value.
+
+What answers tell on the way is noted: the region's clock, and what was throttled.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import anyio
+from botocore import exceptions
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ledger.administration.diagnosis.observed import Cause, CredentialsSeen, Failed
+from ledger.administration.diagnosis.trials import DENIED_CODES
+from ledger.core.errors import (
+    AccessDenied,
+    LedgerError,
+    StoreError,
+    TableMissing,
+    Throttled,
+    Unreachable,
+)
+from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+from ledger.store.dynamodb.clock_watch import ClockWatch
+from ledger.store.dynamodb.errors import error_code, from_botocore
+from ledger.store.dynamodb.requests import Request
+from ledger.store.dynamodb.throttling import counters_in, exceeded_limits
+from ledger.store.dynamodb.transport import Response, Transport
+from ledger.store.opening import open_transport
+
+EXPIRED_CODES = frozenset({"ExpiredToken", "ExpiredTokenException"})
+_NONE_FOUND = (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)
+_EXPIRED = (exceptions.UnauthorizedSSOTokenError, exceptions.SSOTokenLoadError)
+OpenTransport = Callable[..., AbstractAsyncContextManager[Transport]]
+"""As `ledger.store.opening.open_transport`."""
+Identify = Callable[[Settings, str], Awaitable[CredentialsSeen | Failed]]
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the answers of one region told on the way; `hot` are counters at hot keys."""
+
+    watch: ClockWatch
+    requests: int = 0
+    throttled: Counter[str] = field(default_factory=Counter)
+    hot: dict[str, None] = field(default_factory=dict)
+
+
+class NotingTransport:
+    """A `Transport` that notes what answers tell, and changes nothing of them."""
+
+    def __init__(self, inner: Transport, notes: Notes) -> None:
+        self._inner = inner
+        self._notes = notes
+
+    async def send(self, operation: str, request: Request) -> Response:
+        """Send one request, once; errors as the transport behind."""
+        self._notes.requests += 1
+        sent = self._notes.watch.now()
+        try:
+            response = await self._inner.send(operation, request)
+        except ClientError as error:
+            self._notes.watch.answered(sent, error.response)
+            self._note(error, request)
+            raise
+        self._notes.watch.answered(sent, response)
+        return response
+
+    def _note(self, error: ClientError, request: Request) -> None:
+        mapped = from_botocore(error, region="", table="")
+        if isinstance(mapped, Throttled):
+            limits = exceeded_limits(error.response) or (error_code(error),)
+            self._notes.throttled.update(limits)
+            self._notes.hot.update(dict.fromkeys(counters_in(request)))
+
+    async def close(self) -> None:
+        """Close the transport behind."""
+        await self._inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How regions are asked: `seconds_max` bounds each look, `number` is drawn for each run.
+
+    `identify` finds whose a region's credentials are, by default as the AWS SDK does.
+    """
+
+    clock: Clock
+    number: int
+    seconds_max: float
+    opening: OpenTransport = open_transport
+    identify: Identify | None = None
+
+
+@asynccontextmanager
+async def asked(
+    settings: Settings, region: str, notes: Notes, looks: Looks
+) -> AsyncIterator[NotingTransport]:
+    """Open a region for looks that are noted.
+
+    Raises:
+        Unreachable: the search for credentials takes longer than a look may.
+        SettingsError: the SDK's configuration names an endpoint or certificates that are none.
+        And botocore's own, as `open_transport`: the profile does not exist.
+    """
+    async with AsyncExitStack() as stack:
+        transport: Transport | None = None
+        with anyio.move_on_after(looks.seconds_max):
+            opening = looks.opening(settings, region, clock=looks.clock)
+            transport = await stack.enter_async_context(opening)
+        if transport is None:
+            raise Unreachable(
+                f"{region}, table {settings.table}: no credentials within {looks.seconds_max:g} s"
+            )
+        yield NotingTransport(transport, notes)
+
+
+async def looked(
+    look: Callable[[], Awaitable[Result]], *, region: str, table: str, seconds_max: float
+) -> Result | Failed:
+    """Return what a look found, or why it failed; it ends within its time.
+
+    Whatever some other server answers is no answer.
+    """
+    with anyio.move_on_after(seconds_max):
+        try:
+            return await look()
+        except (BotoCoreError, ClientError, LedgerError, OSError) as error:
+            return failed(error, region=region, table=table)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            text = f"{region}, table {table}: the answer is not DynamoDB's"
+            return Failed(Cause.UNANSWERED, text)
+    return Failed(Cause.UNANSWERED, f"no answer within {seconds_max:g} s")
+
+
+def failed(error: Exception, *, region: str, table: str) -> Failed:
+    """Return why a look failed, in one line."""
+    mapped = (
+        error
+        if isinstance(error, LedgerError)
+        else from_botocore(error, region=region, table=table)
+    )
+    return Failed(_cause(error, mapped), str(mapped))
+
+
+def _cause(error: Exception, mapped: LedgerError) -> Cause:  # noqa: PLR0911 (one a cause)
+    code = error_code(error)
+    if code in EXPIRED_CODES or isinstance(error, _EXPIRED):
+        return Cause.EXPIRED
+    if code in DENIED_CODES:
+        return Cause.DENIED
+    match mapped:
+        case AccessDenied() if isinstance(error, _NONE_FOUND):
+            return Cause.NO_CREDENTIALS
+        case AccessDenied():
+            return Cause.BAD_CREDENTIALS
+        case TableMissing():
+            return Cause.MISSING
+        case Throttled():
+            return Cause.THROTTLED
+        case Unreachable():
+            return Cause.UNANSWERED
+        case StoreError() | LedgerError():
+            return Cause.REFUSED

@@ -1,0 +1,58 @@
+"""Whose credentials a region's requests are signed with: found as the SDK finds them, asked of STS.
+
+GetCallerIdentity needs no permission, so a refusal tells of the credentials themselves.
+
+Source: AWS Security Token Service API Reference, "GetCallerIdentity".
+"""
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ledger.administration.diagnosis.asking import failed
+from ledger.administration.diagnosis.judging import local_credentials
+from ledger.administration.diagnosis.observed import Cause, CredentialsSeen, Failed
+from ledger.settings import Settings
+from ledger.store.dynamodb.connect import client_options
+
+
+async def identify(settings: Settings, region: str) -> CredentialsSeen | Failed:
+    """Return a region's credentials and whose they are; for an endpoint of others STS is not asked.
+
+    Errors are botocore's: the profile does not exist, or its credentials cannot be had.
+    """
+    # Slow to import: a command that asks nobody does without.
+    from aiobotocore.config import AioConfig  # noqa: PLC0415
+    from aiobotocore.session import AioSession  # noqa: PLC0415
+
+    reached = settings.region(region)
+    if "aws_access_key_id" in client_options(region, reached):
+        return local_credentials()
+    session = AioSession(profile=reached.profile)
+    credentials = await session.get_credentials()
+    if credentials is None:
+        return Failed(Cause.NO_CREDENTIALS, "the AWS SDK finds none in environment, files or host")
+    await credentials.get_frozen_credentials()  # renews those that are short-lived
+    source = str(credentials.method)
+    if not reached.is_aws:
+        return CredentialsSeen(source)
+    seconds = settings.request_timeout
+    config = AioConfig(
+        connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 1}
+    )
+    try:
+        async with session.create_client("sts", region_name=region, config=config) as client:
+            answer = await client.get_caller_identity()
+    except (BotoCoreError, ClientError) as error:
+        return CredentialsSeen(source, failed(error, region=region, table=settings.table))
+    return CredentialsSeen(source, str(answer["Arn"]))
+
+
+def known_regions() -> frozenset[str]:
+    """Return AWS's regions with DynamoDB, of all partitions, as far as the SDK knows them."""
+    from botocore.session import Session  # noqa: PLC0415
+
+    session = Session()
+    return frozenset(
+        name
+        for partition in session.get_available_partitions()
+        for name in session.get_available_regions("dynamodb", partition_name=partition)
+    )

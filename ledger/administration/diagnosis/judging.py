@@ -1,0 +1,269 @@
+"""From what the doctor saw to its findings: credentials, clock, permissions, lag, passes, rates.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import ceil
+
+from ledger.administration.diagnosis.finding import Check, Finding, State
+from ledger.administration.diagnosis.hot import HotSample
+from ledger.administration.diagnosis.observed import (
+    OF_CREDENTIALS,
+    Cause,
+    CredentialsSeen,
+    Failed,
+    LagSeen,
+    PassesSeen,
+    RegionSeen,
+)
+from ledger.administration.diagnosis.trials import Tried
+from ledger.administration.estimating import PARTITION_WRITES, SHARD_SHARE
+from ledger.administration.templates.alarms import LATE_SECONDS
+from ledger.settings.groups import SHARDS_MAX
+from ledger.store.dynamodb.throttling import ADVICE
+
+LAG_SECONDS_USUAL = 5.0
+"""AWS replicates most items within a second or two; more is worth a look."""
+SKEW_SHARE = 0.5
+"""Of `clock_skew`, from which a clock is worth a look: it drifts on."""
+SILENT_SECONDS = 900.0
+"""Without a pass that succeeds: so long the alarm on a silent compactor waits, too."""
+NAMED_MAX = 4
+"""Permissions, or counters, that one line names."""
+
+CREDENTIALS_ADVICE: Mapping[Cause, str] = {
+    Cause.NO_CREDENTIALS: "set AWS_PROFILE, or `profile` of the region, or log in",
+    Cause.EXPIRED: "log in again (`aws sso login`), or renew the session's credentials",
+    Cause.BAD_CREDENTIALS: (
+        "check key, secret and session token of the profile in use, the line of the clock, and that"
+        " the region is enabled for the account"
+    ),
+}
+
+
+def credentials_findings(seen: RegionSeen) -> Iterator[Finding]:
+    """Yield what a region's credentials are; DynamoDB's own answers count as evidence, too."""
+    one = seen.credentials
+    if isinstance(one, Failed):
+        yield _failed(Check.CREDENTIALS, seen.region, one)
+        return
+    refused = _refused_by_table(seen)
+    if refused is not None:
+        yield _failed(Check.CREDENTIALS, seen.region, refused)
+    elif one.is_local:
+        what = "an endpoint on this machine, which asks for none"
+        yield Finding(Check.CREDENTIALS, seen.region, State.OK, what)
+    elif isinstance(one.identity, Failed) and one.identity.cause in OF_CREDENTIALS:
+        yield _failed(Check.CREDENTIALS, seen.region, one.identity)
+    elif isinstance(one.identity, Failed):
+        what = f"found ({one.source}), whose is not known: STS: {one.identity.text}"
+        do = "none needed: DynamoDB takes them" if _is_answered(seen) else "let the role ask STS"
+        yield Finding(Check.CREDENTIALS, seen.region, State.UNKNOWN, what, do)
+    else:
+        whose = f"{one.identity} ({one.source})" if one.identity else one.source
+        yield Finding(Check.CREDENTIALS, seen.region, State.OK, whose)
+
+
+def _failed(check: Check, region: str, failed: Failed) -> Finding:
+    is_wrong = failed.cause in OF_CREDENTIALS
+    what = f"{failed.cause}: {failed.text}"
+    do = CREDENTIALS_ADVICE.get(failed.cause, "see the line of the table")
+    return Finding(check, region, State.PROBLEM if is_wrong else State.UNKNOWN, what, do)
+
+
+def _refused_by_table(seen: RegionSeen) -> Failed | None:
+    table = seen.table
+    return table if isinstance(table, Failed) and table.cause in OF_CREDENTIALS else None
+
+
+def _is_answered(seen: RegionSeen) -> bool:
+    return not isinstance(seen.table, Failed)
+
+
+def clock_findings(seen: RegionSeen, *, skew: float) -> Iterator[Finding]:
+    """Yield by how much this machine's clock is off that of a region; `skew` in seconds."""
+    offset = seen.offset
+    if offset is None:
+        what = "no answer of the region told of the clock"
+        yield Finding(Check.CLOCK, seen.region, State.UNKNOWN, what, "see the line of the table")
+        return
+    bound = f"clock_skew is {skew:g} s"
+    what = f"this machine's clock is {offset} that of the region; {bound}"
+    if offset.is_beyond(skew):
+        do = "set this machine's clock right (NTP, chrony): until then nothing is written or merged"
+        yield Finding(Check.CLOCK, seen.region, State.PROBLEM, what, do)
+    elif offset.is_beyond(SKEW_SHARE * skew):
+        do = "let NTP or chrony keep this machine's clock, before it is off by clock_skew"
+        yield Finding(Check.CLOCK, seen.region, State.WARNING, what, do)
+    else:
+        yield Finding(Check.CLOCK, seen.region, State.OK, what)
+
+
+def permission_findings(seen: RegionSeen) -> Iterator[Finding]:
+    """Yield, for each role that was tried in a region, what is denied and what is not known."""
+    for role, tried in seen.tried.items():
+        yield from _permissions(seen.region, role, tried)
+
+
+def _permissions(region: str, role: str, tried: Sequence[Tried]) -> Iterator[Finding]:
+    allowed, denied, unknown, left = (
+        [one for one in tried if one.outcome == outcome]
+        for outcome in ("allowed", "denied", "unknown", "not tried")
+    )
+    if denied:
+        what = f"{role}: denied: {_named([one.trial.name for one in denied])}"
+        do = f"attach the policy of `ledger deploy policy {role}` to the credentials in use"
+        yield Finding(Check.PERMISSIONS, region, State.PROBLEM, what, do)
+    if unknown:
+        names = _named([one.trial.name for one in unknown])
+        what = f"{role}: no answer to the trial of {names} ({unknown[0].text})"
+        do = "run this again once the region answers and the table is there"
+        yield Finding(Check.PERMISSIONS, region, State.UNKNOWN, what, do)
+    if allowed and not denied:
+        what = f"{role}: {len(allowed)} tried, all allowed"
+        yield Finding(Check.PERMISSIONS, region, State.OK, what)
+    for reason in dict.fromkeys(one.text for one in left):
+        names = _named([one.trial.action for one in left if one.text == reason])
+        what = f"{role}: not tried: {names}: {reason}"
+        do = f"compare the policy in use with `ledger deploy policy {role}`"
+        yield Finding(Check.PERMISSIONS, region, State.UNKNOWN, what, do)
+
+
+def _named(names: Sequence[str]) -> str:
+    named = list(dict.fromkeys(names))
+    more = len(named) - NAMED_MAX
+    return ", ".join(named[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def throttling_findings(seen: RegionSeen) -> Iterator[Finding]:
+    """Yield what throttled the doctor's own requests in a region."""
+    if not seen.requests:
+        what, do = "nothing was sent", "see the line of the table"
+        yield Finding(Check.THROTTLING, seen.region, State.UNKNOWN, what, do)
+        return
+    if not seen.throttled:
+        what = f"none of {seen.requests} requests of this run"
+        yield Finding(Check.THROTTLING, seen.region, State.OK, what)
+    for limit, times in seen.throttled.items():
+        at = f", at {_named(seen.hot)}" if seen.hot and limit in ADVICE else ""
+        what = f"{limit}: {times} of {seen.requests} requests of this run{at}"
+        do = ADVICE.get(limit, "send less, or ask for more: `ledger table create --warm`")
+        yield Finding(Check.THROTTLING, seen.region, State.WARNING, what, do)
+
+
+def lag_findings(
+    probed: Sequence[LagSeen] | None,
+    passes: PassesSeen | Failed,
+    *,
+    regions: Collection[str],
+    seconds_max: float,
+) -> Iterator[Finding]:
+    """Yield the lag of each ordered pair of regions: as probed, or as the last pass measured it."""
+    if len(regions) == 1:
+        yield Finding(Check.LAG, "", State.OK, "one region: nothing to replicate")
+        return
+    if probed is not None:
+        for one in probed:
+            if one.failed:
+                what = f"from {one.source}: not measured: {one.failed}"
+                do = "see the lines of table and permissions"
+                yield Finding(Check.LAG, one.target, State.UNKNOWN, what, do)
+            else:
+                yield _lag(one.source, one.target, one.seconds, seconds_max, "just now")
+        return
+    measured = {} if isinstance(passes, Failed) else passes.lag_seconds
+    home = "" if isinstance(passes, Failed) else passes.home
+    for region, seconds in measured.items():
+        if region != home:
+            yield _lag(home, region, seconds, seconds_max, "by the compactor's last pass")
+    what = "not measured of any pair" if not measured else "not measured of the other pairs"
+    do = "run this with --probe, which writes an item in each region and deletes it"
+    yield Finding(Check.LAG, "", State.UNKNOWN, what, do)
+
+
+def _lag(source: str, target: str, seconds: float | None, seconds_max: float, when: str) -> Finding:
+    do = (
+        "see `ledger table status`, the alarms of replication and AWS Health: merging waits for"
+        " the slowest region"
+    )
+    if seconds is None:
+        what = f"from {source}: not shown within {seconds_max:g} s"
+        return Finding(Check.LAG, target, State.PROBLEM, what, do)
+    what = f"from {source}: {seconds:.2f} s, {when}"
+    if seconds > LAG_SECONDS_USUAL:
+        return Finding(Check.LAG, target, State.WARNING, what, do)
+    return Finding(Check.LAG, target, State.OK, what)
+
+
+def compactor_findings(passes: PassesSeen | Failed) -> Iterator[Finding]:
+    """Yield how merging stands, by what passes have left in the table."""
+    if isinstance(passes, Failed):
+        do = "see `compactor status`"
+        yield Finding(Check.COMPACTOR, "", State.UNKNOWN, passes.text, do)
+        return
+    if not passes.has_passes:
+        what = "no pass is recorded: entries are not merged, and reads cost more and more"
+        do = "run one: `compactor run --every 60s`, or from a scheduler (deploy/README.md)"
+        yield Finding(Check.COMPACTOR, "", State.WARNING, what, do)
+        return
+    wrong = list(_what_is_wrong(passes))
+    for state, what, do in wrong:
+        yield Finding(Check.COMPACTOR, passes.home, state, what, do)
+    if not wrong:
+        left = "" if passes.search_age is None else _left(passes)
+        what = f"last success {passes.success_age or 0:,.0f} s ago{left}"
+        yield Finding(Check.COMPACTOR, passes.home, State.OK, what)
+
+
+def _left(passes: PassesSeen) -> str:
+    oldest = f", the oldest of {passes.search_oldest}" if passes.search_oldest else ""
+    return f"; {passes.search_backlog:,} entries wait{oldest}"
+
+
+def _what_is_wrong(passes: PassesSeen) -> Iterator[tuple[State, str, str]]:
+    if passes.success_age is None or passes.success_age > SILENT_SECONDS:
+        since = "ever" if passes.success_age is None else f"for {passes.success_age:,.0f} s"
+        why = f": {passes.waits}" if passes.waits else ""
+        do = "see that it runs, and `compactor status` for what it waits for"
+        yield State.PROBLEM, f"no pass has succeeded {since}{why}", do
+    elif passes.waits:
+        yield State.WARNING, f"the last pass merged nothing: {passes.waits}", "mend what it names"
+    if passes.damage:
+        do = "see `ledger verify COUNTER`, and restore or remove the item"
+        yield State.PROBLEM, passes.damage, do
+    if passes.falls_behind or passes.late_seconds > LATE_SECONDS:
+        what = f"merging falls behind: {passes.late_seconds:,.0f} s late{_left(passes)}"
+        do = "run more processes: each `compactor run --every 60s` takes a share"
+        yield State.WARNING, what, do
+
+
+def hot_findings(found: HotSample | Failed, *, region: str) -> Iterator[Finding]:
+    """Yield the collections that take a large share of what one partition key serves."""
+    if isinstance(found, Failed):
+        do = "run this with the reader's permissions, once the table answers"
+        yield Finding(Check.HOT_COUNTERS, region, State.UNKNOWN, found.text, do)
+        return
+    hot = [one for one in found.collections if one.units >= SHARD_SHARE * PARTITION_WRITES]
+    for one in hot[:NAMED_MAX]:
+        shards = min(SHARDS_MAX, one.shards * ceil(one.units / (SHARD_SHARE * PARTITION_WRITES)))
+        what = (
+            f"{one.counter!r} took about {one.rate:,.0f} changes a second in one collection, so"
+            f" {one.units:,.0f} of the {PARTITION_WRITES:,} write units of a partition key"
+        )
+        do = f"give it shards: `ledger table set shards '{one.counter}={shards}'`"
+        if one.shards >= SHARDS_MAX:
+            do = "combine its changes (`combine`): it has the most shards already"
+        yield Finding(Check.HOT_COUNTERS, region, State.WARNING, what, do)
+    if not hot:
+        among = f"the newest hints, and {found.pages} MB of the table at most"
+        what = f"none among {len(found.collections)} collections ({among})"
+        yield Finding(Check.HOT_COUNTERS, region, State.OK, what)
+    if found.unseen:
+        do = "run this with a role that may (`archivist`), or with --sample 0"
+        yield Finding(Check.HOT_COUNTERS, region, State.UNKNOWN, found.unseen, do)
+
+
+def local_credentials() -> CredentialsSeen:
+    """Return what is known of an endpoint that asks for none."""
+    return CredentialsSeen("none asked for", None, is_local=True)

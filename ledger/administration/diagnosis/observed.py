@@ -1,0 +1,121 @@
+"""What the doctor saw, as values: of each region, and of the table as a whole.
+
+An observation that failed is a `Failed` in its place, so that one check that could not be made
+hides no other.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from enum import StrEnum
+
+from ledger.administration.diagnosis.trials import Tried
+from ledger.administration.table_plan import TableView
+from ledger.core.clock_offset import ClockOffset
+from ledger.core.contract_item import Contract
+from ledger.core.errors import LedgerError
+
+
+class Cause(StrEnum):
+    """Why a look at something failed."""
+
+    NO_CREDENTIALS = "no credentials"
+    EXPIRED = "expired credentials"
+    BAD_CREDENTIALS = "refused credentials"
+    DENIED = "denied"
+    MISSING = "no table"
+    THROTTLED = "throttled"
+    UNANSWERED = "no answer"
+    REFUSED = "refused"
+
+
+TIME_TO_LIVE, RECOVERY = "time to live", "recovery"
+"""Parts of a table that have descriptions of their own."""
+OF_CREDENTIALS = frozenset({Cause.NO_CREDENTIALS, Cause.EXPIRED, Cause.BAD_CREDENTIALS})
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A look that failed: why, and the error in one line."""
+
+    cause: Cause
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialsSeen:
+    """Where a region's credentials come from, in the SDK's words, and whose they are.
+
+    `is_local`: an endpoint on this machine, which asks for none. `identity` is the ARN; None where
+    it was not asked for.
+    """
+
+    source: str = ""
+    identity: str | Failed | None = None
+    _: KW_ONLY
+    is_local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableSeen:
+    """A region's table, None for none; `unseen` are the parts whose description failed."""
+
+    view: TableView | None
+    unseen: Mapping[str, Failed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionSeen:
+    """All that was seen of one region.
+
+    `throttled` counts the doctor's own requests that were throttled, by the limit, or the code,
+    that DynamoDB named; `hot` are the counters of those that met a hot key. `offset` is None where
+    no answer told of the clock.
+    """
+
+    region: str
+    credentials: CredentialsSeen | Failed
+    table: TableSeen | Failed
+    contract: Contract | LedgerError | Failed | None
+    offset: ClockOffset | None = None
+    tried: Mapping[str, Sequence[Tried]] = field(default_factory=dict)
+    requests: int = 0
+    throttled: Mapping[str, int] = field(default_factory=dict)
+    hot: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LagSeen:
+    """How long a write of one region took to be shown by another; None: not within the limit.
+
+    `failed` is why nothing could be measured.
+    """
+
+    source: str
+    target: str
+    seconds: float | None
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassesSeen:
+    """What the compactor's passes left in the table; ages are seconds.
+
+    None for what no pass has recorded. `search_oldest` is when the oldest entry was made that the
+    last search left to be merged, empty for none; `waits` is why the last pass merged nothing,
+    `damage` what it left as it is; both are empty for nothing. `lag_seconds` is that of each region
+    from `home`, as the last pass measured it.
+    """
+
+    home: str
+    success_age: float | None = None
+    search_age: float | None = None
+    search_backlog: int = 0
+    search_oldest: str = ""
+    late_seconds: float = 0.0
+    damage: str = ""
+    waits: str = ""
+    falls_behind: bool = False
+    has_passes: bool = False
+    lag_seconds: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,260 @@
+"""The doctor's looks at every region: side by side, each within its own time limit.
+
+::
+
+    first     credentials | table | time to live | recovery | contract      of every region
+    then      permissions, under the contract that was found                 of every region
+
+Nothing is written: see `ledger.administration.diagnosis.trials`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ledger.administration.diagnosis import trials
+from ledger.administration.diagnosis.asking import (
+    Looks,
+    Notes,
+    NotingTransport,
+    asked,
+    failed,
+    looked,
+)
+from ledger.administration.diagnosis.identity import identify
+from ledger.administration.diagnosis.observed import (
+    RECOVERY,
+    TIME_TO_LIVE,
+    Cause,
+    Failed,
+    RegionSeen,
+    TableSeen,
+)
+from ledger.administration.diagnosis.trials import Trial, Tried
+from ledger.administration.table import expiring_by, is_recoverable, table_view
+from ledger.administration.table_plan import TableView
+from ledger.administration.templates.permissions import Role
+from ledger.contract.reading import NEWEST
+from ledger.core.contract_item import Contract, contract_of, newest_of
+from ledger.core.errors import LedgerError
+from ledger.runtime.tasks import run_all
+from ledger.settings import Settings
+from ledger.store.dynamodb.clock_watch import ClockWatch
+from ledger.store.dynamodb.errors import MISSING_CODES, cancellation_reasons, error_code
+from ledger.store.dynamodb.requests import query_request
+
+TRIALS_AT_ONCE = 4
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All regions, home first, the newest contract, and the settings under it as far as they go.
+
+    Further looks at a region go on with its `notes`.
+    """
+
+    settings: Settings
+    regions: Sequence[RegionSeen]
+    contract: Contract | None
+    notes: Mapping[str, Notes]
+
+
+async def look_at_all(
+    settings: Settings, looks: Looks, *, roles: Sequence[Role], only: str | None = None
+) -> Seen:
+    """Look at every region of the settings and of the contract, or at one only."""
+    notes: dict[str, Notes] = {}
+    seen: dict[str, RegionSeen] = {}
+    regions = home_first(settings, only)
+    while True:
+        waiting = [region for region in regions if region not in seen]
+        notes |= {region: Notes(ClockWatch(looks.clock)) for region in waiting}
+        jobs = [partial(_first, settings, region, notes[region], looks) for region in waiting]
+        seen |= {one.region: one for one in await run_all(jobs, at_once=len(jobs))}
+        newest = newest_of(one.contract for one in seen.values())
+        settings = _under(settings, newest)
+        regions = home_first(settings, only)
+        if set(regions) <= {*seen}:
+            break
+    jobs = [partial(_then, settings, seen[region], notes[region], looks, roles) for region in seen]
+    shown = {one.region: one for one in await run_all(jobs, at_once=len(jobs))}
+    ordered = dict.fromkeys((*regions, *shown))
+    return Seen(settings, [shown[region] for region in ordered], newest, notes)
+
+
+def home_first(settings: Settings, only: str | None) -> list[str]:
+    """Return the regions to look at."""
+    if only is not None:
+        return [only]
+    return sorted(settings.regions, key=lambda name: name != settings.home)
+
+
+def _under(settings: Settings, contract: Contract | None) -> Settings:
+    """Return the settings under the contract; as they are where they say otherwise."""
+    if contract is None:
+        return settings
+    try:
+        return settings.under(contract.obeyed, home=contract.terms.home)
+    except LedgerError:  # a region that it names and nothing here reaches
+        return settings
+
+
+async def _first(settings: Settings, region: str, notes: Notes, looks: Looks) -> RegionSeen:
+    """Look at credentials, table and contract of one region."""
+    whose = looked(
+        partial(looks.identify or identify, settings, region),
+        region=region,
+        table=settings.table,
+        seconds_max=looks.seconds_max,
+    )
+    found: dict[str, Any] = {}
+
+    async def credentials() -> None:
+        found["credentials"] = await whose
+
+    async def rest() -> None:
+        found["table"], found["contract"] = await _described(settings, region, notes, looks)
+
+    await run_all([credentials, rest], at_once=2)
+    seen = RegionSeen(
+        region=region,
+        credentials=found["credentials"],
+        table=found["table"],
+        contract=found["contract"],
+    )
+    return with_notes(seen, notes)
+
+
+async def _described(
+    settings: Settings, region: str, notes: Notes, looks: Looks
+) -> tuple[TableSeen | Failed, Contract | LedgerError | Failed | None]:
+    try:
+        async with asked(settings, region, notes, looks) as transport:
+            look = _Look(settings, region, transport, looks)
+            table, contract = await run_all([look.table, look.contract], at_once=2)
+            return cast("TableSeen | Failed", table), cast("Contract | Failed | None", contract)
+    except (BotoCoreError, LedgerError) as error:
+        why = failed(error, region=region, table=settings.table)
+        return why, why
+
+
+async def _then(
+    settings: Settings, seen: RegionSeen, notes: Notes, looks: Looks, roles: Sequence[Role]
+) -> RegionSeen:
+    """Try the permissions of roles in one region."""
+    made = {
+        role: list(trials.trials_of(role, settings, seen.region, number=looks.number))
+        for role in roles
+    }
+    try:
+        async with asked(settings, seen.region, notes, looks) as transport:
+            look = _Look(settings, seen.region, transport, looks)
+            tried = {role.value: await look.all_tried(each) for role, each in made.items()}
+    except (BotoCoreError, LedgerError) as error:
+        why = failed(error, region=seen.region, table=settings.table).text
+        tried = {role.value: [_untried(one, why) for one in each] for role, each in made.items()}
+    tried = {role: each for role, each in tried.items() if each}
+    return with_notes(replace(seen, tried=tried), notes)
+
+
+def _untried(trial: Trial, why: str) -> Tried:
+    return Tried(trial, "unknown", why)
+
+
+def with_notes(seen: RegionSeen, notes: Notes) -> RegionSeen:
+    """Return what was seen of a region with what its answers have told since."""
+    return replace(
+        seen,
+        offset=notes.watch.offset,
+        requests=notes.requests,
+        throttled=dict(notes.throttled),
+        hot=tuple(notes.hot),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    settings: Settings
+    region: str
+    transport: NotingTransport
+    looks: Looks
+
+    async def _within(self, look: Callable[[], Awaitable[Found]]) -> Found | Failed:
+        return await looked(
+            look,
+            region=self.region,
+            table=self.settings.table,
+            seconds_max=self.looks.seconds_max,
+        )
+
+    async def _describe(self, operation: str, name: str) -> Any:
+        answer = await self.transport.send(operation, {"TableName": self.settings.table})
+        return answer[name]
+
+    async def table(self) -> TableSeen | Failed:
+        """Describe the table; time to live and recovery on their own, as each may be denied."""
+        parts = {
+            "describe_table": "Table",
+            "describe_time_to_live": "TimeToLiveDescription",
+            "describe_continuous_backups": "ContinuousBackupsDescription",
+        }
+        jobs = [partial(self._within, partial(self._describe, *each)) for each in parts.items()]
+        described, expiry, backups = await run_all(jobs, at_once=len(jobs))
+        if isinstance(described, Failed):
+            return TableSeen(None) if described.cause is Cause.MISSING else described
+        view: TableView = table_view(self.region, described)
+        unseen: dict[str, Failed] = {}
+        if isinstance(expiry, Failed):
+            unseen[TIME_TO_LIVE] = expiry
+        else:
+            view = replace(view, expires=expiring_by(expiry))
+        if isinstance(backups, Failed):
+            unseen[RECOVERY] = backups
+        else:
+            view = replace(view, recovery=is_recoverable(backups))
+        return TableSeen(view, unseen)
+
+    async def contract(self) -> Contract | LedgerError | Failed | None:
+        """Read the contract; one that is damaged, or too new, is the error that says so."""
+        return await self._within(self._contract)
+
+    async def _contract(self) -> Contract | LedgerError | None:
+        request = query_request(NEWEST, self.settings.table)
+        items = (await self.transport.send("query", request))["Items"]
+        try:
+            return contract_of(items[0]) if items else None
+        except LedgerError as error:
+            return error
+
+    async def all_tried(self, made: Sequence[Trial]) -> list[Tried]:
+        """Try permissions, a few at a time."""
+        silence: list[str] = []
+        jobs = [partial(self._tried, one, silence) for one in made if one.request is not None]
+        tried = await run_all(jobs, at_once=TRIALS_AT_ONCE) if jobs else []
+        return [*tried, *trials.not_tried(made)]
+
+    async def _tried(self, trial: Trial, silence: list[str]) -> Tried:
+        """Try one permission; none is tried in a region any more that did not answer to another."""
+        if silence:
+            return _untried(trial, silence[0])
+        found = await self._within(partial(self._sent, trial))
+        if not isinstance(found, Failed):
+            return found
+        if found.cause is Cause.UNANSWERED:
+            silence.append(found.text)
+        return _untried(trial, found.text)
+
+    async def _sent(self, trial: Trial) -> Tried:
+        try:
+            answer = await self.transport.send(trial.operation, dict(trial.request or {}))
+        except ClientError as error:
+            code = error_code(error)
+            if code in MISSING_CODES:
+                return _untried(trial, f"there is no table {trial.table!r}")
+            text = failed(error, region=self.region, table=trial.table).text
+            return trials.refused(trial, code, cancellation_reasons(error), text)
+        return trials.answered(trial, answer)

@@ -1,0 +1,122 @@
+"""Looks for hot counters: through the newest hints, and the table itself, a few pages of it.
+
+One entry in a hundred leaves a hint, so a counter that is hot has left some. The pages of the table
+are of segments that are drawn, and show the collections with most entries. Of each candidate the
+newest entries are read, for the times in their sort keys; all eventually consistent, at home.
+
+===================== ======================================================
+read                  costs, in read units
+===================== ======================================================
+the hints             0.5 for each of four queries
+a page of the table   128, for 1 MB
+a candidate           3 for 200 entries; of one that looks hot 70 for 5,000
+===================== ======================================================
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+
+from botocore.exceptions import ClientError
+
+from ledger.administration.diagnosis.asking import NotingTransport
+from ledger.administration.diagnosis.hot import UNITS_PER_ENTRY, HotCollection, HotSample, rate_of
+from ledger.administration.diagnosis.trials import DENIED_CODES
+from ledger.administration.estimating import PARTITION_WRITES, SHARD_SHARE
+from ledger.core import keys
+from ledger.core.entry import Key
+from ledger.core.hints import HINT_PARTITIONS, hint_of
+from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+from ledger.store.dynamodb.errors import error_code
+from ledger.store.dynamodb.requests import query_request, scan_request
+from ledger.store.reads import Query, Scan
+
+HINTS_PER_PARTITION = 10
+ENTRIES_PER_PAGE_MIN = 200
+"""Items of one collection in these pages from which it is a candidate."""
+CANDIDATES_MAX = 40
+LOOK_ENTRIES = 200
+CLOSER_LOOK_ENTRIES = 5_000
+"""Over ten seconds at 500 entries a second, beyond which a collection is hot anyway."""
+UNITS_PER_PAGE = 128.0
+"""Of 1 MB, eventually consistent."""
+SEGMENTS = (10_000, 100, 1)
+"""Of which one is drawn each, while pages are left: a page of a large table is of the first, what
+is small is read whole by the last."""
+SUSPECT_RATE = 0.5 * SHARD_SHARE * PARTITION_WRITES / UNITS_PER_ENTRY
+"""Entries a second, over however short a time, at which a closer look is taken."""
+SUSPECT_SPAN_SECONDS_MIN = 0.1
+
+
+async def hot_collections(
+    transport: NotingTransport, settings: Settings, *, clock: Clock, randomness: Random, pages: int
+) -> HotSample:
+    """Return the busiest collections first, of those that were looked at.
+
+    A role that may not scan sees those that hints name. Errors are botocore's, as the transport's.
+    """
+    found = dict.fromkeys(await _hinted(transport, settings))
+    unseen = ""
+    try:
+        found |= dict.fromkeys(await _scanned(transport, settings, randomness, pages))
+    except ClientError as error:
+        if error_code(error) not in DENIED_CODES:
+            raise
+        pages, unseen = 0, "Scan is denied, so no page of the table was sampled"
+    candidates = list(found)[:CANDIDATES_MAX]
+    rates = [await _looked_at(transport, settings, clock, one) for one in candidates]
+    busiest = sorted(filter(None, rates), key=lambda one: -one.rate)
+    return HotSample(busiest, pages, unseen)
+
+
+async def _hinted(transport: NotingTransport, settings: Settings) -> list[str]:
+    names: list[str] = []
+    for partition in HINT_PARTITIONS:
+        query = Query(partition, descending=True, limit=HINTS_PER_PARTITION, consistent=False)
+        answer = await transport.send("query", query_request(query, settings.table))
+        hints = map(hint_of, answer["Items"])
+        names += [hint.counter for hint in hints if hint is not None]
+    return names
+
+
+async def _scanned(
+    transport: NotingTransport, settings: Settings, randomness: Random, pages: int
+) -> Sequence[str]:
+    """Return the collections with many items in what so many pages cost: of a small table, all."""
+    left, counts = pages * UNITS_PER_PAGE, Counter[str]()
+    for segments in SEGMENTS:
+        after: Key | None = None
+        segment = randomness.randrange(segments)
+        while left > 0:
+            scan = Scan(attributes=("pk", "sk"), segment=segment, segments=segments, after=after)
+            answer = await transport.send("scan", scan_request(scan, settings.table))
+            left -= float(answer["ConsumedCapacity"]["CapacityUnits"])
+            counts.update(str(item["pk"]["S"]) for item in answer["Items"])
+            last = answer.get("LastEvaluatedKey")
+            if last is None:
+                break
+            after = (last["pk"]["S"], last["sk"]["S"])
+    return [name for name, count in counts.most_common() if count >= ENTRIES_PER_PAGE_MIN]
+
+
+async def _looked_at(
+    transport: NotingTransport, settings: Settings, clock: Clock, partition: str
+) -> HotCollection | None:
+    place = keys.counter_of(partition)
+    if place is None:
+        return None
+    rated = partial(rate_of, now=clock.now(), recent_seconds=settings.settle)
+    newest = await _newest(transport, settings, partition, LOOK_ENTRIES)
+    if rated(newest, span_seconds_min=SUSPECT_SPAN_SECONDS_MIN) >= SUSPECT_RATE:
+        newest = await _newest(transport, settings, partition, CLOSER_LOOK_ENTRIES)
+    return HotCollection(place[0], partition, rated(newest), settings.shards_max(place[0]))
+
+
+async def _newest(
+    transport: NotingTransport, settings: Settings, partition: str, entries: int
+) -> list[str]:
+    query = Query(partition, descending=True, limit=entries, attributes=("sk",), consistent=False)
+    answer = await transport.send("query", query_request(query, settings.table))
+    return [str(item["sk"]["S"]) for item in answer["Items"]]

@@ -1,0 +1,219 @@
+"""What tries a role's permissions without harm: requests that change nothing even if allowed.
+
+A grant is tried in each region where it holds, once for each partition key that it names:
+
+=================== ===================================================== =================
+action              request                                               costs, if allowed
+=================== ===================================================== =================
+Query, GetItem,     of an item that is never there                        0.5 read units
+BatchGetItem
+Scan                one item, of which the sort key is returned           0.5 read units for
+                                                                          each 4 KB of it
+PutItem, UpdateItem on a condition that no item and no absence meets      1 write unit
+DeleteItem          the same                                              1 write unit
+ConditionCheckItem  alone in a transaction, on the same condition         2 write units
+PartiQLUpdate       a statement on the same condition                     1 write unit
+BatchWriteItem,     deletes an item that is never there                   1 write unit
+PartiQLDelete
+Describe...         the description itself                                nothing
+=================== ===================================================== =================
+
+Write units are charged in the region of the request alone: what changes nothing is not replicated.
+Not tried are PartiQLInsert, which has no condition, and what makes or changes a table: no request
+is documented to fail after it was authorized and before it acts. Nor are the archive's objects.
+
+The partition keys are those that the policy names, its `*` filled in, or `~doctor`; the sort key
+ends in a number that is drawn for each run, so that no item has it.
+
+Sources: Amazon DynamoDB API Reference, "DeleteItem" (of an item that is not there it does nothing);
+Developer Guide, "DynamoDB read and write operations" (a condition that fails consumes write units;
+a read of nothing, the least there is), "Using IAM policy conditions for fine-grained access
+control" (keys are compared before anything is read), "IAM security policies with PartiQL".
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ledger.administration.templates.permissions import Grant, Role, grants, names_of, regions_of
+from ledger.core.entry import Key
+from ledger.core.keys import DOCTOR_PARTITION
+from ledger.settings import Settings
+from ledger.store.conditions import AllOf, Has, Not
+from ledger.store.dynamodb import requests, statements
+from ledger.store.dynamodb.requests import Request
+from ledger.store.reads import Get, Query, Scan
+from ledger.store.writes import Check, Delete, Put, Update
+
+ATTRIBUTE = "doctor"
+IMPOSSIBLE = AllOf((Has(ATTRIBUTE), Not(Has(ATTRIBUTE))))
+"""False for every item, and for none."""
+FILLED_IN = "~doctor"
+"""In place of a `*` in a policy's partition key: no name that is made of an id has it."""
+DESCRIPTIONS = {
+    "DescribeTable": "describe_table",
+    "DescribeTimeToLive": "describe_time_to_live",
+    "DescribeContinuousBackups": "describe_continuous_backups",
+}
+NO_INSERT = "an INSERT has no condition that could keep it from writing"
+NO_CHANGE = "no request is known to fail after it was authorized and before it acts"
+NO_OBJECTS = "the archive's objects are left alone: `ledger verify --archive` reads them"
+
+Outcome = Literal["allowed", "denied", "unknown", "not tried"]
+ALLOWED_CODES = frozenset({"ConditionalCheckFailedException"})
+_ALLOWED_REASONS = frozenset({"ConditionalCheckFailed"})
+_ALLOWED_STATEMENTS = frozenset({"ConditionalCheckFailed"})
+DENIED_CODES = frozenset(
+    {"AccessDenied", "AccessDeniedException", "KMSAccessDeniedException", "NotAuthorized"}
+)
+
+
+_ANSWERS: Mapping[str, str] = {
+    "query": "Items",
+    "scan": "Items",
+    "batch_get_item": "Responses",
+    "batch_execute_statement": "Responses",
+    "batch_write_item": "UnprocessedItems",
+    **dict.fromkeys(("put_item", "update_item", "delete_item", "transact_write_items"), ""),
+    "describe_table": "Table",
+    "describe_time_to_live": "TimeToLiveDescription",
+    "describe_continuous_backups": "ContinuousBackupsDescription",
+}
+"""What an answer of DynamoDB has, by operation; "" where a trial has none but an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One permission and the request that tries it; without an operation `reason` says why none."""
+
+    grant: str
+    action: str
+    table: str
+    partition: str = ""
+    operation: str = ""
+    request: Request | None = None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The action, on what."""
+        return f"{self.action} on {self.partition or self.table!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of a trial; `text` is the error, or why it was not tried."""
+
+    trial: Trial
+    outcome: Outcome
+    text: str = ""
+
+
+def trials_of(role: Role, settings: Settings, region: str, *, number: int) -> Iterator[Trial]:
+    """Yield what tries each permission that a role has in a region; `number` is drawn for a run."""
+    for grant in grants(role):
+        if not regions_of(settings, grant, region):
+            continue
+        for table in names_of(settings, grant):
+            for action in grant.actions:
+                yield from _trials(grant, action, table, number)
+
+
+def _trials(grant: Grant, action: str, table: str, number: int) -> Iterator[Trial]:
+    if grant.service == "s3":
+        yield Trial(grant.name, action, table, reason=NO_OBJECTS)
+        return
+    if action == "Scan" or action in DESCRIPTIONS:
+        operation, request = _on_table(action, table)
+        yield Trial(grant.name, action, table, "", operation, request)
+        return
+    for partition in partitions_of(grant):
+        key = (partition, f"{FILLED_IN}#{number}")
+        made = _on_key(action, table, key)
+        if made is None:
+            reason = NO_INSERT if action == "PartiQLInsert" else NO_CHANGE
+            yield Trial(grant.name, action, table, reason=reason)
+            return
+        yield Trial(grant.name, action, table, partition, *made)
+
+
+def partitions_of(grant: Grant) -> list[str]:
+    """Return a partition key for each that a grant names; `~doctor` where it names none."""
+    return [key.replace("*", FILLED_IN) for key in grant.only_keys] or [DOCTOR_PARTITION]
+
+
+def _on_table(action: str, table: str) -> tuple[str, Request]:
+    if action == "Scan":
+        return "scan", requests.scan_request(Scan(limit=1, attributes=("sk",)), table)
+    return DESCRIPTIONS[action], {"TableName": table}
+
+
+def _on_key(  # noqa: C901, PLR0911 (one action a case)
+    action: str, table: str, key: Key
+) -> tuple[str, Request] | None:
+    """Return the operation and request that try an action on an item that is never there."""
+    absent = Delete(key)
+    update = Update(key, set={ATTRIBUTE: {"S": ATTRIBUTE}}, condition=IMPOSSIBLE)
+    match action:
+        case "Query":
+            once = Query(key[0], first=key[1], last=key[1], limit=1, consistent=False)
+            return "query", requests.query_request(once, table)
+        case "GetItem":
+            return "get_item", requests.get_request(Get(key, consistent=False), table)
+        case "BatchGetItem":
+            gets = requests.gets_request([Get(key, consistent=False)], table)
+            return "batch_get_item", requests.each_gets_request(gets)
+        case "PutItem":
+            put = Put(requests.key_attributes(key), IMPOSSIBLE)
+            return requests.write_request(put, table)
+        case "UpdateItem":
+            return requests.write_request(update, table)
+        case "DeleteItem":
+            return requests.write_request(Delete(key, IMPOSSIBLE), table)
+        case "ConditionCheckItem":
+            check = [Check(key, IMPOSSIBLE)]
+            return "transact_write_items", requests.transaction_request(check, table, None)
+        case "BatchWriteItem":
+            return "batch_write_item", requests.batch_request([absent], table)
+        case "PartiQLUpdate" | "PartiQLDelete":
+            said = statements.statement(update if action == "PartiQLUpdate" else absent, table)
+            if said is not None:
+                return "batch_execute_statement", statements.each_request([said])
+    return None
+
+
+def answered(trial: Trial, response: Mapping[str, Any]) -> Tried:
+    """Return what an answer without an error says: statements have their errors in it.
+
+    One that DynamoDB cannot give, as that a condition held which nothing meets, says nothing.
+    """
+    needed = _ANSWERS.get(trial.operation)
+    if needed is not None and needed not in response:
+        return Tried(trial, "unknown", "the answer is not DynamoDB's: check the endpoint")
+    for part in response.get("Responses", ()) if "statement" in trial.operation else ():
+        error = part.get("Error") or {}
+        code = str(error.get("Code", ""))
+        if code == "AccessDenied":
+            return Tried(trial, "denied", str(error.get("Message", "")))
+        if code and code not in _ALLOWED_STATEMENTS:
+            return Tried(trial, "unknown", f"{code}: {error.get('Message', '')}")
+    return Tried(trial, "allowed")
+
+
+def refused(trial: Trial, code: str, reasons: frozenset[str], text: str) -> Tried:
+    """Return what an error says: its code, or the codes of a cancelled transaction's actions.
+
+    A condition is looked at only by who may write the item, so its failure is a permission.
+    """
+    if code in ALLOWED_CODES or (reasons and reasons <= _ALLOWED_REASONS):
+        return Tried(trial, "allowed")
+    if code in DENIED_CODES:
+        return Tried(trial, "denied", text)
+    return Tried(trial, "unknown", text)
+
+
+def not_tried(trials: Sequence[Trial]) -> list[Tried]:
+    """Return the trials for which there is no request."""
+    return [Tried(trial, "not tried", trial.reason) for trial in trials if trial.request is None]

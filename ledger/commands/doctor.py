@@ -1,0 +1,228 @@
+"""`ledger doctor`: what is wrong with a table, and what to do, in every region.
+
+Settings, credentials, table, replicas, contract, clock, permissions, lag, the compactor's passes,
+hot counters, throttling: each is looked at on its own, within its own time, so that what fails or
+hangs hides nothing else.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+import typer
+from botocore.exceptions import BotoCoreError
+
+from compactor.passes_seen import passes_seen
+from ledger.administration.diagnosis import judging, table_judging
+from ledger.administration.diagnosis.asking import Looks, asked, looked
+from ledger.administration.diagnosis.finding import Check, Finding, State, in_order
+from ledger.administration.diagnosis.hot import HotSample
+from ledger.administration.diagnosis.identity import known_regions
+from ledger.administration.diagnosis.observed import Failed, LagSeen
+from ledger.administration.diagnosis.observing import Seen, look_at_all, with_notes
+from ledger.administration.diagnosis.probing import probed
+from ledger.administration.diagnosis.sampling import hot_collections
+from ledger.administration.templates import Role
+from ledger.commands.regions import checked_region
+from ledger.core.errors import InvalidInput, LedgerError, SettingsError
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.tables import Column, Grid, print_grid, prose
+from ledger.runtime.tasks import run_all
+from ledger.settings import Settings
+from ledger.settings.file import read_sources
+
+SECONDS_MAX = 15.0
+"""Of each look; a region that hangs is waited for once, not for each of them in turn."""
+LEAST_SECONDS, MOST_SECONDS = 1.0, 300.0
+NUMBER_BITS = 64
+Found = TypeVar("Found")
+
+app = new_app()
+
+
+@app.command()
+def doctor(
+    *,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE",
+            help=f"Whose permissions to try: {', '.join(Role)}; repeatable.",
+            show_default="reader and writer",
+        ),
+    ] = None,
+    region: Annotated[
+        str | None, typer.Option(help="Region to look at.", show_default="all")
+    ] = None,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe", help="Measure lag: writes an item in each region, and deletes it again."
+        ),
+    ] = False,
+    sample: Annotated[
+        int,
+        typer.Option(
+            min=0, max=100, help="Pages of the table to search for hot counters, 128 units each."
+        ),
+    ] = 1,
+    timeout: Annotated[float, typer.Option(help="Maximum seconds of each look.")] = SECONDS_MAX,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check settings, credentials, table, clock, permissions and more, each line with what to do.
+
+    Writes nothing without --probe: permissions are tried by requests that change nothing even if
+    they are allowed, for a few units in each region. Exits with 1 if something is a problem;
+    warnings, and what could not be looked at, do not fail.
+    """
+    roles = [_role(name) for name in role or (Role.READER, Role.WRITER)]
+    if not LEAST_SECONDS <= timeout <= MOST_SECONDS:
+        raise InvalidInput(
+            f"--timeout must be {LEAST_SECONDS:g} to {MOST_SECONDS:g} seconds, got {timeout:g}"
+        )
+    if probe and region is not None:
+        raise InvalidInput("--probe measures between regions: give it without --region")
+    try:
+        source = _source(config)
+        settings = Settings.load(config)
+    except SettingsError as error:
+        do = "correct the file or the variable that it names: regions.yaml explains each setting"
+        found = [Finding(Check.SETTINGS, "", State.PROBLEM, text, do) for text in error.problems]
+        _show(found, title="settings", as_json=as_json)
+        raise typer.Exit(FAILED) from None
+    if region is not None:
+        checked_region(settings, "--region", region)
+    asking = _Doctor(settings, source, roles, region, probe, sample, timeout)
+    found = anyio.run(asking.findings)
+    _show(found, title=f"table {settings.table}", as_json=as_json)
+    if any(one.state is State.PROBLEM for one in found):
+        raise typer.Exit(FAILED)
+
+
+def _role(name: str) -> Role:
+    if name not in set(Role):
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(Role)}", param_hint="--role")
+    return Role(name)
+
+
+def _source(config: Path | None) -> str:
+    """Return where the settings come from: the file, and the variables that override it.
+
+    Raises:
+        SettingsError: as `Settings.load`.
+    """
+    sources = read_sources(Settings, config, {})
+    variables = ", ".join(sorted(sources.variables))
+    parts = [sources.file or "", f"variables for {variables}" if variables else ""]
+    return " and ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Doctor:
+    settings: Settings
+    source: str
+    roles: Sequence[Role]
+    region: str | None
+    probe: bool
+    sample: int
+    seconds_max: float
+
+    async def findings(self) -> list[Finding]:
+        """Look at everything, and judge it."""
+        looks = Looks(SystemClock(), system_random().getrandbits(NUMBER_BITS), self.seconds_max)
+        seen = await look_at_all(self.settings, looks, roles=self.roles, only=self.region)
+        more: list[Callable[[], Awaitable[Any]]] = [
+            partial(passes_seen, seen.settings, clock=looks.clock),
+            partial(self._hot, seen, looks),
+            partial(anyio.to_thread.run_sync, known_regions),
+        ]
+        jobs = [partial(self._looked, seen, one) for one in more]
+        passes, hot, known = await run_all(jobs, at_once=len(jobs))
+        probed = await self._probed(seen, looks) if self.probe else None
+        lags = partial(judging.lag_findings, probed, passes, seconds_max=self.seconds_max)
+        return in_order(
+            [
+                *table_judging.settings_findings(
+                    self.settings,
+                    source=self.source,
+                    known=None if isinstance(known, Failed) else known,
+                    contract=seen.contract,
+                ),
+                *_each_region(seen),
+                *table_judging.table_findings(seen.regions, seen.settings),
+                *table_judging.replica_findings(seen.regions, contract=seen.contract),
+                *table_judging.contract_findings(seen.regions, seen.settings),
+                *lags(regions=seen.settings.regions),
+                *judging.compactor_findings(passes),
+                *judging.hot_findings(hot, region=self.region or seen.settings.home),
+            ]
+        )
+
+    async def _looked(self, seen: Seen, look: Callable[[], Awaitable[Found]]) -> Found | Failed:
+        return await looked(
+            look,
+            region=seen.settings.home,
+            table=self.settings.table,
+            seconds_max=self.seconds_max,
+        )
+
+    async def _hot(self, seen: Seen, looks: Looks) -> HotSample:
+        region = self.region or seen.settings.home
+        async with asked(seen.settings, region, seen.notes[region], looks) as transport:
+            return await hot_collections(
+                transport,
+                seen.settings,
+                clock=looks.clock,
+                randomness=system_random(),
+                pages=self.sample,
+            )
+
+    async def _probed(self, seen: Seen, looks: Looks) -> list[LagSeen]:
+        async with AsyncExitStack() as stack:
+            transports = {}
+            for region, notes in seen.notes.items():
+                opening = asked(seen.settings, region, notes, looks)
+                with suppress(BotoCoreError, LedgerError):  # the line of its table says why
+                    transports[region] = await stack.enter_async_context(opening)
+            return await probed(
+                transports,
+                table=self.settings.table,
+                clock=looks.clock,
+                number=looks.number,
+                seconds_max=self.seconds_max,
+            )
+
+
+def _each_region(seen: Seen) -> Iterator[Finding]:
+    skew = seen.settings.clock_skew
+    for region in seen.regions:
+        one = with_notes(region, seen.notes[region.region])
+        yield from judging.credentials_findings(one)
+        yield from judging.clock_findings(one, skew=skew)
+        yield from judging.permission_findings(one)
+        yield from judging.throttling_findings(one)
+
+
+def _show(found: Sequence[Finding], *, title: str, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    columns = (Column("check"), Column("region"), Column("state"), prose("what, and what to do"))
+    rows: list[tuple[str, ...]] = []
+    for one in found:
+        rows.append((one.check, one.region or "all", one.state, one.what))
+        if one.do:
+            rows.append(("", "", "", f"to do: {one.do}"))
+    print_grid(Grid(columns, rows, title=title))
+    counts = Counter(one.state for one in found)
+    named = {State.PROBLEM: "problems", State.WARNING: "warnings", State.UNKNOWN: "unknown"}
+    say(", ".join(f"{name}: {counts[state]}" for state, name in named.items()))

@@ -1,0 +1,298 @@
+"""From what was seen to findings: credentials, clock, permissions, lag, passes, rates."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from support.ledgers import AWAY, HOME, SOUTH
+
+from ledger.administration.diagnosis import judging
+from ledger.administration.diagnosis.finding import Check, Finding, State, in_order
+from ledger.administration.diagnosis.hot import HotCollection, HotSample
+from ledger.administration.diagnosis.observed import (
+    Cause,
+    CredentialsSeen,
+    Failed,
+    LagSeen,
+    PassesSeen,
+    RegionSeen,
+    TableSeen,
+)
+from ledger.administration.diagnosis.trials import NO_INSERT, Outcome, Trial, Tried
+from ledger.core.clock_offset import ClockOffset
+from ledger.settings.groups import SHARDS_MAX
+
+ARN = "arn:aws:sts::111122223333:assumed-role/writer/me"
+EXPIRED = Failed(Cause.EXPIRED, "ExpiredTokenException: the token has expired")
+DENIED = Failed(Cause.DENIED, "no DescribeTable")
+SILENT = Failed(Cause.UNANSWERED, "no answer within 15 s")
+LIMIT_SECONDS = 15.0
+
+
+def seen(**values: Any) -> RegionSeen:
+    """Return what was seen of a region without a table, and with credentials that were asked."""
+    given: dict[str, Any] = {
+        "region": HOME,
+        "credentials": CredentialsSeen("env", ARN),
+        "table": TableSeen(None),
+        "contract": None,
+        **values,
+    }
+    return RegionSeen(**given)
+
+
+def one(found: Iterable[Finding]) -> Finding:
+    """Return the only finding."""
+    [finding] = found
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("values", "state", "what", "do"),
+    [
+        ({}, State.OK, ARN, ""),
+        ({"credentials": judging.local_credentials()}, State.OK, "on this machine", ""),
+        (
+            {"credentials": Failed(Cause.NO_CREDENTIALS, "none found")},
+            State.PROBLEM,
+            "no credentials: none found",
+            "AWS_PROFILE",
+        ),
+        ({"credentials": CredentialsSeen("sso", EXPIRED)}, State.PROBLEM, "expired", "log in"),
+        ({"table": EXPIRED}, State.PROBLEM, "expired credentials", "log in again"),
+        (
+            {"table": Failed(Cause.BAD_CREDENTIALS, "InvalidSignatureException")},
+            State.PROBLEM,
+            "refused credentials",
+            "the line of the clock",
+        ),
+        (
+            {"credentials": CredentialsSeen("env", DENIED)},
+            State.UNKNOWN,
+            "whose is not known",
+            "none needed",
+        ),
+        (
+            {"credentials": CredentialsSeen("env", SILENT), "table": SILENT},
+            State.UNKNOWN,
+            "STS: no answer",
+            "let the role ask STS",
+        ),
+        ({"credentials": SILENT}, State.UNKNOWN, "no answer", "see the line of the table"),
+        ({"table": DENIED}, State.OK, ARN, ""),
+    ],
+)
+def test_credentials(values: dict[str, Any], state: State, what: str, do: str) -> None:
+    """None, expired and denied are told apart; a denied action says nothing against them."""
+    found = one(judging.credentials_findings(seen(**values)))
+    assert (found.check, found.region, found.state) == (Check.CREDENTIALS, HOME, state)
+    assert what in found.what
+    assert do in found.do
+    assert bool(found.do) == bool(do)
+
+
+@pytest.mark.parametrize(
+    ("offset", "state", "do"),
+    [
+        (None, State.UNKNOWN, "see the line"),
+        (ClockOffset(-0.5, 0.5), State.OK, ""),
+        (ClockOffset(29.5, 30.5), State.OK, ""),
+        (ClockOffset(30.1, 31.0), State.WARNING, "NTP"),
+        (ClockOffset(-61.0, -59.5), State.WARNING, "NTP"),
+        (ClockOffset(60.1, 61.0), State.PROBLEM, "nothing is written or merged"),
+        (ClockOffset(-62.0, -60.1), State.PROBLEM, "nothing is written or merged"),
+    ],
+)
+def test_clock(offset: ClockOffset | None, state: State, do: str) -> None:
+    """A warning from half of the skew, a problem beyond it, as far as that is certain."""
+    found = one(judging.clock_findings(seen(offset=offset), skew=60.0))
+    assert found.state is state
+    assert do in found.do
+    assert bool(found.do) == bool(do)
+
+
+def tried(*outcomes: tuple[str, Outcome]) -> dict[str, list[Tried]]:
+    """Return trials of the writer with these outcomes, by action."""
+    return {
+        "writer": [
+            Tried(Trial("Write", action, "money", "~doctor"), outcome, NO_INSERT)
+            for action, outcome in outcomes
+        ]
+    }
+
+
+def test_all_permissions_are_there() -> None:
+    """One line; what was not tried is another, with the reason and what to compare."""
+    shown = tried(("PutItem", "allowed"), ("Query", "allowed"), ("PartiQLInsert", "not tried"))
+    allowed, left = judging.permission_findings(seen(tried=shown))
+    assert (allowed.state, allowed.what) == (State.OK, "writer: 2 tried, all allowed")
+    assert left.state is State.UNKNOWN
+    assert left.what == f"writer: not tried: PartiQLInsert: {NO_INSERT}"
+    assert "`ledger deploy policy writer`" in left.do
+
+
+def test_a_permission_is_denied() -> None:
+    """It is named with the key that it was tried on, and nothing says that all is allowed."""
+    shown = tried(("PutItem", "denied"), ("Query", "allowed"))
+    found = one(judging.permission_findings(seen(tried=shown)))
+    assert (found.state, found.what) == (State.PROBLEM, "writer: denied: PutItem on '~doctor'")
+    assert "`ledger deploy policy writer`" in found.do
+
+
+def test_a_permission_could_not_be_tried() -> None:
+    """No answer is neither allowed nor denied."""
+    found = one(judging.permission_findings(seen(tried=tried(("PutItem", "unknown")))))
+    assert found.state is State.UNKNOWN
+    assert "no answer to the trial of PutItem" in found.what
+
+
+def test_many_permissions_are_counted() -> None:
+    """A line names four, and how many more."""
+    shown = tried(*((f"Action{place}", "denied") for place in range(6)))
+    found = one(judging.permission_findings(seen(tried=shown)))
+    assert found.what.endswith("Action3 on '~doctor' and 2 more")
+
+
+def test_throttling() -> None:
+    """The limits that DynamoDB named, and the advice of each; a code without one is named, too."""
+    quiet = one(judging.throttling_findings(seen(requests=9)))
+    assert (quiet.state, quiet.what) == (State.OK, "none of 9 requests of this run")
+    shown = {"KeyRangeThroughputExceeded": 2, "ThrottlingException": 1}
+    hot, other = judging.throttling_findings(seen(requests=9, throttled=shown, hot=("c",)))
+    assert hot.state is other.state is State.WARNING
+    assert hot.what == "KeyRangeThroughputExceeded: 2 of 9 requests of this run, at c"
+    assert "shard this counter" in hot.do
+    assert "--warm" in other.do
+    assert one(judging.throttling_findings(seen())).state is State.UNKNOWN
+
+
+def lags(*probed: LagSeen, passes: PassesSeen | Failed) -> list[Finding]:
+    """Return the findings of lag; without a probe, by the last pass."""
+    found = judging.lag_findings(
+        probed or None, passes, regions=(HOME, AWAY, SOUTH), seconds_max=LIMIT_SECONDS
+    )
+    return list(found)
+
+
+def test_lag_as_probed() -> None:
+    """Each pair is a line: as usual, slow, not within the limit, not measured."""
+    found = lags(
+        LagSeen(HOME, AWAY, 0.8),
+        LagSeen(AWAY, HOME, 7.0),
+        LagSeen(SOUTH, HOME, None),
+        LagSeen(HOME, SOUTH, None, "denied"),
+        passes=SILENT,
+    )
+    states = [State.OK, State.WARNING, State.PROBLEM, State.UNKNOWN]
+    assert [one.state for one in found] == states
+    assert [one.region for one in found] == [AWAY, HOME, HOME, SOUTH]
+    assert found[2].what == f"from {SOUTH}: not shown within 15 s"
+    assert all(one.do for one in found[1:])
+
+
+def test_lag_by_the_last_pass() -> None:
+    """From home alone; the other pairs need a probe."""
+    passes = PassesSeen(home=HOME, has_passes=True, lag_seconds={HOME: 0.0, AWAY: 1.0, SOUTH: 9.0})
+    away, south, others = lags(passes=passes)
+    assert (away.region, away.state) == (AWAY, State.OK)
+    assert "by the compactor's last pass" in away.what
+    assert (south.region, south.state) == (SOUTH, State.WARNING)
+    assert others.state is State.UNKNOWN
+    assert "--probe" in others.do
+    assert lags(passes=SILENT)[0].what == "not measured of any pair"
+
+
+def test_one_region_has_no_lag() -> None:
+    """There is nothing to replicate."""
+    found = one(judging.lag_findings(None, SILENT, regions=(HOME,), seconds_max=1.0))
+    assert found.state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("values", "state", "what", "do"),
+    [
+        ({"has_passes": False}, State.WARNING, "no pass is recorded", "`compactor run"),
+        ({}, State.OK, "last success 60 s ago; 7 entries wait, the oldest of 2026", ""),
+        ({"success_age": 901.0}, State.PROBLEM, "has succeeded for 901 s", "see that it runs"),
+        (
+            {"success_age": None, "waits": "replicas differ"},
+            State.PROBLEM,
+            "has succeeded ever: replicas differ",
+            "compactor status",
+        ),
+        ({"waits": "clock"}, State.WARNING, "merged nothing: clock", "mend what it names"),
+        ({"damage": "1 damaged"}, State.PROBLEM, "1 damaged", "`ledger verify COUNTER`"),
+        ({"falls_behind": True}, State.WARNING, "falls behind", "run more processes"),
+        ({"late_seconds": 1_801.0}, State.WARNING, "1,801 s late; 7 entries", "more processes"),
+    ],
+)
+def test_compactor(values: dict[str, Any], state: State, what: str, do: str) -> None:
+    """Each thing that is wrong with the passes is a line; without any, the last success."""
+    given: dict[str, Any] = {
+        "home": HOME,
+        "success_age": 60.0,
+        "search_age": 60.0,
+        "search_backlog": 7,
+        "search_oldest": "2026",
+        "has_passes": True,
+        **values,
+    }
+    found = one(judging.compactor_findings(PassesSeen(**given)))
+    assert found.state is state
+    assert what in found.what
+    assert do in found.do
+    assert bool(found.do) == bool(do)
+
+
+def test_passes_cannot_be_read() -> None:
+    """Then nothing is known of merging."""
+    assert one(judging.compactor_findings(SILENT)).state is State.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("rate", "shards", "do"),
+    [
+        (351.0, 1, "`ledger table set shards 'hits=2'`"),
+        (1_200.0, 1, "'hits=4'"),
+        (400.0, 8, "'hits=16'"),
+        (400.0, SHARDS_MAX, "combine its changes"),
+    ],
+)
+def test_a_hot_counter_wants_shards(rate: float, shards: int, do: str) -> None:
+    """As many times more as one collection takes more than its share of a partition key."""
+    sample = HotSample([HotCollection("hits", "hits", rate, shards)], 1)
+    found = one(judging.hot_findings(sample, region=HOME))
+    assert (found.state, found.region) == (State.WARNING, HOME)
+    assert f"{rate:,.0f} changes a second" in found.what
+    assert do in found.do
+
+
+def test_no_counter_is_hot() -> None:
+    """Below its share a counter is not named; what was looked at is, and what was not."""
+    sample = HotSample([HotCollection("hits", "hits", 340.0)], 2)
+    found = one(judging.hot_findings(sample, region=HOME))
+    assert (found.state, found.what) == (
+        State.OK,
+        "none among 1 collections (the newest hints, and 2 MB of the table at most)",
+    )
+    unseen = HotSample([], 0, "Scan is denied")
+    assert [one.state for one in judging.hot_findings(unseen, region=HOME)] == [
+        State.OK,
+        State.UNKNOWN,
+    ]
+    assert one(judging.hot_findings(SILENT, region=HOME)).state is State.UNKNOWN
+
+
+def test_findings_go_by_check() -> None:
+    """Each check's stay in their order."""
+    found = [
+        Finding(check, region, State.OK, "")
+        for region in (HOME, AWAY)
+        for check in (Check.THROTTLING, Check.SETTINGS)
+    ]
+    assert [(one.check, one.region) for one in in_order(found)] == [
+        (Check.SETTINGS, HOME),
+        (Check.SETTINGS, AWAY),
+        (Check.THROTTLING, HOME),
+        (Check.THROTTLING, AWAY),
+    ]

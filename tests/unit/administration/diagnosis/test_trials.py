@@ -1,0 +1,175 @@
+"""What tries a role's permissions: all that its policy grants, and nothing that changes an item."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.ledgers import AWAY, HOME, LOCAL
+from support.permissions import Call
+
+from ledger.administration.diagnosis.trials import (
+    DESCRIPTIONS,
+    FILLED_IN,
+    NO_CHANGE,
+    NO_INSERT,
+    NO_OBJECTS,
+    Trial,
+    answered,
+    not_tried,
+    refused,
+    trials_of,
+)
+from ledger.administration.templates import Role, policy
+from ledger.administration.templates.permissions import grants, regions_of
+from ledger.settings import Settings
+
+SETTINGS = Settings(
+    table="money",
+    home=HOME,
+    regions={HOME: LOCAL, AWAY: LOCAL},
+    marker_table="marks",
+    archive=["s3://kept/ledger"],
+    pipeline={"state_table": "states"},
+)
+NUMBER = 4711
+TRIED = [(role, region) for role in Role for region in (HOME, AWAY)]
+IDS = [f"{role}-{region}" for role, region in TRIED]
+
+
+def made(role: Role, region: str) -> list[Trial]:
+    """Return the trials of a role."""
+    return list(trials_of(role, SETTINGS, region, number=NUMBER))
+
+
+def trial(action: str = "PutItem") -> Trial:
+    """Return a trial of a writer's or the compactor's, by its action."""
+    both = [*made(Role.WRITER, HOME), *made(Role.COMPACTOR, HOME)]
+    return next(one for one in both if one.action == action)
+
+
+@pytest.mark.parametrize(("role", "region"), TRIED, ids=IDS)
+def test_the_role_itself_is_allowed_every_trial(role: Role, region: str) -> None:
+    """Tables and partition keys of the trials are those of the policy, by IAM's own rules."""
+    document = policy(SETTINGS, role, region=region)
+    for one in made(role, region):
+        if one.request is not None:
+            partitions = (one.partition,) if one.partition else ()
+            call = Call(one.action, region, partitions, one.table)
+            assert call.is_allowed(document), one
+
+
+@pytest.mark.parametrize(("role", "region"), TRIED, ids=IDS)
+def test_every_permission_is_tried_or_said_not_to_be(role: Role, region: str) -> None:
+    """Each action of each grant that holds in the region; without a trial there is a reason."""
+    expected = {
+        (grant.name, action)
+        for grant in grants(role)
+        if regions_of(SETTINGS, grant, region)
+        for action in grant.actions
+    }
+    assert {(one.grant, one.action) for one in made(role, region)} == expected
+    left = [one for one in made(role, region) if one.request is None]
+    assert {one.reason for one in left} <= {NO_INSERT, NO_CHANGE, NO_OBJECTS}
+    assert [one.text for one in not_tried(made(role, region))] == [one.reason for one in left]
+
+
+@pytest.mark.parametrize(("role", "region"), TRIED, ids=IDS)
+def test_no_trial_can_change_an_item(role: Role, region: str) -> None:
+    """Reads, writes on a condition that nothing meets, deletes of a key that no item has."""
+    for one in made(role, region):
+        if one.request is not None:
+            assert is_harmless(one.operation, one.request), one
+
+
+def is_harmless(operation: str, request: dict[str, Any]) -> bool:
+    """Return whether a request changes nothing, whatever the table holds."""
+    if operation in {"query", "get_item", "batch_get_item", "scan", *DESCRIPTIONS.values()}:
+        return True
+    if operation in {"put_item", "update_item", "delete_item"}:
+        return is_impossible(request)
+    if operation == "transact_write_items":
+        return all(
+            kind == "ConditionCheck" and is_impossible(action)
+            for each in request["TransactItems"]
+            for kind, action in each.items()
+        )
+    if operation == "batch_write_item":
+        return all(is_of_no_item(key) for key in deleted(request))
+    [said] = request["Statements"]
+    if said["Statement"].startswith("UPDATE"):
+        return bool(said["Statement"].endswith('"doctor" IS NOT MISSING AND "doctor" IS MISSING'))
+    return bool(said["Statement"].startswith("DELETE")) and is_of_no_item(
+        dict(zip(("pk", "sk"), said["Parameters"], strict=True))
+    )
+
+
+def is_impossible(request: dict[str, Any]) -> bool:
+    """Return whether a condition asks for an attribute to be there and not to be there."""
+    names = set(request["ExpressionAttributeNames"].values())
+    text: str = request["ConditionExpression"]
+    for placeholder, name in request["ExpressionAttributeNames"].items():
+        text = text.replace(placeholder, name)
+    is_contradiction = text == "(attribute_exists(doctor)) AND (NOT (attribute_exists(doctor)))"
+    return "doctor" in names and is_contradiction
+
+
+def is_of_no_item(key: dict[str, Any]) -> bool:
+    """Return whether a key has the number that was drawn for the run."""
+    return bool(key["sk"] == {"S": f"{FILLED_IN}#{NUMBER}"})
+
+
+def deleted(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the keys of a batch that only deletes."""
+    for parts in request["RequestItems"].values():
+        for part in parts:
+            [(kind, content)] = part.items()
+            assert kind == "DeleteRequest"
+            yield content["Key"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reasons", "outcome"),
+    [
+        ("ConditionalCheckFailedException", (), "allowed"),
+        ("TransactionCanceledException", ("ConditionalCheckFailed",), "allowed"),
+        ("TransactionCanceledException", ("TransactionConflict",), "unknown"),
+        ("AccessDeniedException", (), "denied"),
+        ("KMSAccessDeniedException", (), "denied"),
+        ("ValidationException", (), "unknown"),
+        ("ThrottlingException", (), "unknown"),
+        ("ExpiredTokenException", (), "unknown"),
+    ],
+)
+def test_a_failed_condition_is_a_permission(
+    code: str, reasons: tuple[str, ...], outcome: str
+) -> None:
+    """Only a refusal of the action denies it; what says nothing of it is unknown."""
+    assert refused(trial(), code, frozenset(reasons), "why").outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        ({"Code": "ConditionalCheckFailed"}, "allowed"),
+        ({"Code": "AccessDenied", "Message": "no PartiQLUpdate"}, "denied"),
+        ({"Code": "ValidationError"}, "unknown"),
+        (None, "allowed"),
+    ],
+)
+def test_a_statement_has_its_error_in_the_answer(
+    error: dict[str, str] | None, outcome: str
+) -> None:
+    """A batch of statements succeeds as a request, whatever became of them."""
+    response = {"Responses": [{"Error": error} if error else {"TableName": "money"}]}
+    assert answered(trial("PartiQLUpdate"), response).outcome == outcome
+
+
+@pytest.mark.parametrize("action", ["Query", "PutItem", "BatchWriteItem", "PartiQLUpdate"])
+def test_an_answer_that_dynamodb_cannot_give_allows_nothing(action: str) -> None:
+    """As that of another server, or of an engine for which an impossible condition held."""
+    assert answered(trial(action), {"message": "welcome"}).outcome == "unknown"
+
+
+def test_the_answer_of_an_item_operation_allows_it() -> None:
+    """BatchGetItem has `Responses`, too, by the name of the table."""
+    assert answered(trial("BatchGetItem"), {"Responses": {"money": []}}).outcome == "allowed"
