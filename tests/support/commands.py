@@ -1,5 +1,6 @@
 """Commands run as a user runs them: in processes of their own, with a settings file."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -86,6 +87,7 @@ def run_command_here(
     main = {"ledger": ledger.commands.main.main, "compactor": compactor.cli.main}[command]
     with (
         chdir(folder),
+        _log_handlers_kept(),
         CliRunner().isolation(env=wanted) as (out, errors, _),
         patch.object(sys, "argv", [command, *arguments]),
     ):
@@ -93,6 +95,17 @@ def run_command_here(
         sys.stdout.flush()
         sys.stderr.flush()
         return Ran(status, out.getvalue().decode(), errors.getvalue().decode())
+
+
+@contextmanager
+def _log_handlers_kept() -> Iterator[None]:
+    """Take the log handlers away again that a program sets, as its end would."""
+    root = logging.getLogger()
+    kept = list(root.handlers)
+    try:
+        yield
+    finally:
+        root.handlers[:] = kept
 
 
 def _status_of(main: Callable[[], None]) -> int:

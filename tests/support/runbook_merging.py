@@ -27,8 +27,10 @@ def all_is_merged(run: RunbookRun) -> None:
 def one_region_is_behind(run: RunbookRun) -> None:
     """Hold what is on its way to a region; a pass has led before."""
     with_changes(run)
+    run.values["OLDER"] = f"{run.expected[COUNTER]}"
     run.desk.world.pause(HOME, THIRD)
     run.record(HOME, COUNTER, 7)
+    run.values["TOTAL"] = f"{run.expected[COUNTER]}"
 
 
 def it_catches_up(run: RunbookRun) -> None:
@@ -37,7 +39,7 @@ def it_catches_up(run: RunbookRun) -> None:
     run.desk.wait_replicated()
 
 
-BAD_ITEM = "2026-11-24T03:00:00.000000Z#00000000000000bd"
+BAD_ITEM = "2026-01-01T00:00:00.000000Z#00000000000000bd"
 
 
 def an_item_was_put(run: RunbookRun) -> None:

@@ -21,7 +21,16 @@ from support.commands import (
     run_command_here,
 )
 from support.replicas import client_of
-from support.runbooks import Block, Event, Expected, Section, filled, is_printed, read, words_of
+from support.runbooks import (
+    Block,
+    Event,
+    Expected,
+    Section,
+    filled_text,
+    is_printed,
+    read,
+    words_of,
+)
 
 from compactor import Compactor
 from ledger import Table
@@ -182,7 +191,7 @@ class RunbookRun:
                     self._run_block(part, scenario)
                 case Expected(lines):
                     for line in lines:
-                        self._wait_for(filled(line, self.values))
+                        self._wait_for(filled_text(line, self.values))
                 case Event(text):
                     scenario.events[text](self)
 

@@ -94,9 +94,13 @@ class Keys:
         for front in self.fronts:
             front.valid = {*keys}
 
+    def seen(self) -> set[str]:
+        """Return the keys that signed since the last call of `last_used`."""
+        return {key for front in self.fronts for key in front.used}
+
     def last_used(self) -> set[str]:
         """Return the keys that signed what came since the last call."""
-        used = {key for front in self.fronts for key in front.used}
+        used = self.seen()
         for front in self.fronts:
             front.used.clear()
         return used
@@ -143,7 +147,9 @@ class Rotation:
         self.keys.set_valid(OLD, NEW)
 
     def restart(self, run: RunbookRun) -> None:
-        """Restart the compactor, which takes the new key."""
+        """Restart the compactor: what runs goes on with the old key until it ends."""
+        self.keys.last_used()
+        run.wait_until(lambda: OLD in self.keys.seen())
         run.going[-1].stop()
         self.start_service(run)
 

@@ -144,6 +144,11 @@ def filled(line: str, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda found: values[found[0]], line)
 
 
+def filled_text(line: str, values: Mapping[str, str]) -> str:
+    """Return a line that is printed; words in capitals may be the program's own there."""
+    return PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), line)
+
+
 def words_of(line: str, values: Mapping[str, str]) -> list[str]:
     """Return the words of a command line, as a shell splits them, its placeholders replaced."""
     return shlex.split(filled(line, values))

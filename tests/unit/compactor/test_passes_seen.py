@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.clock import START
 from support.ledgers import AWAY, HOME, make_settings
 
 from compactor.pass_record import FAILED, SEARCHED, SUCCEEDED, PassRecord, Recorded
@@ -12,6 +11,7 @@ from compactor.passes_seen import passes_of
 from compactor.report import CompactorReport
 from compactor.slices import HEAD
 from ledger.administration.diagnosis.observed import PassesSeen
+from ledger.testing.clock import START
 
 SETTINGS = make_settings()
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
+from support import runbooks as runbooks_module
 from support.runbook_runs import Scenario
 from support.runbook_scenarios import SCENARIOS
 from support.runbooks import (
@@ -19,7 +20,10 @@ from support.runbooks import (
     SECTIONS,
     Block,
     Event,
+    Expected,
     Runbook,
+    filled,
+    is_printed,
     names,
     read,
 )
@@ -187,6 +191,71 @@ def test_placeholders_are_explained(runbook: Runbook) -> None:
     }
     intro, _, _ = runbook.text.partition("\n## ")
     assert used <= {*NAMED.findall(intro)}
+
+
+PAGE = """# A page
+
+`HOME` is a region.
+
+## Do
+
+1. Look:
+
+   ```sh status=1
+   ledger total a \\
+     --everywhere
+   ```
+
+   ```text
+   total ... HOME
+   ```
+
+<!-- then: it answers -->
+
+```sh aws
+aws dynamodb wait table-exists --region HOME  # a while
+```
+
+```sh background
+compactor run --every 60s
+```
+"""
+
+
+def test_a_page_is_read_as_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks, what they print and what happens between them, in their order."""
+    (tmp_path / "page.md").write_text(PAGE, encoding="utf-8")
+    monkeypatch.setattr(runbooks_module, "FOLDER", tmp_path)
+    _, do = read("page").sections
+    assert do.parts == (
+        Block(("ledger total a --everywhere",), status=1),
+        Expected(("total ... HOME",)),
+        Event("it answers"),
+        Block(("aws dynamodb wait table-exists --region HOME",), is_foreign=True),
+        Block(("compactor run --every 60s",), is_background=True),
+    )
+
+
+@pytest.mark.parametrize("info", ["sh status=one", "sh statsu=1", "sh Aws"])
+def test_a_mark_of_a_block_that_means_nothing_is_refused(
+    info: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A misspelt mark would let a block be run otherwise than it says."""
+    (tmp_path / "page.md").write_text(PAGE.replace("sh aws", info), encoding="utf-8")
+    monkeypatch.setattr(runbooks_module, "FOLDER", tmp_path)
+    with pytest.raises((AssertionError, ValueError)):
+        read("page")
+
+
+def test_what_a_page_quotes_is_looked_for_in_what_was_printed() -> None:
+    """However a terminal folds it; `...` stands for anything, in order."""
+    output = "table ledger\n  region     state\n eu-west-1   ACTIVE\n"
+    assert is_printed("eu-west-1 ACTIVE", output)
+    assert is_printed("table ... ACTIVE", output)
+    assert not is_printed("ACTIVE ... table", output)
+    assert not is_printed("us-east-1 ACTIVE", output)
+    with pytest.raises(AssertionError, match="nothing is given for HOME"):
+        filled("ledger total a --region HOME", {"AWAY": "eu-west-1"})
 
 
 def test_the_index_names_every_page() -> None:

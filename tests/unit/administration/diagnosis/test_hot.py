@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 import pytest
-from support.clock import START
 
 from ledger.administration.diagnosis.hot import HotCollection, rate_of
 from ledger.core.ids import sort_key
+from ledger.testing.clock import START
 
 RECENT = 1_320.0
 

@@ -15,7 +15,6 @@ from botocore.exceptions import (
     ProfileNotFound,
     UnauthorizedSSOTokenError,
 )
-from support.clock import START, FakeClock
 from support.fake_aws import refused
 from support.ledgers import AWAY, HOME, SOUTH, make_settings, seeded
 
@@ -44,6 +43,7 @@ from ledger.settings import Settings
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.transport import Response
+from ledger.testing.clock import START, ManualClock
 
 SECONDS_MAX = 1.0
 """Of a look: of those that hang all of it passes, and of no other."""
@@ -118,7 +118,7 @@ async def look(
 
     only = options.pop("only", None)
     given = {"opening": opening, "identify": nobody, **options}
-    looks = Looks(FakeClock(), 7, SECONDS_MAX, **given)
+    looks = Looks(ManualClock(), 7, SECONDS_MAX, **given)
     return await look_at_all(settings, looks, roles=roles, only=only)
 
 
@@ -279,7 +279,7 @@ async def test_a_region_that_hangs_is_waited_for_once() -> None:
 
 async def test_throttling_and_the_clock_are_noted() -> None:
     """The limits that DynamoDB names, else its code; its Date, also of errors."""
-    clock = FakeClock()
+    clock = ManualClock()
     notes = Notes(ClockWatch(clock))
     date = format_datetime(START - timedelta(seconds=90), usegmt=True)
 
@@ -333,7 +333,7 @@ def noting(answer: Answer, clock: Clock) -> NotingTransport:
 
 async def test_a_probe_is_measured_and_deleted() -> None:
     """Each pair that shows the item has its lag, and the item has a time to live meanwhile."""
-    clock = FakeClock(instant=True)
+    clock = ManualClock(instant=True)
     items: dict[str, Any] = {}
     looks = dict.fromkeys((HOME, AWAY), 0)
 
@@ -385,7 +385,7 @@ async def test_a_probe_that_is_denied_or_not_shown() -> None:
 
 async def sampled(answer: Answer, pages: int = 1) -> HotSample:
     """Look for hot collections in one region."""
-    clock = FakeClock()
+    clock = ManualClock()
     return await hot_collections(
         noting(answer, clock), SETTINGS, clock=clock, randomness=seeded(), pages=pages
     )
