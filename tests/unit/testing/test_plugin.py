@@ -84,6 +84,7 @@ def test_fixtures_need_one_word_each(tmp_path: Path) -> None:
     assert "5 passed" in run_pytest(tmp_path, TESTS, CONFIG)
 
 
+@pytest.mark.tools("moto_server")
 def test_under_mock_aws_opening_says_what_to_do(tmp_path: Path) -> None:
     """It would ask AWS itself, with credentials that are none."""
     assert "1 passed" in run_pytest(tmp_path, MOCKED)
