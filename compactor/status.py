@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from compactor.observe import lease_name
 from compactor.pass_record import SEARCHED, SUCCEEDED, PassRecord, Recorded, recorded_passes
@@ -12,6 +13,7 @@ from compactor.slices import HEAD, NO_MEMBER, is_marked
 from ledger.administration.contract import show
 from ledger.core.errors import StoreError
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
+from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
@@ -67,19 +69,22 @@ async def status_of(settings: Settings) -> CompactorStatus:
     if newest is not None:
         settings = settings.under(newest.obeyed, home=newest.terms.home)
     name = lease_name(settings)
-    regions: dict[str, LeaseRecord | StoreError | None] = {}
-    led: Mapping[str, int] = {}
-    passes: Sequence[Recorded] = ()
     async with AsyncExitStack() as stack:
-        # Home first: what a pass left there may not have arrived elsewhere yet.
-        for region in sorted(settings.regions, key=lambda region: region != settings.home):
-            store = await stack.enter_async_context(open_store(settings, region))
-            regions[region] = await _lease(store, name)
-            if region == settings.home:
-                led = await _led(store, name, regions[region], settings.compactor.slices)
-            if not passes and not isinstance(regions[region], StoreError):
-                passes = await recorded_passes(store, name)
-    shown = {region: regions[region] for region in settings.regions}
+        stores = {
+            region: await stack.enter_async_context(open_store(settings, region))
+            for region in settings.regions
+        }
+        # Beside each other: a region that hangs holds up the answer once, not for each in turn.
+        jobs = [partial(_lease, store, name) for store in stores.values()]
+        shown = dict(zip(stores, await run_all(jobs, at_once=len(jobs)), strict=True))
+        home = stores[settings.home]
+        led = await _led(home, name, shown[settings.home], settings.compactor.slices)
+        # What a pass left at home may not have arrived elsewhere yet.
+        readable = [region for region in shown if not isinstance(shown[region], StoreError)]
+        passes: Sequence[Recorded] = ()
+        for region in sorted(readable, key=lambda region: region != settings.home):
+            if passes := await recorded_passes(stores[region], name):
+                break
     return CompactorStatus(settings.table, name, shown, led, passes)
 
 
