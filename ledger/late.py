@@ -104,11 +104,13 @@ class LateAnswers:
         if reason == NOT_SETTLED:
             self.hints.asked(entry.counter)
         if reason:
-            raise RetryHorizonPassed(
+            error = RetryHorizonPassed(
                 f"entry {entry.id} of {entry.counter!r} is past the retry horizon, and"
                 f" {_UNKNOWN}: {reason}",
                 entry=entry,
             )
+            error.retryable = reason == NOT_SETTLED
+            raise error
 
 
 def unknown_because(

@@ -67,7 +67,9 @@ class ArchiveAccess:
             region, metrics = self._region, self._metrics
             metered = metered_places(places, region=region, metrics=metrics, clock=self._clock)
             found = partial(metrics.segment, region)
-            self._reader = ArchiveReader(Copies(metered), on_segment=found)
+            self._reader = ArchiveReader(
+                Copies(metered), on_segment=found, monotonic=self._clock.monotonic
+            )
         self._urls = urls
 
     async def close(self) -> None:

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from ledger.archive import objects
 from ledger.archive.metrics import CACHE, DAMAGED, PLACE
+from ledger.archive.places.copies import Copies
 from ledger.archive.segments import Line, Segment, microseconds, of_lines
 from ledger.core.archived import BASE, CHAIN_BYTES, STAMP_BYTES, Archived, Place, Pointer
 from ledger.core.errors import ArchiveDamaged, ArchiveMissing
@@ -29,6 +30,8 @@ WINDOW_SEGMENTS = BASE**4
 """Segments between two borders; a power of `BASE`, so that one has a pointer to the one before."""
 CACHE_BYTES = 32 * 1024 * 1024
 """Compressed segments kept in memory."""
+CACHE_SECONDS = 300.0
+"""For how long: a note that was erased is shown by a running process no longer than that."""
 
 
 class Readable(Protocol):
@@ -48,7 +51,11 @@ class Found:
 
 
 class ArchiveReader:
-    """Reads segments, keeps those read last, and checks each against what leads to it."""
+    """Reads segments, keeps those read last, and checks each against what leads to it.
+
+    Of several places each is asked until one has the segment as it was archived. Kept ones are
+    read again after `CACHE_SECONDS` of `monotonic`; without a clock they are kept for good.
+    """
 
     def __init__(
         self,
@@ -56,10 +63,12 @@ class ArchiveReader:
         *,
         cache_bytes: int = CACHE_BYTES,
         on_segment: Callable[[str], None] = lambda _source: None,
+        monotonic: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._places = places
         self._on_segment = on_segment
-        self._cache: OrderedDict[Place, bytes] = OrderedDict()
+        self._monotonic = monotonic
+        self._cache: OrderedDict[Place, tuple[float, bytes]] = OrderedDict()
         self._cache_bytes = cache_bytes
         self._cached = 0
         self.fetched = 0
@@ -76,27 +85,50 @@ class ArchiveReader:
             f"segment {pointer.number:,} of {partition!r}, at byte {pointer.place.offset:,} of"
             f" object {name}"
         )
+        read = partial(_led_to, partition=partition, pointer=pointer, what=what)
         try:
-            return _led_to(await self._bytes(pointer.place), partition, pointer, what)
+            kept = self._kept(pointer.place)
+            return await self._fetched(pointer.place, name, read) if kept is None else read(kept)
         except (ArchiveDamaged, ArchiveMissing):
             self._on_segment(DAMAGED)
             raise
 
-    async def _bytes(self, place: Place) -> bytes:
-        if place in self._cache:
-            self._on_segment(CACHE)
-            self._cache.move_to_end(place)
-            return self._cache[place]
-        name = objects.name_of(place.object)
-        packed = await self._places.get(name, start=place.offset, length=place.length)
-        self.fetched += 1
-        self._on_segment(PLACE)
-        self._cache[place] = packed
+    def _kept(self, place: Place) -> bytes | None:
+        if place not in self._cache:
+            return None
+        fetched, packed = self._cache[place]
+        if self._monotonic() - fetched > CACHE_SECONDS:
+            del self._cache[place]
+            self._cached -= len(packed)
+            return None
+        self._on_segment(CACHE)
+        self._cache.move_to_end(place)
+        return packed
+
+    async def _fetched(self, place: Place, name: str, read: Callable[[bytes], Segment]) -> Segment:
+        """Return a segment from the first place that has it as it was; only then is it kept."""
+
+        def accept(packed: bytes) -> tuple[bytes, Segment]:
+            self.fetched += 1
+            self._on_segment(PLACE)
+            return packed, read(packed)
+
+        if isinstance(self._places, Copies):
+            packed, found = await self._places.accepted(
+                name, accept, start=place.offset, length=place.length
+            )
+        else:
+            packed, found = accept(
+                await self._places.get(name, start=place.offset, length=place.length)
+            )
+        if (before := self._cache.pop(place, None)) is not None:  # read twice at the same time
+            self._cached -= len(before[1])
+        self._cache[place] = (self._monotonic(), packed)
         self._cached += len(packed)
         while self._cached > self._cache_bytes and len(self._cache) > 1:
-            _, dropped = self._cache.popitem(last=False)
+            _, (_, dropped) = self._cache.popitem(last=False)
             self._cached -= len(dropped)
-        return packed
+        return found
 
     async def located(
         self,

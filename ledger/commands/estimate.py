@@ -52,7 +52,7 @@ def estimate_command(
         totals=totals,
         combined=combined,
         periods=periods,
-        regions=regions or len(settings.regions),
+        regions=len(settings.regions) if regions is None else regions,
     )
     found, others = estimate(workload, settings), alternatives(workload, settings)
     if as_json:

@@ -120,7 +120,8 @@ class RegionConflict(InvalidInput):
 class RetryHorizonPassed(InvalidInput):
     """The change is older than the retry horizon: repeating it could count it twice.
 
-    `entry` is what it would have been written as. Whether it was, before, is not known.
+    `entry` is what it would have been written as. Whether it was, before, is not known. With an
+    archive it is `retryable` where the same call will be answered once all of that time is merged.
     """
 
     outcome: Outcome = "unknown"

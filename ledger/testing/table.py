@@ -8,7 +8,7 @@ from compactor.job import Compactor
 from compactor.report import CompactorReport
 from ledger import sync
 from ledger.core.contract_item import Contract, contract_item
-from ledger.core.errors import LedgerError
+from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.ledger import Ledger
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
@@ -53,9 +53,17 @@ class MemoryGlobalTable:
         page_items_max: int = 1_000,
         **settings: Any,
     ) -> None:
+        if not regions or len({*regions}) < len(regions):
+            raise SettingsError(f"regions must be different ones, got {list(regions)!r}")
         self.clock = clock or ManualClock()
         self.settings = Settings(
-            **{"home": regions[0], "regions": {region: {} for region in regions}, **settings}
+            **{
+                "home": regions[0],
+                "regions": {region: {} for region in regions},
+                **settings,
+                # No call waits for others: nobody might move the clock meanwhile.
+                "writer": {"linger": 0, **settings.get("writer", {})},
+            }
         )
         self._random = Random(seed)  # noqa: S311 (repeatable, and nothing secret)
         self._world = ManualWorld(
@@ -136,7 +144,13 @@ class MemoryGlobalTable:
         return region
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time pass; whoever sleeps meanwhile wakes. Nothing replicates by that alone."""
+        """Let time pass; whoever sleeps meanwhile wakes. Nothing replicates by that alone.
+
+        Raises:
+            InvalidInput: the seconds are below 0.
+        """
+        if seconds < 0:
+            raise InvalidInput(f"time goes forward alone, got {seconds} seconds")
         await self.clock.advance(seconds)
 
     async def settle(self) -> None:

@@ -1,10 +1,13 @@
 """Several places as one: each object is in all of them, and is read where it can be."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
 
 from ledger.archive.places.port import Place
 from ledger.core.errors import ArchiveError
 from ledger.runtime.tasks import run_all
+
+Result = TypeVar("Result")
 
 
 class Copies:
@@ -19,10 +22,25 @@ class Copies:
         Raises:
             ArchiveError: none has it; the error of the first.
         """
+        return await self.accepted(name, lambda data: data, start=start, length=length)
+
+    async def accepted(
+        self,
+        name: str,
+        accept: Callable[[bytes], Result],
+        *,
+        start: int = 0,
+        length: int | None = None,
+    ) -> Result:
+        """Return what `accept` makes of an object, or a part, from the first place where it can.
+
+        Raises:
+            ArchiveError: none has it, or what `accept` raised everywhere; the error of the first.
+        """
         failures: list[ArchiveError] = []
         for place in self.places:
             try:
-                return await place.get(name, start=start, length=length)
+                return accept(await place.get(name, start=start, length=length))
             except ArchiveError as error:
                 failures.append(error)
         raise failures[0]

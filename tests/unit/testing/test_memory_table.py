@@ -3,10 +3,11 @@
 from datetime import timedelta
 from decimal import Decimal
 
+import anyio
 import pytest
 
 from ledger import KeyConflict, RetryHorizonPassed
-from ledger.core.errors import SettingsError
+from ledger.core.errors import InvalidInput, SettingsError
 from ledger.testing import ManualClock, MemoryGlobalTable
 
 HOME, AWAY = "us-east-1", "eu-west-1"
@@ -118,6 +119,32 @@ def test_plain_code_has_it_too() -> None:
         assert away.total("a").value == 0
         table.replicate()
         assert away.total("a", max_age=0).value == 3
+
+
+async def test_calls_end_although_nobody_moves_the_clock() -> None:
+    """Changes that are combined, and more at once than a request takes: none waits for others."""
+    table = MemoryGlobalTable(combine=["votes-*"])
+    async with table.ledger() as ledger:
+        with anyio.fail_after(60):
+            await ledger.record("votes-a", 1)
+            async with anyio.create_task_group() as tasks:
+                for number in range(60):
+                    tasks.start_soon(ledger.record, f"c{number}", 1)
+        assert (await ledger.total("votes-a", max_age=0)).value == 1
+        assert (await ledger.total("c59", max_age=0)).value == 1
+
+
+@pytest.mark.parametrize("regions", [(), (HOME, HOME)])
+def test_regions_are_different_ones(regions: tuple[str, ...]) -> None:
+    """At least one."""
+    with pytest.raises(SettingsError, match="regions must be different ones"):
+        MemoryGlobalTable(regions)
+
+
+async def test_time_does_not_go_back() -> None:
+    """A test that asks for it is told."""
+    with pytest.raises(InvalidInput, match="got -5 seconds"):
+        await MemoryGlobalTable().pass_time(-5)
 
 
 @pytest.mark.parametrize("call", ["ledger", "table", "store", "isolate", "sync_ledger"])
