@@ -6,11 +6,15 @@ import pytest
 from support.runbook_runs import Scenario, run_scenario
 from support.runbook_scenarios import SCENARIOS
 
-pytestmark = pytest.mark.slow
+
+def cases() -> list[object]:
+    """Return each scenario; a page's further ones are of the tier that `.ci/run` has no time for."""
+    tiers = {False: pytest.mark.slow, True: pytest.mark.long}
+    return [pytest.param(one, id=one.title, marks=tiers["," in one.title]) for one in SCENARIOS]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.title)
+@pytest.mark.parametrize("scenario", cases())
 def test_a_runbook_does_what_it_says(scenario: Scenario, tmp_path: Path) -> None:
     """Each command ends as the page says and prints what it quotes; totals are exact throughout."""
     run_scenario(scenario, tmp_path)

@@ -48,8 +48,15 @@ async def bare_table() -> AsyncIterator[Settings]:
 
 
 def settings_of(endpoint: str) -> Settings:
-    """Return the settings of one region behind this address."""
-    return Settings(home=REGIONS[0], regions={REGIONS[0]: Region(endpoint=endpoint)})
+    """Return the settings of one region behind this address.
+
+    Over the SDK, whose client also makes tables; who wants the lean transport says so.
+    """
+    return Settings(
+        home=REGIONS[0],
+        regions={REGIONS[0]: Region(endpoint=endpoint)},
+        transport="aiobotocore",
+    )
 
 
 async def empty_table(store: Store, name: str, metrics: Metrics | None = None) -> Store:
