@@ -38,6 +38,10 @@ def test_an_index_that_leaves_bytes_out_is_refused() -> None:
     for rows in (index[:2], index[1:], [index[0], index[2]], [index[1], index[0], index[2]], []):
         with pytest.raises(ArchiveDamaged, match="it is damaged"):
             objects.whole_index(data(rows), "it")
+    packed = objects.index_member(index)
+    more = b"".join(members) + packed + b"more" + objects.trailer(at, packed)
+    with pytest.raises(ArchiveDamaged, match="are not what it should have"):
+        objects.whole_index(more, "it")
     hidden = [index[0], replace(index[2], number=2), index[2]]
     with pytest.raises(ArchiveDamaged, match="is not as it was written"):
         objects.whole_index(data(hidden), "it")

@@ -179,7 +179,7 @@ async def test_falling_behind_has_no_time_to_drain() -> None:
         {"N": "1"},
         {"S": "{"},
         {"S": "{}"},
-        {"S": '{"owner":"a","ended":"2026-01-01T00:00:00"}'},
+        {"S": '{"owner":"a","ended":"2026-01-01T00:00:00","report":{}}'},
     ],
 )
 async def test_what_cannot_be_read_is_shown_as_such(record: dict[str, str] | None) -> None:
