@@ -8,7 +8,7 @@ from compactor.pass_record import PassRecord, Recorded
 from compactor.preview import CollectionPreview
 from compactor.status import CompactorStatus
 from ledger.core.errors import StoreError
-from ledger.runtime.printing import say
+from ledger.runtime.printing import say, utc_text
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 
 
@@ -42,7 +42,7 @@ def _region_fields(shown: CompactorStatus, region: str) -> dict[str, Any] | None
 def _age_fields(record: PassRecord | None, now: datetime) -> dict[str, Any] | None:
     if record is None:
         return None
-    return {"owner": record.owner, "ended": record.ended, "age_seconds": _age(record, now)}
+    return {"owner": record.owner, "ended": record.ended, "age_seconds": record.age_seconds(now)}
 
 
 def _search_fields(record: PassRecord | None, now: datetime) -> dict[str, Any] | None:
@@ -108,18 +108,14 @@ def _passes(shown: CompactorStatus, now: datetime) -> Grid:
         report = one.record.report
         counts = (f"{count:,}" for count in (report.folds, report.merged, report.deleted))
         seconds = f"{report.seconds:.1f}"
-        ended = f"{_time(one.record.ended)}, {_ago(one.record, now)}"
+        ended = f"{utc_text(one.record.ended)}, {_ago(one.record, now)}"
         rows.append((one.member, ended, report.outcome, seconds, *counts, _because(one.record)))
     return Grid(columns, rows)
 
 
 def _because(record: PassRecord) -> str:
     report = record.report
-    parts = [f"region {report.unreadable} cannot be read"] if report.unreadable else []
-    parts += [report.waits] if report.waits else []
-    parts += report.problems[:1]
-    parts += [report.damage()] if report.damaged else []
-    return "; ".join(parts)
+    return "; ".join([*report.hindrances, *([report.damage()] if report.damaged else [])])
 
 
 def _sentences(shown: CompactorStatus, now: datetime) -> Iterator[str]:
@@ -133,29 +129,22 @@ def _sentences(shown: CompactorStatus, now: datetime) -> Iterator[str]:
     if success is None:
         yield "no pass has succeeded yet"
     else:
-        yield f"the last pass that succeeded ended at {_time(success.ended)}, {_ago(success, now)}"
+        ended = f"{utc_text(success.ended)}, {_ago(success, now)}"
+        yield f"the last pass that succeeded ended at {ended}"
     if search is not None:
         report = search.report
         part = "" if report.is_whole else " in the part that it reached"
         oldest = f", the oldest made at {report.oldest}" if report.oldest else ""
         yield (
-            f"the last search, at {_time(search.ended)}, found {report.backlog:,} entries to be"
+            f"the last search, at {utc_text(search.ended)}, found {report.backlog:,} entries to be"
             f" merged{part}{oldest}"
         )
     if any(one.record and one.record.drain_seconds is None for one in shown.newest):
         yield "merging falls behind: more processes share the work (`compactor run --every`)"
 
 
-def _time(at: datetime) -> str:
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _age(record: PassRecord, now: datetime) -> float:
-    return max(0.0, (now - record.ended).total_seconds())
-
-
 def _ago(record: PassRecord, now: datetime) -> str:
-    return f"{_age(record, now):,.0f} s ago"
+    return f"{record.age_seconds(now):,.0f} s ago"
 
 
 def print_preview(found: CollectionPreview) -> None:

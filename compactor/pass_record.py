@@ -9,6 +9,7 @@ Records are for people: nothing is decided by them, and one that cannot be writt
 """
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -51,6 +52,10 @@ class PassRecord:
     drain_seconds: float | None = 0.0
     lag_seconds: Mapping[str, float] = field(default_factory=dict)
 
+    def age_seconds(self, now: datetime) -> float:
+        """Return how long ago it ended; 0 of one that a clock ahead of ours dated."""
+        return max(0.0, (now - self.ended).total_seconds())
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -78,7 +83,8 @@ class Recorder:
         self._owner = owner
         self._clock = clock
         self._metrics = metrics
-        self._last: tuple[str, str, float] | None = None
+        self._last = ("", "")
+        self._last_at = -math.inf
         self._has_failed = False
 
     async def record(
@@ -92,15 +98,14 @@ class Recorder:
         """Record a pass that has ended, unless one that ended alike was recorded a minute ago."""
         kind = SUCCEEDED if report.is_success else FAILED
         now = self._clock.monotonic()
-        is_new = self._last is None or self._last[:2] != (member, kind)
-        if not is_new and self._last is not None and now - self._last[2] < RECORD_SECONDS:
+        if self._last == (member, kind) and now - self._last_at < RECORD_SECONDS:
             return
-        self._last = (member, kind, now)
+        self._last, self._last_at = (member, kind), now
         made = PassRecord(
             owner=self._owner,
             ended=self._clock.now(),
             report=shortened(report),
-            drain_seconds=None if drain_seconds == float("inf") else drain_seconds,
+            drain_seconds=None if drain_seconds == math.inf else drain_seconds,
             lag_seconds=dict(lag_seconds),
         )
         kinds = [kind, SEARCHED] if report.searched and report.is_success else [kind]
@@ -166,4 +171,4 @@ def _recorded(item: Item, lease: str) -> Recorded:
 
 
 def _ended(found: Recorded) -> float:
-    return found.record.ended.timestamp() if found.record else float("-inf")
+    return found.record.ended.timestamp() if found.record else -math.inf

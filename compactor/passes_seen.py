@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from compactor.observe import lease_name
-from compactor.pass_record import PassRecord, Recorded, recorded_passes
-from compactor.report import CompactorReport
+from compactor.pass_record import Recorded, recorded_passes
 from compactor.status import CompactorStatus
 from ledger.administration.diagnosis.observed import PassesSeen
 from ledger.core.errors import StoreError
@@ -25,7 +24,7 @@ async def passes_seen(settings: Settings, *, clock: Clock) -> PassesSeen:
     """
     name = lease_name(settings)
     failures: list[StoreError] = []
-    for region in sorted(settings.regions, key=lambda region: region != settings.home):
+    for region in settings.home_first:
         try:
             async with open_store(settings, region, clock=clock) as store:
                 passes = await recorded_passes(store, name)
@@ -47,24 +46,14 @@ def passes_of(
     last = newest[0].report if newest else None
     return PassesSeen(
         home=settings.home,
-        success_age=_age(success, now),
-        search_age=_age(search, now),
+        success_age=None if success is None else success.age_seconds(now),
+        search_age=None if search is None else search.age_seconds(now),
         search_backlog=0 if search is None else search.report.backlog,
         search_oldest="" if search is None else search.report.oldest,
         late_seconds=max((one.report.late for one in newest), default=0.0),
         damage="" if damaged is None else damaged.damage(),
-        waits="" if last is None else _waits(last),
+        waits="" if last is None else next(iter(last.hindrances), ""),
         falls_behind=any(one.drain_seconds is None for one in newest),
         has_passes=bool(passes),
         lag_seconds=status.lag_seconds,
     )
-
-
-def _waits(report: CompactorReport) -> str:
-    """Return what prevented merging in a pass, empty for nothing."""
-    unreadable = f"region {report.unreadable} cannot be read" if report.unreadable else ""
-    return unreadable or report.waits or next(iter(report.problems), "")
-
-
-def _age(record: PassRecord | None, now: datetime) -> float | None:
-    return None if record is None else max(0.0, (now - record.ended).total_seconds())

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from compactor.observe import Observed, Reach, observe
 from compactor.passes import rules_of
-from compactor.plan import TOO_FEW, Plan, Rules, decide, is_committed, older_than
+from compactor.plan import TOO_FEW, Observation, Plan, Rules, decide, is_committed, older_than
 from compactor.succession import succeed
 from ledger.contract.opening import OpenTable, open_table
 from ledger.core import ids, keys
@@ -18,6 +18,7 @@ from ledger.core.contract import NO_HOME
 from ledger.core.errors import AmountOverflow, DamagedItem, HomeMoving
 from ledger.core.fold import named_by, stamp_of
 from ledger.runtime.clock import Clock
+from ledger.runtime.printing import utc_text
 from ledger.settings import Settings
 
 _VERSION = "0" * 32
@@ -110,6 +111,7 @@ def explained(
     settled_below = older_than(rules.settle, now=now)
     unmerged = [key for key in shown if key not in named]
     settled = [key for key in unmerged if key < settled_below]
+    younger = unmerged[len(settled) :]  # they are in order
     kept = len(plan.fold.merged) - plan.folded if plan.fold else len(named)
     return CollectionPreview(
         partition,
@@ -117,25 +119,23 @@ def explained(
         counted=net.count if net else 0,
         named=len(named),
         settled=len(settled),
-        younger=len(unmerged) - len(settled),
+        younger=len(younger),
         folds=plan.folded,
         deletes=len(plan.deletes),
         forgets=0 if plan.fold is None else len(named) - kept,
-        reasons=tuple(_reasons(observed, rules, plan, settled=settled, unmerged=unmerged, now=now)),
+        reasons=tuple(_reasons(observation, rules, plan, settled=settled, younger=younger)),
         is_cut=observed.upto is not None,
     )
 
 
 def _reasons(
-    observed: Observed,
+    observation: Observation,
     rules: Rules,
     plan: Plan,
     *,
     settled: Sequence[str],
-    unmerged: Sequence[str],
-    now: datetime,
+    younger: Sequence[str],
 ) -> list[str]:
-    observation = observed.observation
     if not rules.merges(observation.partition):
         return ["the contract's `unmerged` leaves this counter as it is"]
     if not is_committed(observation):
@@ -159,16 +159,12 @@ def _reasons(
         alone = ids.moment_of(settled[0]) + timedelta(seconds=rules.fold_age)
         found.append(
             f"{len(settled):,} settled entries are fewer than fold_min ({rules.fold_min:,}): they"
-            f" are folded together with later ones, or from {_time(alone)} on"
+            f" are folded together with later ones, or from {utc_text(alone)} on"
         )
-    if younger := [key for key in unmerged if key >= older_than(rules.settle, now=now)]:
+    if younger:
         first = ids.moment_of(younger[0]) + timedelta(seconds=rules.settle)
         found.append(
             f"{len(younger):,} entries are younger than settle ({rules.settle:g} s), the first of"
-            f" them until {_time(first)}"
+            f" them until {utc_text(first)}"
         )
     return found
-
-
-def _time(at: datetime) -> str:
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -66,6 +66,12 @@ class CompactorReport:
         return not (self.unreadable or self.waits or self.problems)
 
     @property
+    def hindrances(self) -> list[str]:
+        """What prevented merging; of the problems of single collections the first."""
+        unreadable = [f"region {self.unreadable} cannot be read"] if self.unreadable else []
+        return [*unreadable, *filter(None, [self.waits]), *self.problems[:1]]
+
+    @property
     def outcome(self) -> str:
         """How the pass ended: "done", "partial", "waiting", or with "problems" of collections."""
         if not self.is_success:

@@ -80,11 +80,10 @@ async def status_of(settings: Settings) -> CompactorStatus:
         home = stores[settings.home]
         led = await _led(home, name, shown[settings.home], settings.compactor.slices)
         # What a pass left at home may not have arrived elsewhere yet.
-        readable = [region for region in shown if not isinstance(shown[region], StoreError)]
         passes: Sequence[Recorded] = ()
-        for region in sorted(readable, key=lambda region: region != settings.home):
-            if passes := await recorded_passes(stores[region], name):
-                break
+        for region in settings.home_first:
+            if not passes and not isinstance(shown[region], StoreError):
+                passes = await recorded_passes(stores[region], name)
     return CompactorStatus(settings.table, name, shown, led, passes)
 
 

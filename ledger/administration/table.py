@@ -117,10 +117,9 @@ def connect(settings: Settings) -> Clients:
         connect_timeout=settings.request_timeout,
         read_timeout=settings.request_timeout,
     )
-    names = sorted(settings.regions, key=lambda name: name != settings.home)
     session_of = cache(boto3.Session)  # each reads botocore's models, which takes long
     clients: dict[str, DynamoDBClient] = {}
-    for name in names:
+    for name in settings.home_first:
         region = settings.region(name)
         try:
             clients[name] = session_of(profile_name=region.profile).client(

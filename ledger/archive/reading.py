@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from ledger.archive import objects
 from ledger.archive.metrics import CACHE, DAMAGED, PLACE
@@ -32,13 +31,6 @@ CACHE_BYTES = 32 * 1024 * 1024
 """Compressed segments kept in memory."""
 CACHE_SECONDS = 300.0
 """For how long: a note that was erased is shown by a running process no longer than that."""
-
-
-class Readable(Protocol):
-    """What reads the bytes of an archive's objects."""
-
-    async def get(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """Return the bytes asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +51,7 @@ class ArchiveReader:
 
     def __init__(
         self,
-        places: Readable,
+        places: Copies,
         *,
         cache_bytes: int = CACHE_BYTES,
         on_segment: Callable[[str], None] = lambda _source: None,
@@ -113,14 +105,9 @@ class ArchiveReader:
             self._on_segment(PLACE)
             return packed, read(packed)
 
-        if isinstance(self._places, Copies):
-            packed, found = await self._places.accepted(
-                name, accept, start=place.offset, length=place.length
-            )
-        else:
-            packed, found = accept(
-                await self._places.get(name, start=place.offset, length=place.length)
-            )
+        packed, found = await self._places.accepted(
+            name, accept, start=place.offset, length=place.length
+        )
         if (before := self._cache.pop(place, None)) is not None:  # read twice at the same time
             self._cached -= len(before[1])
         self._cache[place] = (self._monotonic(), packed)

@@ -101,7 +101,7 @@ def up(
     names = _split(regions)
     if config is not None:
         settings = Settings.load(config)
-        names = [settings.home, *(name for name in settings.regions if name != settings.home)]
+        names = settings.home_first
         table = settings.table
     options = {
         "regions": names,

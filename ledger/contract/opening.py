@@ -68,7 +68,7 @@ async def _first_to_show(
         LedgerError: none does; the reason of the first.
     """
     failures: list[LedgerError] = []
-    for region in sorted(settings.regions, key=lambda name: name != settings.home):
+    for region in settings.home_first:
         try:
             async with AsyncExitStack() as trying:
                 store = await trying.enter_async_context(opening(region))

@@ -9,6 +9,7 @@ from ledger.local.engines.port import shown_key
 from ledger.local.replication.links import Failure, Hold, Link
 from ledger.local.replication.regions import Gone, Regions, Restart
 from ledger.local.replication.replicator import Replicator
+from ledger.runtime.printing import utc_text
 
 FAILURES_SHOWN_MAX = 10
 """Items of one link that are named; all are counted."""
@@ -108,4 +109,4 @@ def _restart(restart: Restart) -> dict[str, Any]:
 
 
 def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return utc_text(datetime.fromtimestamp(seconds, UTC))

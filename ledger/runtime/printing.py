@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TextIO
 
@@ -34,6 +34,11 @@ def _escaped(sign: str) -> str:
     if sign.isprintable() or unicodedata.category(sign) == SPACE_CATEGORY:
         return sign
     return sign.encode("unicode_escape").decode("ascii")
+
+
+def utc_text(at: datetime) -> str:
+    """Return an aware time in UTC to the second, such as 2026-11-24T17:30:00Z."""
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -55,21 +55,23 @@ class Health:
 
     def ages(self) -> dict[str, float | None]:
         """Return the age of the heartbeat, how long work has gone on, and when it last ended."""
-        now, began, ended = self._clock(), self._began, self._ended
         return {
-            "loop_age_seconds": now - self._beat,
-            "work_seconds": None if began is None else now - began,
-            "last_work_age_seconds": None if ended is None else now - ended,
+            "loop_age_seconds": self._since(self._beat),
+            "work_seconds": self._since(self._began),
+            "last_work_age_seconds": self._since(self._ended),
         }
 
     def trouble(self) -> str:
         """Return why the process has to be started again; empty while it need not be."""
-        ages = self.ages()
-        if (ages["loop_age_seconds"] or 0.0) > LOOP_SECONDS_MAX:
+        now, began = self._clock(), self._began
+        if now - self._beat > LOOP_SECONDS_MAX:
             return f"the event loop has left no heartbeat for {LOOP_SECONDS_MAX:g} s"
-        if (ages["work_seconds"] or 0.0) > WORK_SECONDS_MAX:
+        if began is not None and now - began > WORK_SECONDS_MAX:
             return f"work has not ended in {WORK_SECONDS_MAX:g} s"
         return ""
+
+    def _since(self, moment: float | None) -> float | None:
+        return None if moment is None else self._clock() - moment
 
 
 async def keep_beating(health: Health) -> None:

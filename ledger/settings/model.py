@@ -211,6 +211,11 @@ class Settings(SettingsFields):
             object.__setattr__(self, "_terms", terms)
         return terms
 
+    @property
+    def home_first(self) -> list[str]:
+        """The regions by name, the home before the others."""
+        return sorted(self.regions, key=lambda name: name != self.home)
+
     def under(self, terms: Terms, *, home: str) -> Self:
         """Return these settings with what a contract holds taken from it.
 

@@ -186,7 +186,7 @@ class ArchiveCheck:
         A region that is behind shows a chain that the others' has in it: where two meet, one goes
         on.
         """
-        count, reader = 0, ArchiveReader(place)
+        count, reader = 0, ArchiveReader(Copies([place]))
         async with AsyncExitStack() as stack:
             walks: list[Walk] = []
             for shown in found.values():

@@ -69,7 +69,7 @@ async def look_at_all(
     """Look at every region of the settings and of the contract, or at one only."""
     notes: dict[str, Notes] = {}
     seen: dict[str, RegionSeen] = {}
-    regions = home_first(settings, only)
+    regions = settings.home_first if only is None else [only]
     while True:
         waiting = [region for region in regions if region not in seen]
         notes |= {region: Notes(ClockWatch(looks.clock)) for region in waiting}
@@ -77,20 +77,13 @@ async def look_at_all(
         seen |= {one.region: one for one in await run_all(jobs, at_once=len(jobs))}
         newest = newest_of(one.contract for one in seen.values())
         settings = _under(settings, newest)
-        regions = home_first(settings, only)
+        regions = settings.home_first if only is None else [only]
         if set(regions) <= {*seen}:
             break
     jobs = [partial(_then, settings, seen[region], notes[region], looks, roles) for region in seen]
     shown = {one.region: one for one in await run_all(jobs, at_once=len(jobs))}
     ordered = dict.fromkeys((*regions, *shown))
     return Seen(settings, [shown[region] for region in ordered], newest, notes)
-
-
-def home_first(settings: Settings, only: str | None) -> list[str]:
-    """Return the regions to look at."""
-    if only is not None:
-        return [only]
-    return sorted(settings.regions, key=lambda name: name != settings.home)
 
 
 def _under(settings: Settings, contract: Contract | None) -> Settings:

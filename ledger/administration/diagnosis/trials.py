@@ -63,8 +63,8 @@ NO_OBJECTS = "the archive's objects are left alone: `ledger verify --archive` re
 
 Outcome = Literal["allowed", "denied", "unknown", "not tried"]
 ALLOWED_CODES = frozenset({"ConditionalCheckFailedException"})
-_ALLOWED_REASONS = frozenset({"ConditionalCheckFailed"})
-_ALLOWED_STATEMENTS = frozenset({"ConditionalCheckFailed"})
+_CONDITION_FAILED = "ConditionalCheckFailed"
+"""Of an action of a transaction, and of a statement."""
 DENIED_CODES = frozenset(
     {"AccessDenied", "AccessDeniedException", "KMSAccessDeniedException", "NotAuthorized"}
 )
@@ -197,7 +197,7 @@ def answered(trial: Trial, response: Mapping[str, Any]) -> Tried:
         code = str(error.get("Code", ""))
         if code == "AccessDenied":
             return Tried(trial, "denied", str(error.get("Message", "")))
-        if code and code not in _ALLOWED_STATEMENTS:
+        if code and code != _CONDITION_FAILED:
             return Tried(trial, "unknown", f"{code}: {error.get('Message', '')}")
     return Tried(trial, "allowed")
 
@@ -207,7 +207,7 @@ def refused(trial: Trial, code: str, reasons: frozenset[str], text: str) -> Trie
 
     A condition is looked at only by who may write the item, so its failure is a permission.
     """
-    if code in ALLOWED_CODES or (reasons and reasons <= _ALLOWED_REASONS):
+    if code in ALLOWED_CODES or reasons == {_CONDITION_FAILED}:
         return Tried(trial, "allowed")
     if code in DENIED_CODES:
         return Tried(trial, "denied", text)

@@ -26,7 +26,6 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
-from ledger.administration.templates.table import home_first
 from ledger.core.archive_urls import S3, bucket_of
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.hints import HINT_PARTITIONS
@@ -404,7 +403,7 @@ def _document(
 
 def regions_of(settings: Settings, grant: Grant, region: str | None = None) -> list[str]:
     """Return the regions in which a grant holds, home first; of one region that one, or none."""
-    names = [settings.home] if grant.where is Where.HOME else home_first(settings)
+    names = [settings.home] if grant.where is Where.HOME else settings.home_first
     return [name for name in names if region in {None, name}]
 
 

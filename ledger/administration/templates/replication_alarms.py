@@ -32,7 +32,6 @@ from ledger.administration.templates.alarm_parts import (
 )
 from ledger.administration.templates.function_parts import alarm_topic, is_given
 from ledger.administration.templates.rendering import FORMAT_VERSION, function, ref, sub
-from ledger.administration.templates.table import home_first
 from ledger.core.errors import SettingsError
 from ledger.settings import Settings
 
@@ -57,7 +56,7 @@ def replication_template(settings: Settings) -> dict[str, Any]:
     Raises:
         SettingsError: there is one region only.
     """
-    regions = home_first(settings)
+    regions = settings.home_first
     if len(regions) == 1:
         raise SettingsError(f"table {settings.table} has one region only: nothing replicates")
     return {

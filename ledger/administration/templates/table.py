@@ -117,15 +117,10 @@ def table_template(
             },
             "Regions": {
                 "Description": "The regions that hold a replica, home first",
-                "Value": ",".join(home_first(settings)),
+                "Value": ",".join(settings.home_first),
             },
         },
     }
-
-
-def home_first(settings: Settings) -> list[str]:
-    """Return the regions' names, the home region before the others."""
-    return [settings.home, *(name for name in settings.regions if name != settings.home)]
 
 
 def _retained(properties: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +149,7 @@ def _table(settings: Settings, warm: Warm | None, extras: Extras) -> dict[str, A
         "SSESpecification": {"SSEEnabled": True, "SSEType": "KMS"},
         **(expiry if settings.time_to_live else {}),
         **({"WarmThroughput": warm.request} if warm else {}),
-        "Replicas": [_replica(name, extras) for name in home_first(settings)],
+        "Replicas": [_replica(name, extras) for name in settings.home_first],
     }
 
 

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from ledger.archive import objects
+from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
 from ledger.archive.segments import Segment, head_with, segment_of, to_lines
@@ -57,7 +58,7 @@ class Written:
 
     async def between(self, first: int, last: int) -> list[str]:
         """Return the ids of the entries of a range of microseconds."""
-        reader = ArchiveReader(self.place)
+        reader = ArchiveReader(Copies([self.place]))
         found = await reader.located(COUNTER, self.head, first=first, last=last)
         assert [one.pointer.number for one in found] == sorted(
             number.pointer.number for number in found if number.first <= last >= first
@@ -67,7 +68,7 @@ class Written:
 
     async def walked(self) -> int:
         """Walk the chain; return of how many segments it is."""
-        reader = ArchiveReader(self.place)
+        reader = ArchiveReader(Copies([self.place]))
         return len([segment async for segment in reader.walk(COUNTER, self.head)])
 
 
@@ -140,4 +141,4 @@ async def test_another_segment_in_its_place_is_named() -> None:
     (pointer,) = chain.head.pointers
     chain.place.objects[name] = other.place.objects[name]
     with pytest.raises(ArchiveDamaged, match="is another than the one that was archived there"):
-        await ArchiveReader(chain.place).segment(COUNTER, pointer)
+        await ArchiveReader(Copies([chain.place])).segment(COUNTER, pointer)

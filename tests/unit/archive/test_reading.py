@@ -10,6 +10,7 @@ import pytest
 
 from ledger.archive import objects, reading
 from ledger.archive.metrics import CACHE, DAMAGED, PLACE
+from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
 from ledger.archive.segments import SALT_BYTES, Line, head_with, microseconds, segment_of, to_lines
@@ -76,7 +77,7 @@ async def test_any_range_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(reading, "WINDOW_SEGMENTS", WINDOW)
     random, place = Random(seed), MemoryPlace()  # noqa: S311 (repeatable)
     head, made = await chain(random, place)
-    reader = ArchiveReader(place)
+    reader = ArchiveReader(Copies([place]))
     for _ in range(40):
         first, last = sorted(random.choices(made, k=2))
         found = await ids_of(reader.in_order("c", head, **span(first, last)))
@@ -88,7 +89,7 @@ async def test_a_window_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "WINDOW_SEGMENTS", WINDOW)
     place, known, sources = MemoryPlace(), list[int](), list[str]()
     head, made = await chain(Random(1), place)  # noqa: S311 (repeatable)
-    reader = ArchiveReader(place, on_segment=sources.append)
+    reader = ArchiveReader(Copies([place]), on_segment=sources.append)
     lines = reader.lines
 
     def watched(partition: str, found: list[Any], **bounds: str) -> AsyncIterator[Line]:
@@ -107,7 +108,7 @@ async def test_what_is_damaged_is_counted() -> None:
     """A segment that is another than what leads to it is an error, and counted as damaged."""
     place, sources = MemoryPlace(), list[str]()
     head, _ = await chain(Random(1), place)  # noqa: S311 (repeatable)
-    reader = ArchiveReader(place, on_segment=sources.append)
+    reader = ArchiveReader(Copies([place]), on_segment=sources.append)
     pointer = replace(head.pointers[0], stamp=bytes(8))
     with pytest.raises(ArchiveDamaged, match="is another than the one that was archived there"):
         await reader.segment("c", pointer)
