@@ -24,6 +24,8 @@ Key = tuple[str, str]
 
 ITEM_BYTES_MAX = 400 * 1024
 """DynamoDB's limit of one item, attribute names and values together."""
+ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count")
+"""What an entry can have beside its key. A net change and a sum have others, too."""
 _COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 DIGEST_BYTES = 8
 """Length of the truncated SHA-256 that a net change keeps of its other attributes."""

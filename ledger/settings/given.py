@@ -51,6 +51,7 @@ class WriterGiven(TypedDict, total=False):
     linger: Duration
     in_flight: int
     queue_max: int
+    strict: bool
 
 
 class CompactorGiven(TypedDict, total=False):

@@ -188,7 +188,11 @@ class CacheSettings(Group):
 
 
 class WriterSettings(Group):
-    """How concurrent changes share requests; see `ledger.writing.group_commit`."""
+    """How concurrent changes share requests; see `ledger.writing.group_commit`.
+
+    With `strict`, entries are put by INSERT statements alone, all that the policy of a strict
+    writer allows; see `ledger.writing.inserting`.
+    """
 
     if TYPE_CHECKING:
 
@@ -197,6 +201,7 @@ class WriterSettings(Group):
     linger: Annotated[Seconds, Field(le=LINGER_SECONDS_MAX)] = 0.002
     in_flight: Count = constant(8)
     queue_max: Count = 10_000
+    strict: bool = False
 
 
 HEARTBEAT_SECONDS_MAX = 10.0

@@ -39,6 +39,8 @@ from ledger.store.writes import (
     Update,
     Write,
     checked_actions,
+    checked_statements,
+    is_statement,
     placed,
 )
 
@@ -201,10 +203,11 @@ class MemoryStore:
         """Do nothing: there is nothing to close."""
 
     def _apply(self, actions: Sequence[Action]) -> Outcome:
+        checked_statements(actions)
         places = [(self.table.named(name), action) for name, action in map(placed, actions)]
         found = [table.get(action.key) for table, action in places]
         failed = {
-            position: item
+            position: None if is_statement(action) else item
             for position, ((_, action), item) in enumerate(zip(places, found, strict=True))
             if not holds(action.condition, item)
         }

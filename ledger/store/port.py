@@ -55,7 +55,8 @@ class Store(Protocol):
         One request for all that a batch of statements can say: a put on `Absent`, an update that
         sets, and removes at most one attribute, of an item that its condition demands, and a
         delete without a condition. The others take a request each, and so do those that were
-        denied as statements, or refused together. `Applied` has no item.
+        denied as statements, or refused together. `Applied` has no item. A put `as_statement` is
+        sent as a statement or not at all.
         """
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
@@ -64,7 +65,8 @@ class Store(Protocol):
         An action `InTable` is on an item of another table of the region, which `write`,
         `write_each`, `get`, `get_each` and `scan` reach as well; all else of the port does not.
 
-        `token` makes repeats harmless that arrive within ten minutes, in this region.
+        `token` makes repeats harmless that arrive within ten minutes, in this region. Puts
+        `as_statement` are in a transaction with none but their own kind.
         """
 
     async def get(self, get: Get) -> Item | None:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, overload
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import InvalidInput, RequestRefused, StoreError
 from ledger.core.marker import Marker
-from ledger.store.conditions import Condition
+from ledger.store.conditions import Absent, Condition
 
 BATCH_WRITES_MAX = 25
 EACH_WRITES_MAX = 25
@@ -27,6 +27,8 @@ class Put(NamedTuple):
     `replaces_bytes` is the size of the existing item, if known, for cost: the larger is charged.
     `not_after` is the last time at which its request may be signed: a later one is not sent, and
     its outcome is `Unknown`. With `returns_old` a single write's `Applied` has the replaced item.
+    `as_statement` is of a put on `Absent`, alone or with others of its kind: it is sent as an
+    INSERT, which a policy can allow without PutItem; what is in its way is not handed back.
     (A tuple, because one is made for every change, in half the time of a dataclass.)
     """
 
@@ -35,6 +37,7 @@ class Put(NamedTuple):
     replaces_bytes: int = 0
     not_after: datetime | None = None
     returns_old: bool = False
+    as_statement: bool = False
 
     @property
     def key(self) -> Key:
@@ -269,6 +272,26 @@ def placed_write(write: Write) -> tuple[str, OwnWrite]:
     if isinstance(action, Check):
         raise RequestRefused("a check stands in a transaction, with something that is written")
     return table, action
+
+
+def is_statement(action: Action) -> bool:
+    """Return whether an action is a put that is to be sent as a statement."""
+    _, own = placed(action)
+    return isinstance(own, Put) and own.as_statement
+
+
+def checked_statements(actions: Sequence[Action]) -> None:
+    """Refuse a put as a statement that is none on `Absent`, or is in a transaction with another.
+
+    Raises:
+        RequestRefused: nothing was sent.
+    """
+    said = [placed(action)[1] for action in actions]
+    if any(map(is_statement, actions)) and not all(
+        isinstance(own, Put) and own.as_statement and isinstance(own.condition, Absent)
+        for own in said
+    ):
+        raise RequestRefused("a put as a statement is one on Absent, beside none but its kind")
 
 
 def signed_by(actions: Sequence[Action]) -> datetime | None:

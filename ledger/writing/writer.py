@@ -27,6 +27,7 @@ from ledger.store.port import Store
 from ledger.writing import large_write
 from ledger.writing.closing import ClosableSender
 from ledger.writing.group_commit import GroupCommit, OnGroup
+from ledger.writing.inserting import inserting
 from ledger.writing.plan import Change
 from ledger.writing.planner import Planner
 from ledger.writing.sender import Sender
@@ -41,6 +42,7 @@ class Writer:
     def __init__(
         self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
     ) -> None:
+        store = inserting(store, is_strict=settings.current.writer.strict)
         self._store = store
         self._live = settings
         self._settings = settings.current

@@ -82,6 +82,7 @@ class Call:
     region: str
     partitions: tuple[str, ...] = ()
     table: str = "money"
+    attributes: tuple[str, ...] = ()
 
     @property
     def place(self) -> tuple[str, str]:
@@ -98,21 +99,23 @@ class Call:
             f"dynamodb:{self.action}" in statement["Action"]
             and resource in statement["Resource"]
             and all(
-                self._meets(operator, tested)
+                self._meets(operator, key, values)
                 for operator, tested in statement.get("Condition", {}).items()
+                for key, values in tested.items()
             )
         )
 
-    def _meets(self, operator: str, tested: Mapping[str, Any]) -> bool:
-        [(key, values)] = tested.items()
-        assert key == "dynamodb:LeadingKeys"
+    def _meets(self, operator: str, key: str, values: Any) -> bool:
+        asked = {"dynamodb:LeadingKeys": self.partitions, "dynamodb:Attributes": self.attributes}
         match operator:
             case "Null":
-                return bool(values == "true") == (not self.partitions)
+                return bool(values == "true") == (not asked[key])
             case "ForAllValues:StringLike":
-                return all(is_like(partition, values) for partition in self.partitions)
+                return all(is_like(one, values) for one in asked[key])
             case "ForAllValues:StringNotLike":
-                return not any(is_like(partition, values) for partition in self.partitions)
+                return not any(is_like(one, values) for one in asked[key])
+            case "ForAllValues:StringEquals":
+                return set(asked[key]) <= set(values)
         raise AssertionError(operator)
 
 
@@ -151,10 +154,17 @@ class RecordingStore(ForwardingStore):
     def _note(self, action: str, *partitions: str, table: str = "") -> None:
         self._calls.append(Call(action, self.region, partitions, table or SETTINGS.table))
 
+    def _note_action(self, action: Action, actions: Mapping[type[Action], str]) -> None:
+        table, own = placed(action)
+        if isinstance(own, Put) and own.as_statement:
+            asked = "PartiQLInsert", self.region, (own.key[0],), table or SETTINGS.table
+            self._calls.append(Call(*asked, attributes=tuple(own.item)))
+        else:
+            self._note(actions[type(own)], own.key[0], table=table)
+
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
-        table, action = placed(write)
-        self._note(ACTIONS[type(action)], write.key[0], table=table)
+        self._note_action(write, ACTIONS)
         return await super().write(write)
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
@@ -164,16 +174,16 @@ class RecordingStore(ForwardingStore):
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
         """Do several writes: alone, as a batch of one is sent, or as statements."""
-        for table, write in map(placed, writes):
-            self._note(ACTIONS[type(write)], write.key[0], table=table)
-            if len(writes) > 1 and type(write) in STATEMENTS:
-                self._note(STATEMENTS[type(write)], write.key[0], table=table)
+        for write in writes:
+            self._note_action(write, ACTIONS)
+            if len(writes) > 1 and type(placed(write)[1]) in STATEMENTS:
+                self._note_action(write, STATEMENTS)
         return await super().write_each(writes)
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction."""
-        for table, action in map(placed, actions):
-            self._note(ACTIONS[type(action)], action.key[0], table=table)
+        for action in actions:
+            self._note_action(action, ACTIONS)
         return await super().transact(actions, token=token)
 
     async def get(self, get: Get) -> Item | None:

@@ -25,7 +25,8 @@ WRITES = (
     STATEMENTS,
     "TransactWriteItems",
 )
-"""Every operation by which the ledger writes."""
+"""Every operation by which the ledger writes, but ExecuteTransaction: an alarm adds up ten metrics,
+and strict writers alone send it, whose other writes are among these."""
 READS = ("GetItem", "Query", "Scan")
 """Every operation by which it reads items, but BatchGetItem: that fails where GetItem does."""
 

@@ -10,12 +10,19 @@ pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~
 index (`~index-`), so no writer can touch them; descriptions (`~description~`), which nothing rests
 on; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
 nothing else. The net change shares its partition key with its entries, so IAM cannot distinguish
-the two: its version condition guards it. **Objects**: of the archive only what is under its prefix.
+the two by keys: its version condition guards it against us, not against who has the writer's
+credentials. **Attributes**: a strict writer names those of entries alone, in an INSERT, which
+replaces nothing. **Objects**: of the archive only what is under its prefix.
 
-A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
-true for a request that names no key at all (IAM user guide, multivalued context keys). Statements
-have that key as well: `PartiQLInsert`, `PartiQLUpdate`, `PartiQLDelete` (Service Authorization
-Reference, "Actions, resources, and condition keys for Amazon DynamoDB").
+A condition on `dynamodb:LeadingKeys`, or `dynamodb:Attributes`, is always paired with `Null`:
+`ForAllValues` alone is also true for a request that names no key at all (IAM user guide,
+multivalued context keys). Statements have both as well: `PartiQLInsert`, `PartiQLUpdate`,
+`PartiQLDelete` (Service Authorization
+Reference, "Actions, resources, and condition keys for Amazon DynamoDB"; of `PartiQLInsert`:
+"create a new item, if an item with same primary key does not exist in the table"). A put is no
+substitute: PutItem and BatchWriteItem "always replace the entire previous item", whatever
+attributes are allowed (Developer Guide, "Using IAM policy conditions for fine-grained access
+control"), and for the deletes of a batch BatchWriteItem alone is asked.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -28,6 +35,7 @@ from typing import Any, Literal
 from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
 from ledger.core.archive_urls import S3, bucket_of
 from ledger.core.contract_item import CONTRACT_PARTITION
+from ledger.core.entry import ENTRY_ATTRIBUTES
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.index import INDEX_PREFIX
 from ledger.core.keys import (
@@ -37,6 +45,9 @@ from ledger.core.keys import (
     LEASE_PARTITION,
     LEASE_PREFIX,
     PASS_PARTITION,
+    RECONCILE_LATEST_PREFIX,
+    RECONCILE_PREFIX,
+    REVERSE_PREFIX,
     SCAN_PARTITION,
     SEQUENCE_PREFIX,
     VERSION_PREFIX,
@@ -61,6 +72,7 @@ class Role(StrEnum):
     """A part of the ledger that calls DynamoDB under its own policy."""
 
     WRITER = "writer"
+    STRICT_WRITER = "strict-writer"
     READER = "reader"
     WATCHER = "watcher"
     COMPACTOR = "compactor"
@@ -89,7 +101,8 @@ class Grant:
     markers, if it has one; its own and those of pipelines' states; its own if states have others,
     as those that were there before are moved; all of them. Of `objects` and `buckets` the actions
     are S3's, on the archive's objects, and on the buckets that they are in. With `if_archived` it
-    is only of a table that has an archive.
+    is only of a table that has an archive. `only_attributes` are the names of all attributes that a
+    request may have, the keys' among them.
     """
 
     name: str
@@ -99,6 +112,7 @@ class Grant:
     never_keys: tuple[str, ...] = ()
     tables: Literal["own", "markers", "states", "left", "all", "objects", "buckets"] = "own"
     if_archived: bool = False
+    only_attributes: tuple[str, ...] = ()
 
     @property
     def service(self) -> str:
@@ -124,6 +138,9 @@ _OTHERS = (
     *_KEPT,
 )
 _RESERVED = (IMPORT_PARTITION, *_OTHERS)
+_RECORDS = tuple(
+    f"{prefix}*" for prefix in (REVERSE_PREFIX, RECONCILE_PREFIX, RECONCILE_LATEST_PREFIX)
+)
 # Every process reads the contract in its own region before it acts, and again each minute.
 _READ_CONTRACT = Grant("ReadTheContract", ("Query",), only_keys=(CONTRACT_PARTITION,))
 _READ_ARCHIVE = Grant("ReadTheArchive", ("GetObject",), tables="objects")
@@ -140,6 +157,23 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("LookBeforeReversing", ("GetItem",), Where.HOME, never_keys=_RESERVED),
         # A call past the retry horizon is answered from table and archive.
         Grant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_RESERVED, if_archived=True),
+        _READ_ARCHIVE,
+        Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
+    ),
+    # Instead of the writer's, with `writer.strict`: it replaces and deletes nothing that is there,
+    # and what it puts has no attribute that only net changes, sums or records have.
+    Role.STRICT_WRITER: (
+        _READ_CONTRACT,
+        Grant(
+            "InsertEntries",
+            ("PartiQLInsert",),
+            never_keys=(*_RESERVED, *_RECORDS, *HINT_PARTITIONS),
+            only_attributes=("pk", "sk", *ENTRY_ATTRIBUTES),
+        ),
+        # An INSERT hands back no item that is in its way.
+        Grant("LookAtWhatIsThere", ("GetItem",), never_keys=_RESERVED),
+        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+        Grant("AnswerLateCalls", ("Query",), never_keys=_RESERVED, if_archived=True),
         _READ_ARCHIVE,
         Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
     ),
@@ -357,7 +391,7 @@ def policy_in_template(settings: Settings, role: Role) -> dict[str, Any]:
 
 def iam_template(settings: Settings) -> dict[str, Any]:
     """Return a template with one managed policy per role."""
-    names = {role: f"{role.value.capitalize()}Policy" for role in Role}
+    names = {role: f"{role.value.title().replace('-', '')}Policy" for role in Role}
     return {
         "AWSTemplateFormatVersion": FORMAT_VERSION,
         "Description": f"Ledger: least-privilege policies for the table {settings.table}",
@@ -438,6 +472,10 @@ def _statement(grant: Grant, resources: list[object]) -> dict[str, Any]:
             f"ForAllValues:{operator}": {"dynamodb:LeadingKeys": list(keys)},
             "Null": {"dynamodb:LeadingKeys": "false"},
         }
+    if names := grant.only_attributes:
+        condition = statement.setdefault("Condition", {"Null": {}})
+        condition["ForAllValues:StringEquals"] = {"dynamodb:Attributes": list(names)}
+        condition["Null"]["dynamodb:Attributes"] = "false"
     return statement
 
 

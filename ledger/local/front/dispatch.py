@@ -38,12 +38,13 @@ WRITES = frozenset(
         "BatchExecuteStatement",
         "BatchWriteItem",
         "DeleteItem",
+        "ExecuteTransaction",
         "PutItem",
         "TransactWriteItems",
         "UpdateItem",
     }
 )
-_REFUSED = frozenset({"ExecuteStatement", "ExecuteTransaction"})
+_REFUSED = frozenset({"ExecuteStatement"})
 
 
 class NoAnswer(Exception):
@@ -148,7 +149,7 @@ class Front:
         if operation in _REFUSED:
             raise invalid(
                 f"{operation}: PartiQL is not supported by the local global table but in "
-                "BatchExecuteStatement: use the item operations instead"
+                "BatchExecuteStatement and ExecuteTransaction: use the item operations instead"
             )
         if operation not in READS and operation not in WRITES:
             raise ApiError(
@@ -157,6 +158,8 @@ class Front:
             )
         if operation == "BatchExecuteStatement":
             return await self._statements(region, body)
+        if operation == "ExecuteTransaction":
+            return await self._transaction(region, body)
         check_depths(operation, body)
         if operation in READS:
             self._regions.check(region)
@@ -203,6 +206,22 @@ class Front:
                 {"TableName": name, "CapacityUnits": spent} for name, spent in units.items()
             ]
         return answered
+
+    async def _transaction(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Do the statements of a transaction as the actions of one."""
+        given = body["TransactStatements"]
+        asked = [self._statement(region, one) for one in given]
+        for one in asked:
+            if isinstance(one, ApiError):
+                raise one
+        operations = [one for one in asked if not isinstance(one, ApiError)]
+        try:
+            await self._carry_out(
+                region, "TransactWriteItems", statements.transaction_of(operations, body)
+            )
+        except ApiError as error:
+            raise statements.cancelled(error, operations) from None
+        return {"Responses": [{} for _ in given]}
 
     def _statement(
         self, region: str, statement: Mapping[str, Any]

@@ -118,8 +118,9 @@ def refusal(fault: Fault, operation: str, body: Mapping[str, Any]) -> ApiError |
 
 def _conflict(operation: str, body: Mapping[str, Any]) -> ApiError | None:
     message = "Transaction is ongoing for the item"
-    if operation in ("TransactWriteItems", "TransactGetItems"):
-        reasons: list[dict[str, Any]] = [{"Code": "None"} for _ in body["TransactItems"]]
+    if operation in ("ExecuteTransaction", "TransactWriteItems", "TransactGetItems"):
+        parts = body.get("TransactStatements") or body["TransactItems"]
+        reasons: list[dict[str, Any]] = [{"Code": "None"} for _ in parts]
         reasons[0] = {"Code": "TransactionConflict", "Message": message}
         codes = ", ".join(reason["Code"] for reason in reasons)
         return ApiError(

@@ -1,4 +1,4 @@
-"""Statements of `BatchExecuteStatement` as item operations; each is replicated as those are.
+"""Statements of a batch, or of a transaction, as item operations; they are replicated as those are.
 
 Taken are the statements that stores of ours send: an `INSERT` of parameters, an `UPDATE` that sets
 parameters, and removes one attribute, and a `DELETE` by key alone. Their answers are those of
@@ -29,6 +29,8 @@ _CODES = {
     "ResourceNotFoundException": "ResourceNotFound",
     "TransactionConflictException": "TransactionConflict",
 }
+_DUPLICATE = {"Code": "DuplicateItem", "Message": "Duplicate primary key exists in table"}
+_ACTIONS = {"PutItem": "Put", "UpdateItem": "Update", "DeleteItem": "Delete"}
 Operation = tuple[str, dict[str, Any]]
 """Name and body of an item operation."""
 
@@ -173,9 +175,35 @@ def error_of(error: ApiError, operation: str) -> dict[str, Any]:
     """Return the error of one statement as the answer of its batch has it."""
     code = _CODES.get(error.kind, "ValidationError")
     if operation == "PutItem" and code == "ConditionalCheckFailed":
-        return {"Code": "DuplicateItem", "Message": "Duplicate primary key exists in table"}
+        return _DUPLICATE
     item = {"Item": error.extra["Item"]} if error.extra.get("Item") else {}
     return {"Code": code, "Message": error.message, **item}
+
+
+def transaction_of(operations: Sequence[Operation], body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the transaction of these operations, under the token of the statements' request."""
+    actions = [
+        {_ACTIONS[name]: {part: one[part] for part in one if part != "ReturnConsumedCapacity"}}
+        for name, one in operations
+    ]
+    token = {name: body[name] for name in ("ClientRequestToken",) if name in body}
+    return {"TransactItems": actions, **token}
+
+
+def cancelled(error: ApiError, operations: Sequence[Operation]) -> ApiError:
+    """Return the error of a transaction of statements: an INSERT that found an item says so."""
+    reasons = error.extra.get("CancellationReasons")
+    if reasons is None or len(reasons) != len(operations):
+        return error
+    told = [
+        {**_DUPLICATE, "Code": "ValidationError"}
+        if operation == "PutItem" and reason.get("Code") == "ConditionalCheckFailed"
+        else reason
+        for (operation, _), reason in zip(operations, reasons, strict=True)
+    ]
+    before, after = (", ".join(one["Code"] for one in each) for each in (reasons, told))
+    message = error.message.replace(f"[{before}]", f"[{after}]")
+    return ApiError(error.kind, message, extra={"CancellationReasons": told})
 
 
 def _refused(statement: Mapping[str, Any]) -> ApiError:

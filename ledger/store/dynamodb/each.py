@@ -3,7 +3,7 @@
 A statement that was throttled, or in conflict, is sent again without those that are settled, within
 the bounds and the budget of the `Retrier`. Statements that a policy denies go by item operations,
 which it may allow: PartiQL has permissions of its own. So do those of a request refused as a whole:
-one write in it may be all that is wrong.
+one write in it may be all that is wrong. A put `as_statement` is never sent in another way.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,15 @@ from ledger.runtime.tasks import run_all
 from ledger.store.dynamodb import statements, throttling
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.requests import Request, write_request, written_units
-from ledger.store.writes import Applied, EachOutcome, Outcome, Unknown, Write, signed_by
+from ledger.store.writes import (
+    Applied,
+    EachOutcome,
+    Outcome,
+    Unknown,
+    Write,
+    is_statement,
+    signed_by,
+)
 
 _OPERATION = "batch_execute_statement"
 _APPLIED = Applied()
@@ -36,7 +44,7 @@ class EachWrite:
         """Do the writes."""
         said = [statements.statement(write, self._client.table) for write in self._writes]
         batch = {place: text for place, text in enumerate(said) if text is not None}
-        if len(batch) == 1:
+        if len(batch) == 1 and not any(self._is_statement(place) for place in batch):
             batch = {}  # a request of its own hands back what is in the way
         jobs: list[Callable[[], Any]] = [
             partial(self._alone, place) for place in range(len(said)) if place not in batch
@@ -45,14 +53,26 @@ class EachWrite:
             jobs.append(partial(self._together, batch))
         await run_all(jobs, at_once=len(jobs))
         await self._without_statements(
-            [place for place in batch if isinstance(self._results[place], AccessDenied)]
+            [
+                place
+                for place in batch
+                if isinstance(self._results[place], AccessDenied) and not self._is_statement(place)
+            ]
         )
         await self._each_alone(self._refused)
         return EachOutcome(tuple(self._results[place] for place in range(len(said))), self._units)
 
     async def _alone(self, place: int) -> None:
-        self._units = None
         write = self._writes[place]
+        if self._is_statement(place):
+            try:
+                said = statements.insert(write, self._client.table)
+            except RequestRefused as error:
+                self._results[place] = error
+            else:
+                await self._together({place: said})
+            return
+        self._units = None
         operation, request = write_request(write, self._client.table)
         try:
             answer = await self._client.write(operation, request, signed_by([write]))
@@ -125,6 +145,9 @@ class EachWrite:
             else:
                 self._results[place] = statements.outcome_of(error, self._where)
         return again
+
+    def _is_statement(self, place: int) -> bool:
+        return is_statement(self._writes[place])
 
     def _settle(self, places: Iterable[int], result: Outcome | StoreError) -> None:
         self._results.update(dict.fromkeys(places, result))

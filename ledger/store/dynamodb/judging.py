@@ -32,6 +32,11 @@ _CONFLICTS = {
     "TransactionConflictException",
     "TransactionInProgressException",
 }
+_REJECTED = frozenset({"ConditionalCheckFailed", "DuplicateItem"})
+"""Of an action of a transaction: its condition was false, or its INSERT found an item."""
+_DUPLICATE = "Duplicate primary key exists in table"
+"""What DynamoDB Local says of such an INSERT, as a ValidationError; the code of DynamoDB itself is
+not documented, so both are understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ def rejection(error: ClientError) -> Rejected | None:
     found: dict[int, Item | None] = {
         position: reason.get("Item") or None
         for position, reason in enumerate(response.get("CancellationReasons", []))
-        if reason.get("Code") == "ConditionalCheckFailed"
+        if reason.get("Code") in _REJECTED or reason.get("Message") == _DUPLICATE
     }
     return Rejected(found=found) if found else None
 

@@ -21,7 +21,7 @@ Pure: no clock, no randomness, no I/O.
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from ledger.core.entry import AttributeValue, Key
 from ledger.core.errors import AccessDenied, RequestRefused, StoreError, TableMissing
@@ -37,7 +37,9 @@ from ledger.store.conditions import (
 )
 from ledger.store.dynamodb.requests import Request
 from ledger.store.writes import (
+    Action,
     Applied,
+    Check,
     Delete,
     Outcome,
     OwnWrite,
@@ -46,6 +48,7 @@ from ledger.store.writes import (
     Unknown,
     Update,
     Write,
+    placed,
     placed_write,
 )
 
@@ -82,6 +85,30 @@ def statement(write: Write, table: str) -> Request | None:
         "Parameters": parameters,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
+
+
+def insert(action: Action, table: str) -> Request:
+    """Return the statement of a put that is to be sent as one.
+
+    Raises:
+        RequestRefused: no statement does the same.
+    """
+    said = None if isinstance(placed(action)[1], Check) else statement(cast("Write", action), table)
+    if said is None:
+        raise RequestRefused(f"no INSERT does the same as {action!r:.200}")
+    return said
+
+
+def transaction_request(actions: Sequence[Action], table: str, token: str | None) -> Request:
+    """Return the request of a transaction of puts as statements.
+
+    Raises:
+        RequestRefused: no statement does the same as one of them.
+    """
+    request: Request = {"TransactStatements": [insert(action, table) for action in actions]}
+    if token is not None:
+        request["ClientRequestToken"] = token
+    return request
 
 
 def _statement(write: OwnWrite, table: str) -> tuple[str, list[AttributeValue]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError, Unreachable
-from ledger.store.dynamodb import requests
+from ledger.store.dynamodb import requests, statements
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.each import EachWrite
 from ledger.store.dynamodb.each_get import EachGet
@@ -24,9 +24,12 @@ from ledger.store.writes import (
     BatchWrite,
     EachOutcome,
     Outcome,
+    Rejected,
     Unknown,
     Write,
     checked_actions,
+    checked_statements,
+    is_statement,
     signed_by,
 )
 
@@ -49,6 +52,8 @@ class DynamoStore:
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
+        if is_statement(write):
+            return await self._insert(write)
         operation, request = requests.write_request(write, self._table)
         answer = await self._client.write(operation, request, signed_by([write]))
         return answer if isinstance(answer, Outcome) else Applied(answer.get("Attributes") or None)
@@ -56,9 +61,23 @@ class DynamoStore:
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
         checked_actions(actions, TRANSACTION_ACTIONS_MAX)
-        request = requests.transaction_request(actions, self._table, token)
-        answer = await self._client.write("transact_write_items", request, signed_by(actions))
+        checked_statements(actions)
+        if is_statement(actions[0]):
+            operation = "execute_transaction"
+            request = statements.transaction_request(actions, self._table, token)
+        else:
+            operation = "transact_write_items"
+            request = requests.transaction_request(actions, self._table, token)
+        answer = await self._client.write(operation, request, signed_by(actions))
         return answer if isinstance(answer, Outcome) else Applied()
+
+    async def _insert(self, write: Write) -> Outcome:
+        """Put an item by a statement, which hands back nothing that is in its way."""
+        checked_statements([write])
+        [outcome] = (await EachWrite(self._client, [write]).done()).outcomes
+        if isinstance(outcome, StoreError):
+            raise outcome
+        return Rejected(found={0: None}) if isinstance(outcome, Rejected) else outcome
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes; what DynamoDB leaves unprocessed is sent again."""

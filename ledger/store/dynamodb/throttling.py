@@ -109,7 +109,7 @@ def _partitions(request: Mapping[str, Any]) -> Iterator[str]:
             yield from _partitions(next(iter(part.values())))
     for action in request.get("TransactItems", ()):
         yield from _partitions(next(iter(action.values())))
-    for said in request.get("Statements", ()):
+    for said in request.get("Statements", request.get("TransactStatements", ())):
         yield statements.partition_of(said)
     if "KeyConditionExpression" in request:
         yield request["ExpressionAttributeValues"][":0"]["S"]

@@ -104,6 +104,53 @@ async def test_what_is_denied_as_statements_goes_by_itself() -> None:
     assert [name for name, _ in transport.sent[1:]] == ["put_item", "put_item"]
 
 
+def inserts(count: int) -> list[Write]:
+    """Return puts of different items that are to be sent as statements."""
+    return [
+        Put({**ITEM, "sk": {"S": str(place)}}, Absent(), as_statement=True)
+        for place in range(count)
+    ]
+
+
+async def test_a_put_as_a_statement_goes_in_no_other_way() -> None:
+    """What is denied stays denied; of a request refused as a whole each goes as a statement."""
+    transport = Scripted([{}, error("AccessDenied")])
+    answer = await store_over(transport).write_each(inserts(2))
+    assert [type(one) for one in answer.outcomes] == [Applied, AccessDenied]
+    wrong = {"Error": {"Code": "ValidationException", "Message": "a number of 39 digits"}}
+    refused = ClientError(wrong, "BatchExecuteStatement")  # type: ignore[arg-type]
+    several = Scripted(refused, [{}], refused, [error("DuplicateItem")])
+    answer = await store_over(several).write_each(inserts(3))
+    assert [type(one) for one in answer.outcomes] == [Applied, RequestRefused, Rejected]
+    assert {name for name, _ in (*transport.sent, *several.sent)} == {"batch_execute_statement"}
+    assert answer.write_units == 1 + 1
+
+
+async def test_a_lone_put_as_a_statement_is_one() -> None:
+    """It takes no PutItem; what is denied is raised, and what is in its way is not told."""
+    [insert] = inserts(1)
+    transport = Scripted([{}], [error("DuplicateItem")], [error("AccessDenied")])
+    store = store_over(transport)
+    assert await store.write(insert) == Applied()
+    assert await store.write(insert) == Rejected(found={0: None})
+    with pytest.raises(AccessDenied):
+        await store.write(insert)
+    assert {name for name, _ in transport.sent} == {"batch_execute_statement"}
+
+
+@pytest.mark.parametrize("name", ["it's", 'a "b"'])
+async def test_a_put_that_no_statement_can_say_is_refused(name: str) -> None:
+    """Nothing is sent, alone, among several or together: a name with quotes is no parameter."""
+    odd = Put({**ITEM, "sk": {"S": "odd"}, name: {"S": "x"}}, Absent(), as_statement=True)
+    transport = Scripted([{}])
+    store = store_over(transport)
+    answer = await store.write_each([odd, *inserts(1)])
+    assert [type(one) for one in answer.outcomes] == [RequestRefused, Applied]
+    with pytest.raises(RequestRefused, match="no INSERT does the same"):
+        await store.transact([odd])
+    assert len(transport.sent) == 1
+
+
 async def test_credentials_without_any_right_are_asked_for_one_write_alone() -> None:
     """Where the item operation is denied as well, each write has that error after two requests."""
     denied = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "PutItem")

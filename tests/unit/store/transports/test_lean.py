@@ -42,6 +42,7 @@ async def test_hot_operations_go_through_it_and_the_rest_through_the_sdk(lean_wi
         await call(lean_wire.store)
     items = [{"pk": {"S": "c"}, "sk": {"S": name}} for name in ("a", "b")]
     await lean_wire.store.write_each([Put(item, Absent()) for item in items])
+    await lean_wire.store.transact([Put(items[0], Absent(), as_statement=True)])
     with pytest.raises(Unreachable):
         await lean_wire.store.replicas()
 
