@@ -169,6 +169,8 @@ class Indexer:
             net = await read_net(self._home, partition)
         except DamagedItem:  # its total is no one's to say
             net = None
+        if net is not None and net.generation > self._generation:  # none of this table's
+            net = None
         return replace(noted, state=IndexState.of(net))
 
     async def _put(self, noted: Mapping[Key, Noted]) -> None:

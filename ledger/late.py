@@ -24,7 +24,7 @@ from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.totals.collection import read_net
+from ledger.totals.collection import read_known_net
 from ledger.writing.hints import Hints
 from ledger.writing.plan import conflict, same_change
 
@@ -59,7 +59,7 @@ class LateAnswers:
         item = await self.store.get(Get((partition, entry.id)))
         if item is not None:
             return _same(entry, entry_of(item))
-        net = await read_net(self.store, partition)
+        net = await read_known_net(self.store, partition, self.settings)
         head = archived_of(net, partition)
         line = await archived_line(reader, partition, head, entry.id)
         if line is not None:

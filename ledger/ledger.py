@@ -590,6 +590,7 @@ class Ledger(Listings):
             before=before,
             consistent=self.settings.consistent_reads,
             archive=await self._counted(parts.archive.reader()),
+            settings=parts.settings,
         )
         async for entry in entries:
             yield entry

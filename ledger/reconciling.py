@@ -249,6 +249,7 @@ class Reconciler:
             consistent=True,
             keys_max=KEYS_MAX,
             border=border,
+            terms=settings.terms,
         )
         collection, net = read.collection, read.collection.net
         merged = Decimal(0) if net is None else net.change

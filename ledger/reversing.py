@@ -30,7 +30,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Outcome, Put, Unknown
-from ledger.totals.collection import read_net
+from ledger.totals.collection import read_known_net
 from ledger.writing.plan import Change, Planned
 from ledger.writing.planner import Planner
 
@@ -126,7 +126,8 @@ class Reverser:
             if item is not None:
                 return entry_of(item)
             if reader is not None:
-                head = archived_of(await read_net(self._store, partition), partition)
+                net = await read_known_net(self._store, partition, self._settings)
+                head = archived_of(net, partition)
                 line = await archived_line(reader, partition, head, entry.id)
                 if line is not None:
                     return line.entry(entry.counter, shard)

@@ -20,6 +20,7 @@ from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.extras import install
 from ledger.runtime.printing import json_line, printable, say, utf8_output
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -188,7 +189,7 @@ class _Parquet:
             from pyarrow import parquet  # noqa: PLC0415
         except ImportError:
             raise InvalidInput(
-                "Parquet needs pyarrow: pip install 'multi-region-ledger[parquet]'"
+                f"Parquet needs pyarrow: {install('pyarrow', extra='parquet')}"
             ) from None
         kinds = dict.fromkeys(FIELDS, pa.string())
         kinds |= {"change": pa.decimal128(DIGITS, scale), "count": pa.int64()}

@@ -123,6 +123,17 @@ class Terms:
         """The regions that may be written to."""
         return tuple(region for region in self.regions if region not in self.closed)
 
+    @property
+    def generation_max(self) -> int:
+        """The highest generation of net changes that a region can show by these terms.
+
+        While a loss is pending it is the coming one: as soon as that is in force nets of it are
+        made, and a view of the announcement is still in use then. No view is older: each region
+        showed the announcement before the wait began, and none is acted on that was read more than
+        `contract_life` ago.
+        """
+        return max(self.generation, 1 + len(self.lost))
+
     def epoch_of(self, region: str) -> int:
         """Return the epoch of a region: 1, and one more each time it was lost or taken out."""
         return 1 + self.lost.count(region) + self.left.count(region)

@@ -16,6 +16,9 @@ page, and only the sum of the entries that it does not name is kept::
 
     reader      page | page | net at version v | page | page | ... | last page: net at version v
 
+With `terms` a net of a generation that the table's contract does not have is refused: readers take
+the highest alone, so whoever may put items under a counter could raise or lower its total by one.
+
 If the last page shows another version, that sum is useless and the read starts again. At most one
 fold happens during one read (`read_deadline` < `observation_delay`), so the restarts end.
 
@@ -31,12 +34,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ledger.core import keys
+from ledger.core.contract import Terms
 from ledger.core.entry import Item
-from ledger.core.errors import ReadTooSlow
+from ledger.core.errors import DamagedItem, ReadTooSlow
 from ledger.core.fold import ATTRIBUTES, DATED, Collection, Subtotal, collect, stamp_of
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.settings.groups import READ_KEYS_MAX
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 
@@ -76,14 +81,16 @@ async def read_collection(
     border: str | None = None,
     with_dates: bool = False,
     elapsed: ElapsedTime | None = None,
+    terms: Terms | None = None,
 ) -> CollectionRead:
     """Return a whole collection, restarting when a read was too slow or the net changed meanwhile.
 
-    `elapsed` is what the caller has looked at last before the read; by default it begins now.
+    `terms` are those under which it is read, as of the validity of its requests. `elapsed` is what
+    the caller has looked at last before the read; by default it begins now.
 
     Raises:
         ReadTooSlow: every read took too long, or met a net that changed.
-        DamagedItem: an item cannot be counted.
+        DamagedItem: an item cannot be counted, or the net is none of this table's.
     """
     if elapsed is None:
         elapsed = ElapsedTime(clock)
@@ -93,6 +100,7 @@ async def read_collection(
         )
         read = await _read_once(store, progress, elapsed, read_deadline, consistent=consistent)
         if read is not None:
+            check_generation(read.collection.net, partition, store.region, terms)
             return read._replace(restarts=restarts) if restarts else read
         base = None
     raise ReadTooSlow(
@@ -102,13 +110,50 @@ async def read_collection(
     )
 
 
-async def read_net(store: Store, partition: str, *, consistent: bool = True) -> NetChange | None:
+async def read_net(
+    store: Store, partition: str, *, consistent: bool = True, terms: Terms | None = None
+) -> NetChange | None:
     """Return a collection's net change, the one of the highest generation.
 
     Raises:
-        DamagedItem: it cannot be read whole.
+        DamagedItem: it cannot be read whole; or, with `terms`, is of a generation beyond theirs.
     """
-    return collect(await query_nets(store, partition, consistent=consistent)).net
+    net = collect(await query_nets(store, partition, consistent=consistent)).net
+    check_generation(net, partition, store.region, terms)
+    return net
+
+
+async def read_known_net(store: Store, partition: str, settings: LiveSettings) -> NetChange | None:
+    """Return a collection's net change, outside of the validity of a view of the contract.
+
+    A net of a generation beyond the view's is judged once the contract was read again, if due.
+
+    Raises:
+        ContractStale: it cannot be.
+        DamagedItem: as `read_net`.
+    """
+    net = await read_net(store, partition)
+    if net is not None and net.generation > settings.current.terms.generation_max:
+        await settings.renew()
+    check_generation(net, partition, store.region, settings.current.terms)
+    return net
+
+
+def check_generation(
+    net: NetChange | None, partition: str, region: str, terms: Terms | None
+) -> None:
+    """Refuse a net of a generation that a table's contract does not have, nor is about to.
+
+    Raises:
+        DamagedItem: no home of the table wrote it.
+    """
+    if terms is None or net is None or net.generation <= terms.generation_max:
+        return
+    raise DamagedItem(
+        f"item {keys.net_sort_key(net.generation)!r} of counter {partition!r} in {region} is"
+        f" damaged: a net change of generation {net.generation}, and the table's contract is of"
+        f" {terms.generation_max}: none of its homes wrote it (deploy/runbooks/bad-item.md)"
+    )
 
 
 async def query_nets(

@@ -17,10 +17,11 @@ from ledger.core import ids, keys
 from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import InvalidEntry
 from ledger.core.ids import MICROSECONDS_MAX
-from ledger.core.values import Entry
+from ledger.core.values import Entry, NetChange
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
-from ledger.totals.collection import read_net
+from ledger.totals.collection import read_known_net, read_net
 
 Bound = datetime | str | None
 _MICROSECOND = timedelta(microseconds=1)
@@ -39,8 +40,12 @@ async def history(
     consistent: bool,
     page_size: int | None = None,
     archive: ArchiveReader | None = None,
+    settings: LiveSettings | None = None,
 ) -> AsyncIterator[Entry]:
-    """Yield the entries between two bounds, both excluded; see `Ledger.history`."""
+    """Yield the entries between two bounds, both excluded; see `Ledger.history`.
+
+    With an archive a net of a generation that the contract in `settings` does not have is refused.
+    """
     first, last = _first(after), _last(before)
     for bound in (after, before):
         if isinstance(bound, str) and ids.parse(bound) is None:
@@ -48,8 +53,8 @@ async def history(
     if first is not None and last is not None and first.encode() > last.encode():
         return  # an empty range; DynamoDB would refuse the request
     places = [
-        Shard(store, keys.partition_key(counter, shard), first, last, consistent, page_size)
-        for shard in range(shards)
+        Shard(store, partition, first, last, consistent, page_size, settings)
+        for partition in (keys.partition_key(counter, shard) for shard in range(shards))
     ]
     streams = [place.entries(archive) for place in places]
     async for entry in _merged(streams):
@@ -67,10 +72,16 @@ class Shard:
     last: str | None
     consistent: bool
     page_size: int | None = None
+    settings: LiveSettings | None = None
 
     def entries(self, archive: ArchiveReader | None) -> AsyncIterator[Entry]:
         """Return its entries in the order of their ids."""
         return self._shown() if archive is None else self._whole(archive)
+
+    async def _net(self) -> NetChange | None:
+        if self.settings is None:
+            return await read_net(self.store, self.partition)
+        return await read_known_net(self.store, self.partition, self.settings)
 
     async def _shown(self) -> AsyncIterator[Entry]:
         async for entries, _ in self._pages():
@@ -104,7 +115,7 @@ class Shard:
         begin, since = self.first or "", _time(self.first, 0)
         async for entries, upto in self._pages():
             # Whatever the settings say: an older net would lack what the page no longer shows.
-            head = archived_of(await read_net(self.store, self.partition), self.partition)
+            head = archived_of(await self._net(), self.partition)
             end = upto or self.last or _END
             until = _time(end, MICROSECONDS_MAX)
             lines = archive.in_order(

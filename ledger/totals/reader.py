@@ -123,7 +123,7 @@ class Reader:
         Raises:
             ContractStale: the process stood still so long that its settings may be others now.
             ReadTooSlow: no read of a shard finished within `read_deadline`.
-            DamagedItem: an item cannot be counted.
+            DamagedItem: an item cannot be counted, or a net is none of this table's.
             NetVanished: a net that was read before is gone, or counts less.
             AmountOverflow: the sum does not fit in 38 digits.
         """
@@ -280,12 +280,14 @@ class Reader:
             border=self._border(settings) if continues else None,
             with_dates=with_times,
             elapsed=elapsed,
+            terms=settings.terms,
         )
         if continues:
             self._bases.keep(partition, found.base)
         net = found.collection.net
         if not consistent and not self._seen.is_whole(net, before):
-            net = await read_net(self._store, partition)  # a replica that is behind cannot judge
+            # A replica that is behind cannot judge.
+            net = await read_net(self._store, partition, terms=settings.terms)
         self._seen.look(self._store.region, partition, net, before)
         return found
 

@@ -6,6 +6,7 @@ import pytest
 from conformance.test_world import sim_store
 
 from compactor.taking import check_removed
+from ledger.core.contract import Terms
 from ledger.core.entry import entry_of, net_of
 from ledger.core.errors import ContractChangeRefused, DamagedItem, Unreachable
 from ledger.core.keys import generation_of
@@ -59,6 +60,18 @@ def test_remaining_regions_take_over() -> None:
     assert f", without {lost.region}" in trace
     assert " loses put counter-" in trace
     assert "~net#0002" in trace
+
+
+def test_nets_of_a_generation_that_is_announced_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader may know the announcement alone when the new home merges: it refuses none of that.
+
+    By the generation in force it would: in this world a call is answered so late.
+    """
+    assert run_seed(633).violation is None
+    monkeypatch.setattr(Terms, "generation_max", property(lambda terms: terms.generation))
+    violation = run_seed(633).violation
+    assert violation is not None
+    assert "a net change of generation 2, and the table's contract is of 1" in str(violation)
 
 
 def _lossy_world() -> World:

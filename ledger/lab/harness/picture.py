@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.runtime.extras import install
 
 INK, OURS, THEIRS, WRONG = "#7d8590", "#2f81d7", "#a0a7ae", "#e5534b"
 _KINDS = {".svg", ".png"}
@@ -32,7 +33,7 @@ def check_picture(path: Path) -> None:
     if path.suffix.lower() not in _KINDS:
         raise InvalidInput(f"--picture {path}: end it with {' or '.join(sorted(_KINDS))}")
     if find_spec("matplotlib") is None:
-        raise LedgerError("a picture needs matplotlib: pip install 'multi-region-ledger[bench]'")
+        raise LedgerError(f"a picture needs matplotlib: {install('matplotlib', extra='bench')}")
 
 
 def save_picture(draw: Callable[[Any], None], path: Path) -> None:

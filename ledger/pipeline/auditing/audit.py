@@ -278,6 +278,7 @@ class Audit(Task):
                 read_deadline=settings.read_deadline,
                 consistent=True,
                 keys_max=settings.read_keys_max,
+                terms=settings.terms,
             )
             for shard in range(settings.shards_max(category))
         ]

@@ -18,6 +18,7 @@ from ledger.core.errors import LedgerError, LeftOut, SettingsError, Unreachable
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import LagUnit
 from ledger.pipeline.sources.streams import Memory, Part
+from ledger.runtime.extras import install
 
 OFFSET_DIGITS = 20
 WAIT_MILLISECONDS = 1_000
@@ -205,7 +206,7 @@ def _topic_of(broker: str, topic: str, *, is_encrypted: bool) -> "_AiokafkaTopic
         import aiokafka.admin  # noqa: PLC0415 (an extra)
     except ImportError:
         raise SettingsError(
-            "kafka:// needs aiokafka: pip install 'multi-region-ledger[kafka]'"
+            f"kafka:// needs aiokafka: {install('aiokafka', extra='kafka')}"
         ) from None
     access = _access(broker, is_encrypted=is_encrypted, environment=os.environ)
     return _AiokafkaTopic(aiokafka, topic, access)

@@ -400,6 +400,13 @@ async def test_a_counter_whose_net_is_damaged_is_listed_without_it() -> None:
     assert state_there(store, "c") == IndexState(0, 0, Decimal(0))
 
 
+async def test_a_net_of_no_home_of_the_table_is_not_in_the_index() -> None:
+    """One of a generation that the contract does not have counts for nothing in a list, either."""
+    indexer, store = indexer_over(net("c", 50, [], count=5), net("c", 10**6, [], generation=9999))
+    await indexer.saw({"c": IndexState(9999, 0, Decimal(10**6))})
+    assert state_there(store, "c") == IndexState(0, 0, Decimal(0))
+
+
 async def test_a_search_puts_a_bounded_number_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is for the next."""
     monkeypatch.setattr("compactor.indexing.REPAIRS_MAX", 150)
