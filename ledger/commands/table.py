@@ -21,7 +21,7 @@ from ledger.administration.table import (
 )
 from ledger.administration.table_plan import Step, TableView, base_of, check
 from ledger.administration.warm import Warm
-from ledger.commands import contract
+from ledger.commands import contract, sign
 from ledger.core.errors import InvalidInput, TableMissing
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
@@ -170,6 +170,7 @@ def delete(
     _say_taken(state, as_json=as_json)
 
 
+app.command("sign")(sign.sign_net_changes)
 app.command("adopt")(contract.adopt)
 app.command("show")(contract.show_contract)
 app.command("set")(contract.set_value)

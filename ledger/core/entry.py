@@ -27,6 +27,8 @@ ITEM_BYTES_MAX = 400 * 1024
 ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count")
 """What an entry can have beside its key. A net change and a sum have others, too."""
 _COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
+FAULT = "~fault"
+"""Stored by nobody: in an item that was read, why it is not to be trusted."""
 DIGEST_BYTES = 8
 """Length of the truncated SHA-256 that a net change keeps of its other attributes."""
 _ARCHIVE = b"\xff\xffarchive"
@@ -126,9 +128,11 @@ def net_of(item: Item) -> NetChange:
     A net change that cannot be read whole is never counted in part.
 
     Raises:
-        DamagedItem: an attribute is missing or of another kind, `merged` is damaged, or the digest
-            is missing or does not match.
+        DamagedItem: an attribute is missing or of another kind, `merged` is damaged, the digest is
+            missing or does not match, or the signature does not, where nets are signed.
     """
+    if FAULT in item:
+        raise damaged(item, str(item[FAULT].get("S")))
     generation = keys.generation_of(item["sk"]["S"])
     packed = item.get("merged", {}).get("B")
     count = _count_in(item)

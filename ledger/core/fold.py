@@ -31,7 +31,7 @@ from ledger.core.values import NetChange
 
 ATTRIBUTES = (
     *("sk", "change", "count", "merged", "version", "until", "home", "digest", "periods"),
-    *("archive", "value"),
+    *("archive", "value", "signature"),
 )
 """The attributes of entries, net changes and sums that a total depends on."""
 COPIES = "copies"

@@ -16,6 +16,7 @@ from ledger.settings.groups import (
     Region,
     Seconds,
     ShardSteps,
+    SignatureSettings,
     Watches,
     WriterSettings,
     constant,
@@ -112,6 +113,7 @@ class SettingsFields(BaseModel):
     transport: TransportName = "lean"
     writer: WriterSettings = WriterSettings()
     cache: CacheSettings = CacheSettings()
+    signatures: SignatureSettings = SignatureSettings()
     compactor: CompactorSettings = CompactorSettings()
     pipeline: PipelineSettings = PipelineSettings()
     pipelines: Pipelines = {}

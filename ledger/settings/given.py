@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         CompactorSettings,
         Region,
         ShardStep,
+        SignatureSettings,
         WatchSettings,
         WriterSettings,
     )
@@ -52,6 +53,13 @@ class WriterGiven(TypedDict, total=False):
     in_flight: int
     queue_max: int
     strict: bool
+
+
+class SignaturesGiven(TypedDict, total=False):
+    """Of `SignatureSettings`."""
+
+    keys: str | None
+    required: bool
 
 
 class CompactorGiven(TypedDict, total=False):
@@ -135,6 +143,7 @@ class _OthersGiven(TypedDict, total=False):
     transport: TransportName
     writer: "WriterSettings | Values"
     cache: "CacheSettings | Values"
+    signatures: "SignatureSettings | Values"
     compactor: "CompactorSettings | Values"
     pipeline: "PipelineSettings | Values"
     pipelines: "Mapping[str, PipelineSettings | Values]"

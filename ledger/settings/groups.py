@@ -33,6 +33,7 @@ from ledger.settings.given import (
     CacheGiven,
     CompactorGiven,
     ShardStepGiven,
+    SignaturesGiven,
     WatchGiven,
     WriterGiven,
 )
@@ -202,6 +203,26 @@ class WriterSettings(Group):
     in_flight: Count = constant(8)
     queue_max: Count = 10_000
     strict: bool = False
+
+
+class SignatureSettings(Group):
+    """Of net changes: where their keys are, and whether one must be; see `ledger.core.signatures`.
+
+    `keys` is a file of keys, which compactors and readers hold, and writers do not.
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Unpack[SignaturesGiven]) -> None: ...
+
+    keys: Annotated[str, Field(min_length=1)] | None = None
+    required: bool = False
+
+    @model_validator(mode="after")
+    def _keys_are_named(self) -> Self:
+        if self.required and self.keys is None:
+            raise rule("signatures.required needs signatures.keys, a file of keys to check them by")
+        return self
 
 
 HEARTBEAT_SECONDS_MAX = 10.0

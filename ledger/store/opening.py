@@ -3,11 +3,13 @@
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from random import Random
 
 from botocore.exceptions import BotoCoreError
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LedgerError, SettingsError
+from ledger.core.signatures import NetKeys
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.gc import free_closed_clients
 from ledger.runtime.loops import running_loop
@@ -23,6 +25,7 @@ from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.retry import RetryBudget
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.net_signatures import NetSigningStore
 
 CONNECTIONS_MAX = 64
 
@@ -41,10 +44,12 @@ async def open_store(
     Raises:
         SettingsError: the region is not in the settings.
         AccessDenied: the profile does not exist.
+        SettingsError: the file of keys for net changes cannot be read.
         LedgerError: the event loop is not asyncio's, which the connections need; or moto's
             `mock_aws` is active, which does not reach them.
     """
     running_loop()
+    keys = net_keys(settings)
     if settings.region(region).endpoint is None:
         _refuse_mock(region)
     clock, metrics = clock or SystemClock(), metrics or Metrics(None)
@@ -72,7 +77,27 @@ async def open_store(
             # To connect, or wait for a free connection, and to be answered.
             request_seconds_max=2 * settings.request_timeout,
         )
-        yield MeteredStore(DynamoStore(client), metrics=metrics, clock=clock)
+        store = MeteredStore(DynamoStore(client), metrics=metrics, clock=clock)
+        yield store if keys is None else NetSigningStore(store, keys)
+
+
+def net_keys(settings: Settings) -> NetKeys | None:
+    """Return the keys by which net changes are signed and checked; None if the settings name none.
+
+    Raises:
+        SettingsError: the file cannot be read, or is none of keys.
+    """
+    path, required = settings.signatures.keys, settings.signatures.required
+    if path is None:
+        return None
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        return NetKeys.parse(text, required=required)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise SettingsError(f"signatures.keys {path}: cannot be read ({reason})") from None
+    except SettingsError as error:
+        raise SettingsError(f"signatures.keys {path}: {error}") from None
 
 
 def _refuse_mock(region: str) -> None:

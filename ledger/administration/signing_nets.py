@@ -1,0 +1,113 @@
+"""Signing the net changes of a table: those from before it had keys, and those of a former key.
+
+Merging signs each net that it writes; a counter that rests would keep an unsigned one for good. So
+each is put again as it is, signed, through home and on condition that it still is that one: in
+every region either form is the same net, whichever arrives. What has a wrong signature, cannot be
+read or is of no generation of the contract is named and left.
+
+What is signed is taken for right: verify the table first, if who may write it was not trusted.
+"""
+
+from dataclasses import dataclass, field
+
+from ledger.contract.home import check_home
+from ledger.core.entry import FAULT, Item, key_of, net_of
+from ledger.core.errors import DamagedItem, StoreError
+from ledger.core.signatures import SIGNATURE, NetKeys, is_net
+from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
+from ledger.settings.live import LiveSettings
+from ledger.store.conditions import AllOf, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Scan
+from ledger.store.writes import Applied, Put, Rejected
+from ledger.totals.collection import check_generation
+
+FAULTS_MAX = 100
+"""Nets that are named, of those that are not to be trusted."""
+
+
+@dataclass(slots=True)
+class SignedNets:
+    """What became of the net changes of a table.
+
+    `there` had a signature of the first key, `signed` got one, `left` are still to get one,
+    `changed` were written anew meanwhile; `faults` names some of the `faulty`.
+    """
+
+    there: int = 0
+    signed: int = 0
+    left: int = 0
+    changed: int = 0
+    faulty: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each net is signed by the first key, as far as the scan saw."""
+        return not (self.left or self.faulty)
+
+
+@dataclass(frozen=True, slots=True)
+class NetSigner:
+    """Signs the nets that home shows; with `dry_run` it only counts them.
+
+    `home` is a store that signs what it writes.
+    """
+
+    home: Store
+    keys: NetKeys
+    settings: LiveSettings
+    clock: Clock
+    dry_run: bool = False
+
+    async def run(self) -> SignedNets:
+        """Look through the table, and sign what is to be signed.
+
+        Raises:
+            HomeMoving, InvalidInput: the store is not the home's.
+            ContractStale, StoreError: DynamoDB could not do it; run it again.
+        """
+        done, scan = SignedNets(), Scan()
+        while True:
+            await self.settings.renew()
+            check_home(self.home, self.settings.current, what="net changes are signed")
+            with signed_within(self.settings.validity, self.clock):
+                page = await self.home.scan(scan)
+                for item in filter(is_net, page.items):
+                    await self._net(item, done)
+            if page.after is None:
+                return done
+            scan = scan.next(page)
+
+    async def _net(self, item: Item, done: SignedNets) -> None:
+        bare = {name: item[name] for name in item if name not in {FAULT, SIGNATURE}}
+        try:
+            # Without a signature it is not to be trusted where one is required: that is the task.
+            net = net_of(item if SIGNATURE in item else bare)
+            check_generation(net, key_of(item)[0], self.home.region, self.settings.current.terms)
+        except DamagedItem as error:
+            done.faulty += 1
+            if len(done.faults) < FAULTS_MAX:
+                done.faults.append(str(error))
+            return
+        if self.keys.is_signed(item):
+            done.there += 1
+        elif self.dry_run:
+            done.left += 1
+        else:
+            await self._sign(bare, done)
+
+    async def _sign(self, bare: Item, done: SignedNets) -> None:
+        still = AllOf(tuple(Equals(name, bare[name]) for name in ("version", "digest")))
+        try:
+            outcome = await self.home.write(Put(bare, still))
+        except StoreError:
+            done.left += 1
+            raise
+        if isinstance(outcome, Applied):
+            done.signed += 1
+        elif isinstance(outcome, Rejected):
+            done.changed += 1
+        else:
+            done.left += 1

@@ -1,0 +1,50 @@
+"""`ledger table sign`: the net changes that have no signature yet, or one of a former key."""
+
+from typing import Annotated
+
+import anyio
+import typer
+
+from ledger.administration.signing_nets import NetSigner, SignedNets
+from ledger.contract.opening import open_table
+from ledger.core.errors import SettingsError
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.command_line import AsJson, Config
+from ledger.runtime.printing import print_json, say
+from ledger.settings import Settings
+from ledger.store.opening import net_keys
+
+
+def sign_net_changes(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what is left.")] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign the net changes that merging has not signed yet, by the first key of the settings.
+
+    The whole table is read at home. Exits with 1 while one is left, or is not to be trusted.
+    """
+    settings = Settings.load(config)
+    keys = net_keys(settings)
+    if keys is None:
+        raise SettingsError("signatures.keys names no file of keys to sign net changes by")
+
+    async def call() -> SignedNets:
+        clock = SystemClock()
+        async with open_table(settings, clock=clock) as table:
+            home = table.stores[table.view.current.home]
+            return await NetSigner(home, keys, table.view, clock, dry_run).run()
+
+    done = anyio.run(call)
+    if as_json:
+        print_json([done])
+    else:
+        say(
+            f"{done.there + done.signed + done.changed:,} net changes are signed, {done.signed:,}"
+            f" of them now; {done.left:,} are not yet, {done.faulty:,} are not to be trusted"
+        )
+        for fault in done.faults:
+            say(fault, err=True)
+    if not done.is_whole:
+        raise typer.Exit(1)
