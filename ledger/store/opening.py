@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from random import Random
 
 from botocore.exceptions import BotoCoreError
@@ -12,6 +13,7 @@ from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.gc import free_closed_clients
 from ledger.runtime.loops import running_loop
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings import Settings
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
@@ -39,7 +41,7 @@ async def open_store(
     """Open the table of one region; the connections are given back at the end.
 
     Raises:
-        SettingsError: the region is not in the settings.
+        SettingsError: the region is not in the settings, or `tracing` needs an extra.
         AccessDenied: the profile does not exist.
         LedgerError: the event loop is not asyncio's, which the connections need; or moto's
             `mock_aws` is active, which does not reach them.
@@ -72,7 +74,23 @@ async def open_store(
             # To connect, or wait for a free connection, and to be answered.
             request_seconds_max=2 * settings.request_timeout,
         )
-        yield MeteredStore(DynamoStore(client), metrics=metrics, clock=clock)
+        yield _wrapped(DynamoStore(client), settings, metrics=metrics, clock=clock)
+
+
+def _wrapped(store: Store, settings: Settings, *, metrics: Metrics, clock: Clock) -> Store:
+    """Return the store metered, and traced if the settings say so."""
+    tracing = tracing_of(settings.tracing)
+    if tracing is None:
+        return MeteredStore(store, metrics=metrics, clock=clock)
+    from ledger.store.wrappers.traced import TracedStore, say_units  # noqa: PLC0415 (an extra)
+
+    on_units = partial(say_units, settings.table)
+    return TracedStore(
+        MeteredStore(store, metrics=metrics, clock=clock, on_units=on_units),
+        tracing=tracing,
+        table=settings.table,
+        endpoint=settings.region(store.region).endpoint,
+    )
 
 
 def _refuse_mock(region: str) -> None:
