@@ -33,6 +33,7 @@ from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
 from ledger.administration.templates.table import TABLE_COMMENT, Extras
 from ledger.administration.warm import Warm
 from ledger.commands.outputs import Force, write_output
+from ledger.commands.regions import checked_region
 from ledger.core.errors import InvalidInput
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
@@ -129,7 +130,7 @@ def write_policy(
     settings = Settings.load(config)
     checked_account(account)
     if region is not None:
-        settings.region(region)
+        checked_region(settings, "--region", region)
     _write(
         as_json(policy(settings, _role(role), account=account, region=region)), output, force=force
     )
