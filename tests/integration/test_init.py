@@ -1,14 +1,11 @@
 """`ledger init`, from the repository and from a built wheel."""
 
 import json
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
-from support.commands import environment, run_command, run_command_here
+from support.commands import run_command, run_command_here
 
 from ledger.settings import Settings
 
@@ -79,14 +76,8 @@ def test_a_wrong_command_line_writes_nothing(
 @pytest.mark.slow
 def test_a_built_wheel_has_the_files(tmp_path: Path) -> None:
     """What is installed writes what the repository would; without its files it says so."""
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(ROOT)],
-        check=True, env=environment(tmp_path),
-    )  # fmt: skip
-    (wheel,) = tmp_path.glob("*.whl")
-    package, wanted, made = (tmp_path / name for name in ("package", "wanted", "made"))
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(package)
+    package = unpacked_wheel(tmp_path)
+    wanted, made = (tmp_path / name for name in ("wanted", "made"))
     for folder, path in ((wanted, ROOT), (made, package)):
         folder.mkdir()
         ran = run_command(
