@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support.commands import run_command, run_command_here
+from support.wheels import unpacked_wheel
 
 from ledger.settings import Settings
 
