@@ -42,12 +42,24 @@ from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks
+from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.seen import SeenNets
 
 log = logging.getLogger(__name__)
 _MEMBER_BITS = 32
+_COUNTED = (
+    "epoch",
+    "due",
+    "collections",
+    "folds",
+    "merged",
+    "deleted",
+    "lost_races",
+    "backlog",
+    "damaged",
+)
 
 
 class Candidate:
@@ -90,6 +102,7 @@ class Candidate:
         self._seat = self._lease
         self._sharing: Sharing | None = None
         self._lag: dict[str, float] = {}
+        self._tracing = tracing_of(self._settings.tracing)
         self._recorder = Recorder(
             stores[self._settings.home], self._name, owner=owner, clock=clock, metrics=metrics
         )
@@ -262,6 +275,16 @@ class Candidate:
             LeaseLost: the lease was lost on the way; what was done stands.
             StoreError: the home region failed.
         """
+        if self._tracing is None:
+            return await self._run_pass(grant, stop=stop)
+        with self._tracing.span("compactor.pass") as span:
+            report = await self._run_pass(grant, stop=stop)
+            span.set_attributes(_said_of(report))
+            if not report.is_success:
+                self._tracing.hindered(span)
+            return report
+
+    async def _run_pass(self, grant: LeaseGrant, *, stop: anyio.Event) -> CompactorReport:
         started = self._clock.monotonic()
         new_pass = Pass(
             self._stores,
@@ -299,3 +322,10 @@ class Candidate:
         await self._recorder.record(
             member, report, drain_seconds=drain_seconds, lag_seconds=self._lag
         )
+
+
+def _said_of(report: CompactorReport) -> dict[str, str | int]:
+    """Return what a span says of a pass: `collections` were visited."""
+    counts = {f"ledger.pass.{name}": int(getattr(report, name)) for name in _COUNTED}
+    failed = {} if report.is_success else {"error.type": report.outcome}
+    return {"ledger.pass.outcome": report.outcome, **counts, **failed}

@@ -61,13 +61,15 @@ class View:
 class Observed:
     """An observation: when it began, and when it was complete (monotonic).
 
-    The views hold every entry up to the sort key `upto`; None if they hold them all.
+    The views hold every entry up to the sort key `upto`; None if they hold them all. `is_cut` is
+    whether one of them was left before its end.
     """
 
     observation: Observation
     at: float
     began: datetime
     upto: str | None = None
+    is_cut: bool = False
 
 
 async def observe(
@@ -123,7 +125,8 @@ async def observe(
     if nets is not None:
         _check_generation(collections, partition, nets.generation)
     seen = Observation(partition, net, collections)
-    return Observed(seen, clock.monotonic(), began, upto)
+    is_cut = any(view.upto is not None for view in (own, *views.values()))
+    return Observed(seen, clock.monotonic(), began, upto, is_cut)
 
 
 async def observe_nets(

@@ -42,7 +42,12 @@ def _region_fields(shown: CompactorStatus, region: str) -> dict[str, Any] | None
 def _age_fields(record: PassRecord | None, now: datetime) -> dict[str, Any] | None:
     if record is None:
         return None
-    return {"owner": record.owner, "ended": record.ended, "age_seconds": record.age_seconds(now)}
+    return {
+        "owner": record.owner,
+        "ended": record.ended,
+        "age_seconds": record.age_seconds(now),
+        "ahead_seconds": record.ahead_seconds(now),
+    }
 
 
 def _search_fields(record: PassRecord | None, now: datetime) -> dict[str, Any] | None:
@@ -144,7 +149,10 @@ def _sentences(shown: CompactorStatus, now: datetime) -> Iterator[str]:
 
 
 def _ago(record: PassRecord, now: datetime) -> str:
-    return f"{record.age_seconds(now):,.0f} s ago"
+    ahead = record.ahead_seconds(now)
+    if not ahead:
+        return f"{record.age_seconds(now):,.0f} s ago"
+    return f"{ahead:,.0f} s in the future: the clock of {record.owner} is ahead of this one's"
 
 
 def print_preview(found: CollectionPreview) -> None:

@@ -32,6 +32,8 @@ RECORD_SECONDS = 60.0
 """How often a member records passes that end alike."""
 MEMBER_KEPT = timedelta(days=1)
 """How long records of a member that is not the head are kept: its name is never used again."""
+AHEAD_SECONDS = 1.0
+"""How far in the future a record may be dated before a clock is said to be off."""
 NAMED_MAX = 3
 TEXT_MAX = 500
 """Damaged collections and problems that a record names, and the characters of each reason."""
@@ -55,6 +57,11 @@ class PassRecord:
     def age_seconds(self, now: datetime) -> float:
         """Return how long ago it ended; 0 of one that a clock ahead of ours dated."""
         return max(0.0, (now - self.ended).total_seconds())
+
+    def ahead_seconds(self, now: datetime) -> float:
+        """Return how far in the future it is dated, by a clock that is ahead of ours; else 0."""
+        ahead = (self.ended - now).total_seconds()
+        return ahead if ahead >= AHEAD_SECONDS else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,4 +56,5 @@ def passes_of(
         falls_behind=any(one.drain_seconds is None for one in newest),
         has_passes=bool(passes),
         lag_seconds=status.lag_seconds,
+        ahead_seconds=max((one.ahead_seconds(now) for one in newest), default=0.0),
     )

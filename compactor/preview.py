@@ -4,7 +4,7 @@ It reads what a visit reads, in every region, and decides by the same rules; it 
 needs no lease. A pass that runs at the same time may be ahead of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -124,8 +124,23 @@ def explained(
         deletes=len(plan.deletes),
         forgets=0 if plan.fold is None else len(named) - kept,
         reasons=tuple(_reasons(observation, rules, plan, settled=settled, younger=younger)),
-        is_cut=observed.upto is not None,
+        is_cut=observed.is_cut,
     )
+
+
+def _foreign(observation: Observation) -> Iterator[str]:
+    """Yield how many items a region shows whose keys the ledger did not make."""
+    counts = {
+        region: len(view.sort_keys) - len(ids.ours(view.sort_keys))
+        for region, view in observation.views.items()
+    }
+    if most := max(counts.values()):
+        where = ", ".join(f"{count:,} in {region}" for region, count in counts.items() if count)
+        are = "items are" if most > 1 else "item is"
+        yield (
+            f"{where}: {are} not written by the ledger (a sort key that is no id): counted in every"
+            " total, and never merged"
+        )
 
 
 def _reasons(
@@ -144,7 +159,7 @@ def _reasons(
             region for region, view in observation.views.items() if stamp_of(view.net) != expected
         ]
         return [f"the net that home shows has not arrived in {', '.join(behind)}"]
-    found = []
+    found = list(_foreign(observation))
     different = len(settled) - plan.backlog
     if different > 0:
         found.append(

@@ -22,13 +22,14 @@ from ledger.core.values import Entry
 from ledger.core.watches import Watch
 from ledger.late import LateAnswers
 from ledger.listing.calls import Listings
-from ledger.parts import Parts, check_age, counters_of
+from ledger.parts import CALLS, WRITES, Parts, check_age, counters_of, named_in
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.deadline import NEVER, bounded, end_of, not_sent
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.supervised import Supervised
+from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -45,6 +46,8 @@ from ledger.writing.writer import Writer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+    from ledger.runtime.tracing.shared import SharedSpans
 
 
 class Ledger(Listings):
@@ -92,6 +95,13 @@ class Ledger(Listings):
         self._watches = Watches(settings)
         self._view: ContractView | None = None
         self._opening = Supervised(self._opened)
+        self._tracing = tracing_of(settings.tracing)
+        if self._tracing is not None:
+            from ledger.runtime.tracing.calls import trace_calls  # noqa: PLC0415 (an extra)
+
+            trace_calls(
+                self, CALLS, self._tracing, region=region, writes=WRITES, counters_of=named_in
+            )
 
     @classmethod
     def open(
@@ -144,7 +154,9 @@ class Ledger(Listings):
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         writer = Writer(store, settings=live, clock=self._clock, randomness=self._random)
-        writer.share(tasks, on_group=partial(self.metrics.group, self.region))
+        writer.share(
+            tasks, on_group=partial(self.metrics.group, self.region), spans=self._shared_spans()
+        )
         stack.callback(writer.close)
         reader = Reader(store, settings=live, clock=self._clock, metrics=self.metrics)
         watcher = Watcher(
@@ -166,6 +178,7 @@ class Ledger(Listings):
             metrics=self.metrics,
             tasks=tasks,
             on_read=watcher.saw,
+            spans=self._shared_spans(),
         )
         hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
         stack.push_async_callback(hints.close)
@@ -186,6 +199,14 @@ class Ledger(Listings):
         return Parts(
             store, live, writer, reader, cache, hints, watcher, reconciler, archive, late, reverser
         )
+
+    def _shared_spans(self) -> "SharedSpans | None":
+        """Return what makes spans of what calls share, None if there are none."""
+        if self._tracing is None:
+            return None
+        from ledger.runtime.tracing.shared import SharedSpans  # noqa: PLC0415 (an extra)
+
+        return SharedSpans(self._tracing)
 
     async def __aexit__(
         self,

@@ -1,7 +1,8 @@
 """What an open `Ledger` is made of, and the check of what it is asked."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ledger.archive.access import ArchiveAccess
 from ledger.core import keys
@@ -34,6 +35,30 @@ class Parts:
     archive: ArchiveAccess
     late: LateAnswers
     reverser: Reverser
+
+
+WRITES = ("record", "record_many", "record_together", "retry", "reconcile", "reverse", "describe")
+"""The calls of a `Ledger` after which what was asked for is durable."""
+READS = ("total", "totals", "periods", "periods_many", "history", "counters", "top", "description")
+CALLS = (*WRITES, *READS)
+
+
+def named_in(given: Mapping[str, Any]) -> Iterable[str]:
+    """Return the counters, or the prefix, that the arguments of a call of a `Ledger` name."""
+    if "counter" in given or "prefix" in given:
+        return [given.get("counter", given.get("prefix"))]
+    if "entry" in given:
+        return [given["entry"].counter]
+    several = given.get("counters", given.get("entries", given.get("changes", ())))
+    if not isinstance(several, Sequence) or isinstance(several, str):
+        return ()  # an iterator is for the call alone
+    return dict.fromkeys(_counter_of(each) for each in several)
+
+
+def _counter_of(named: Any) -> str:
+    if isinstance(named, str):
+        return named
+    return str(named[0] if isinstance(named, tuple) else named.counter)
 
 
 def counters_of(asked: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ from ledger.commands.options import iso_time
 from ledger.core.contract_item import Contract, terms_to_values
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.printing import print_json, say, utc_text
 from ledger.runtime.tables import Column, Grid, print_grid, prose
 from ledger.settings import Settings
 
@@ -137,6 +137,7 @@ def _as_json(shown: Shown, newest: Contract) -> dict[str, Any]:
         "revision": newest.revision,
         "terms": terms_to_values(newest.terms),
         "pending": None if newest.coming is None else terms_to_values(newest.coming),
+        "pending_since": None if newest.since is None else utc_text(newest.since),
         "behind": list(shown.behind),
         "read_at": datetime.now(UTC).isoformat(),
     }
@@ -156,6 +157,8 @@ def contract_grid(shown: Shown, newest: Contract) -> Grid:
             cells.append(_text(then) if then != value else "")
         rows.append(cells)
     title = f"contract of table {shown.table}, revision {newest.revision}"
+    if newest.since is not None:
+        title += f", pending since {utc_text(newest.since)}"
     return Grid(columns, rows, title=title)
 
 

@@ -23,6 +23,7 @@ from ledger.administration.templates import (
     pipeline_template,
     policy,
     replication_template,
+    table_policy,
     table_template,
 )
 from ledger.administration.templates.archive_bucket import ARCHIVE_COMMENT
@@ -30,9 +31,11 @@ from ledger.administration.templates.permissions import IAM_COMMENT
 from ledger.administration.templates.pipeline_function import PIPELINE_COMMENT
 from ledger.administration.templates.replication_alarms import REPLICATION_COMMENT
 from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
-from ledger.administration.templates.table import TABLE_COMMENT, Extras
+from ledger.administration.templates.table import TABLE_COMMENT, Extras, pairs
+from ledger.administration.templates.table_policy import check_size
 from ledger.administration.warm import Warm
 from ledger.commands.outputs import Force, write_output
+from ledger.commands.regions import checked_region
 from ledger.core.errors import InvalidInput
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
@@ -62,6 +65,9 @@ TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str,
     Template.ARCHIVE: (archive_template, ARCHIVE_COMMENT),
 }
 
+OF_THE_TABLE = "table"
+"""The name, among those of roles, of the resource policy of a replica."""
+
 OutputOption = Annotated[
     Path | None, typer.Option("--output", help="File to write.", show_default="standard output")
 ]
@@ -69,7 +75,7 @@ OutputOption = Annotated[
 
 def _role(name: str) -> Role:
     if name not in set(Role):
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(Role)}")
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(Role)}, {OF_THE_TABLE}")
     return Role(name)
 
 
@@ -113,7 +119,13 @@ def write_template(
 
 @app.command("policy")
 def write_policy(
-    role: Annotated[str, typer.Argument(metavar="ROLE", help=f"Whose policy: {', '.join(Role)}.")],
+    role: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROLE",
+            help=f"Whose policy: {', '.join(Role)}; or {OF_THE_TABLE}, a replica's own.",
+        ),
+    ],
     *,
     config: Config = None,
     output: OutputOption = None,
@@ -124,12 +136,34 @@ def write_policy(
     region: Annotated[
         str | None, typer.Option("--region", help="Region of the replica.", show_default="all")
     ] = None,
+    principals: Annotated[
+        list[str] | None,
+        typer.Option("--for", metavar="ARN", help="Of the table: a role that uses its items."),
+    ] = None,
+    replica: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="REGION=ACCOUNT", help="Of the table: the account of each other replica."
+        ),
+    ] = None,
 ) -> None:
-    """Write the least-privilege IAM policy of one role as JSON."""
+    """Write the least-privilege IAM policy of one role as JSON, or a replica's resource policy."""
     settings = Settings.load(config)
     checked_account(account)
     if region is not None:
-        settings.region(region)
+        checked_region(settings, "--region", region)
+    if role == OF_THE_TABLE:
+        made = table_policy(
+            settings,
+            region=settings.home if region is None else region,
+            account=account,
+            principals=principals or (),
+            replicas=pairs("--replica", replica or ()),
+        )
+        _write(check_size(as_json(made)), output, force=force)
+        return
+    if principals or replica:
+        raise InvalidInput(f"--for and --replica are for the policy {OF_THE_TABLE}, got {role}")
     _write(
         as_json(policy(settings, _role(role), account=account, region=region)), output, force=force
     )

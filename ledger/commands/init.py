@@ -47,6 +47,8 @@ def init(
         raise InvalidInput(f"--folder {folder} is not a folder")
     if repeated := {region for region in regions if regions.count(region) > 1}:
         raise InvalidInput(f"named twice: {', '.join(sorted(repeated))}")
+    if len(regions) == 1:
+        raise InvalidInput(f"one region only, {regions[0]}: nothing replicates; name two or more")
     try:
         settings = Settings(table=table, home=regions[0], regions={name: {} for name in regions})
     except SettingsError as error:

@@ -42,8 +42,8 @@ def region_of(settings: Settings, given: str | None) -> str:
     """Return the region to use, `given` or from the environment.
 
     Raises:
-        InvalidInput: --region or LEDGER_REGION is empty.
-        SettingsError: it is not one of the regions.
+        InvalidInput: --region or LEDGER_REGION is empty, or --region not one of the regions.
+        SettingsError: LEDGER_REGION is not one of them.
     """
     for source, name in (("--region", given), (REGION_VARIABLE, os.environ.get(REGION_VARIABLE))):
         if name is not None:
@@ -56,8 +56,7 @@ def home_or(settings: Settings, given: str | None) -> str:
     """Return the region `given`, else the home.
 
     Raises:
-        InvalidInput: it is empty.
-        SettingsError: it is not one of the regions.
+        InvalidInput: it is empty, or not one of the regions.
     """
     return settings.home if given is None else checked_region(settings, "--region", given)
 
@@ -66,15 +65,16 @@ def checked_region(settings: Settings, source: str, name: str) -> str:
     """Return the region that an option or a variable named.
 
     Raises:
-        InvalidInput: it is empty.
-        SettingsError: it is not one of the regions.
+        InvalidInput: it is empty, or an option named what is not one of the regions.
+        SettingsError: a variable did.
     """
     if not name:
         raise InvalidInput(f"{source} is empty: it must be one of {', '.join(settings.regions)}")
     try:
         settings.region(name)
     except SettingsError as error:
-        raise SettingsError(f"{source}: {error}") from None
+        wrong = InvalidInput if source.startswith("--") else SettingsError
+        raise wrong(f"{source}: {error}") from None
     return name
 
 

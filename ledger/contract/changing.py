@@ -336,6 +336,7 @@ class ContractWriter:
             ContractChangeRefused: another operator wrote it meanwhile.
         """
         store = self._store(through)
+        contract = replace(contract, since=self._clock.now() if contract.coming else None)
         put = Put(contract_item(contract), condition)
         for _try in range(WRITE_TRIES_MAX):
             outcome = await store.write(put)

@@ -2,7 +2,8 @@
 
 The item's `revision` grows by one at each write, and is what every write of it is conditional on.
 `terms` holds the terms in force and `next`, while a change is pending, those that it brings: JSON
-with all durations in seconds. A `digest` shows an item that was edited by hand.
+with all durations in seconds. A `digest` shows an item that was edited by hand; it leaves out
+`since`, which is for people, and which earlier releases do not know.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -11,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -39,6 +40,8 @@ class Contract:
     """The contract as one region showed it; `coming` are the terms of a pending change.
 
     `through` is the region that takes the home over from one that is lost, while that is pending.
+    `since` is when the pending change was announced, by the clock of who did; None if none is
+    pending, or by an earlier release.
     """
 
     terms: Terms
@@ -46,6 +49,7 @@ class Contract:
     generation: int = 1
     coming: Terms | None = None
     through: str = ""
+    since: datetime | None = field(default=None, compare=False, repr=False)
 
     @property
     def obeyed(self) -> Terms:
@@ -127,6 +131,8 @@ def contract_item(contract: Contract) -> dict[str, AttributeValue]:
         item["next"] = {"S": _to_json(contract.coming)}
     if contract.through:
         item["through"] = {"S": contract.through}
+    if contract.since is not None:
+        item["since"] = {"S": contract.since.isoformat()}
     return {**item, "digest": {"S": _digest(item)}}
 
 
@@ -150,6 +156,7 @@ def contract_of(item: Item) -> Contract:
         generation=int(found[1]),
         coming=None if coming is None else _of_json(item, "next"),
         through=item.get("through", {}).get("S", ""),
+        since=_since(item),
     )
     if is_pending(contract.revision) != (coming is not None):
         raise _damaged(item, "an odd revision announces a change, an even one is in force")
@@ -236,6 +243,13 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
 
 def _step(values: Mapping[str, Any]) -> ShardStep:
     return ShardStep(int(values["count"]), _time(values["since"]))
+
+
+def _since(item: Item) -> datetime | None:
+    try:
+        return _time(item.get("since", {}).get("S"))
+    except ValueError:  # whatever it says, nothing rests on it
+        return None
 
 
 def _time(text: str | None) -> datetime | None:

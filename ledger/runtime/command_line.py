@@ -107,9 +107,10 @@ def _program(
 def run(app: typer.Typer) -> None:
     """Run a command and exit; an error becomes one line on standard error and an exit status.
 
-    What is wrong with the command line itself, whatever settings, table and files hold, ends with
-    2; any other `LedgerError` with 1, among them what is refused for the time or the sums in the
-    table, and so does what the operating system refuses, such as a write on a full disk.
+    What is wrong with the command line itself, whatever table and files hold, ends with 2, and so
+    does a region of --region that the settings do not have; any other `LedgerError` with 1, among
+    them what is refused for the time or the sums in the table, and so does what the operating
+    system refuses, such as a write on a full disk.
     """
     tolerate_encodings()
     status = _status_of(app)

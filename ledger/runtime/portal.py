@@ -245,7 +245,7 @@ def iterator(
 
     @wraps(method)
     def call(self: Sync[Behind], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Result]:
-        items = method(self._behind, *args, **kwargs)
+        items = getattr(self._behind, method.__name__)(*args, **kwargs)
 
         async def following() -> Any:
             return await anext(items, _END)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ledger.core.contract import CONTRACT_LIFE
-from ledger.settings.given import TransportName
+from ledger.settings.given import TracingName, TransportName
 from ledger.settings.groups import (
     READ_KEYS_MAX,
     CacheSettings,
@@ -32,6 +32,11 @@ aws/aws-sdk-js#2565 and #254. Some reports say 5 minutes; only the longest is sa
 
 def _region_or_default(value: object) -> object:
     return {} if value is None else value  # `us-east-1:` alone is a region with nothing special
+
+
+def _as_tracing(value: object) -> object:
+    # YAML reads `on` and `off` as true and false.
+    return ("off", "on")[value] if isinstance(value, bool) else value
 
 
 # Durations that are not set follow from `settle` and `observation_delay`: what would break a
@@ -111,6 +116,7 @@ class SettingsFields(BaseModel):
     consistent_reads: bool = True
     read_keys_max: Count = constant(READ_KEYS_MAX)
     transport: TransportName = "lean"
+    tracing: Annotated[TracingName, BeforeValidator(_as_tracing)] = "off"
     writer: WriterSettings = WriterSettings()
     cache: CacheSettings = CacheSettings()
     signatures: SignatureSettings = SignatureSettings()

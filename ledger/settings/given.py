@@ -33,6 +33,8 @@ Amount = int | Decimal | str
 """An exact number, or text such as "9.99"."""
 TransportName = Literal["aiobotocore", "lean"]
 """What carries requests."""
+TracingName = Literal["off", "on", "counters"]
+"""Whether spans are made, and whether they name counters."""
 Values = Mapping[str, Any]
 """A group by the names of its fields, as in `regions.yaml`."""
 
@@ -141,6 +143,7 @@ class _OthersGiven(TypedDict, total=False):
     consistent_reads: bool
     read_keys_max: int
     transport: TransportName
+    tracing: TracingName | bool
     writer: "WriterSettings | Values"
     cache: "CacheSettings | Values"
     signatures: "SignatureSettings | Values"

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.gc import free_closed_clients
 from ledger.runtime.loops import running_loop
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings import Settings
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
@@ -42,9 +44,9 @@ async def open_store(
     """Open the table of one region; the connections are given back at the end.
 
     Raises:
-        SettingsError: the region is not in the settings.
+        SettingsError: the region is not in the settings, `tracing` needs an extra, or the file of
+            keys for net changes cannot be read.
         AccessDenied: the profile does not exist.
-        SettingsError: the file of keys for net changes cannot be read.
         LedgerError: the event loop is not asyncio's, which the connections need; or moto's
             `mock_aws` is active, which does not reach them.
     """
@@ -77,7 +79,7 @@ async def open_store(
             # To connect, or wait for a free connection, and to be answered.
             request_seconds_max=2 * settings.request_timeout,
         )
-        store = MeteredStore(DynamoStore(client), metrics=metrics, clock=clock)
+        store = _wrapped(DynamoStore(client), settings, metrics=metrics, clock=clock)
         yield store if keys is None else NetSigningStore(store, keys)
 
 
@@ -98,6 +100,22 @@ def net_keys(settings: Settings) -> NetKeys | None:
         raise SettingsError(f"signatures.keys {path}: cannot be read ({reason})") from None
     except SettingsError as error:
         raise SettingsError(f"signatures.keys {path}: {error}") from None
+
+
+def _wrapped(store: Store, settings: Settings, *, metrics: Metrics, clock: Clock) -> Store:
+    """Return the store metered, and traced if the settings say so."""
+    tracing = tracing_of(settings.tracing)
+    if tracing is None:
+        return MeteredStore(store, metrics=metrics, clock=clock)
+    from ledger.store.wrappers.traced import TracedStore, say_units  # noqa: PLC0415 (an extra)
+
+    on_units = partial(say_units, settings.table)
+    return TracedStore(
+        MeteredStore(store, metrics=metrics, clock=clock, on_units=on_units),
+        tracing=tracing,
+        table=settings.table,
+        endpoint=settings.region(store.region).endpoint,
+    )
 
 
 def _refuse_mock(region: str) -> None:

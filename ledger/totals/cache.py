@@ -16,6 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
@@ -25,6 +26,9 @@ from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.metrics import Metrics
 from ledger.settings.groups import CacheSettings
 from ledger.totals.reader import Total
+
+if TYPE_CHECKING:
+    from ledger.runtime.tracing.shared import SharedSpans
 
 READS_AT_ONCE = 64
 """Counters read concurrently, as many as a region has connections; each of up to
@@ -158,8 +162,13 @@ class TotalCache:
         metrics: Metrics,
         tasks: TaskGroup,
         on_read: Callable[[Total], None] = _ignored,
+        spans: "SharedSpans | None" = None,
     ) -> None:
-        """Take what reads a total, and what is called with each that was read."""
+        """Take what reads a total, and what is called with each that was read.
+
+        With `spans` each read is one, linked to the calls that wait for it when it begins.
+        """
+        self._spans = spans
         self._read = read
         self._on_read = on_read
         self._region = region
@@ -225,6 +234,8 @@ class TotalCache:
                 self._metrics.cache_hit(self._region, age_seconds=age)
                 return replace(total, cached=True)
         flight, shared = self._join(counter, limit)
+        if self._spans is not None:
+            self._spans.waits(flight)
         if shared:
             self._shared += 1
         else:
@@ -285,7 +296,11 @@ class TotalCache:
         flight = flights.begin()
         flight.started = self._elapsed.seconds()
         try:
-            total = await self._read(counter)
+            if self._spans is None:
+                total = await self._read(counter)
+            else:
+                with self._spans.span("ledger.read", [flight]):
+                    total = await self._read(counter)
             self._on_read(total)
         except Exception as error:  # noqa: BLE001 (passed to every call that waits for it)
             flight.error = error

@@ -15,6 +15,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextvars import Context
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -178,7 +179,8 @@ class Watcher:
         self._asked.set()
         if self._ended is None:
             self._ended = anyio.Event()
-            self._tasks.start_soon(self._run, self._ended)
+            # It outlives the call that noticed something first, so it has no part in its context.
+            Context().run(self._tasks.start_soon, self._run, self._ended)
 
     async def close(self) -> None:
         """End the looks under way, for a moment, and begin no more; called before the tasks end."""

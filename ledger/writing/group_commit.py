@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from decimal import Decimal
 from functools import partial
-from typing import TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 import anyio
 import anyio.lowlevel
@@ -43,6 +43,9 @@ from ledger.store.writes import BATCH_WRITES_MAX
 from ledger.writing.plan import Change, Planned
 from ledger.writing.planner import Planner
 from ledger.writing.sender import Result, Sender
+
+if TYPE_CHECKING:
+    from ledger.runtime.tracing.shared import SharedSpans
 
 _NOTHING = Decimal(0)
 ARRIVAL_WEIGHT = 0.5
@@ -74,6 +77,11 @@ class _Pending:
     def is_wanted(self) -> bool:
         """Return whether a caller still waits."""
         return self.waiter is not None and not self.waiter.done()
+
+    @property
+    def callers(self) -> "list[asyncio.Future[Entry]]":
+        """What the callers wait for that have not heard."""
+        return [] if self.waiter is None else [self.waiter]
 
     def has(self, waiter: "asyncio.Future[Entry]") -> bool:
         """Return whether this is what a caller waits for."""
@@ -117,6 +125,11 @@ class _PendingSum(_Pending):
                 return True
         return False
 
+    @property
+    def callers(self) -> "list[asyncio.Future[Entry]]":
+        """What the callers wait for that have not heard."""
+        return self.waiters
+
     def has(self, waiter: "asyncio.Future[Entry]") -> bool:
         """Return whether this is what a caller waits for."""
         return waiter in self.waiters
@@ -155,8 +168,13 @@ class GroupCommit:
         settings: WriterSettings,
         on_group: OnGroup,
         check: Callable[[], None] = _unchecked,
+        spans: "SharedSpans | None" = None,
     ) -> None:
-        """Take what sends and plans; `check` may refuse to make ids by raising a `LedgerError`."""
+        """Take what sends and plans; `check` may refuse to make ids by raising a `LedgerError`.
+
+        With `spans` each batch is one, linked to the calls that share it.
+        """
+        self._spans = spans
         self._check = check
         self._sender = sender
         self._planner = planner
@@ -306,7 +324,10 @@ class GroupCommit:
         if not self._is_forming:
             self._is_forming = True
             self._tasks.start_soon(self._form_batches)
-        return self._loop.create_future()
+        waiter: asyncio.Future[Entry] = self._loop.create_future()
+        if self._spans is not None:
+            self._spans.waits(waiter)
+        return waiter
 
     async def _form_batches(self) -> None:
         """Form batches of what waits, and start sending them, until nothing waits."""
@@ -404,12 +425,22 @@ class GroupCommit:
         """Send a batch, and the next one as long as a full one waits."""
         try:
             while group:
-                await self._send_batch(group)
+                await self._send_traced(group)
                 group = self._next_group() if len(self._queue) >= BATCH_WRITES_MAX else []
         finally:
             self._requests -= 1
             if self._request_done is not None:
                 self._request_done.set()
+
+    async def _send_traced(self, group: list[_Pending]) -> None:
+        """Send one batch, in a span of its own if spans are made."""
+        if self._spans is None:
+            await self._send_batch(group)
+            return
+        callers = [waiter for pending in group for waiter in pending.callers]
+        counts = {"ledger.batch.entries": len(group), "ledger.batch.calls": len(callers)}
+        with self._spans.span("ledger.batch", callers, attributes=counts):
+            await self._send_batch(group)
 
     async def _send_batch(self, group: list[_Pending]) -> None:
         """Send one batch and give each caller the outcome of its own change."""

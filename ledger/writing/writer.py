@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from random import Random
+from typing import TYPE_CHECKING
 
 from anyio.abc import TaskGroup
 
@@ -31,6 +32,9 @@ from ledger.writing.inserting import inserting
 from ledger.writing.plan import Change
 from ledger.writing.planner import Planner
 from ledger.writing.sender import Sender
+
+if TYPE_CHECKING:
+    from ledger.runtime.tracing.shared import SharedSpans
 
 COMBINES_MAX = 10_000
 """Counters of which a writer remembers whether their changes are combined."""
@@ -53,11 +57,13 @@ class Writer:
         self._combines = lru_cache(COMBINES_MAX)(self._settings.combines)
         self._group: GroupCommit | None = None
 
-    def share(self, tasks: TaskGroup, *, on_group: OnGroup) -> None:
+    def share(
+        self, tasks: TaskGroup, *, on_group: OnGroup, spans: "SharedSpans | None" = None
+    ) -> None:
         """Start to share batches between concurrent calls; before this each is sent alone.
 
         `tasks` runs the sending. `on_group` is called with the size of each batch, and how many
-        calls wait.
+        calls wait. With `spans` each batch is one.
         """
         self._group = GroupCommit(
             self._sender,
@@ -67,6 +73,7 @@ class Writer:
             settings=self._settings.writer,
             on_group=on_group,
             check=self._check_clock,
+            spans=spans,
         )
 
     def close(self) -> None:

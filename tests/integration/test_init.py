@@ -1,14 +1,12 @@
 """`ledger init`, from the repository and from a built wheel."""
 
 import json
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
-from support.commands import environment, run_command, run_command_here
+from support.commands import run_command, run_command_here
+from support.wheels import unpacked_wheel
 
 from ledger.settings import Settings
 
@@ -59,9 +57,10 @@ def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("eu-west-1", "eu-west-1"), "named twice: eu-west-1"),
-        (("eu-west-1", "--account", "12"), "--account must be 12 digits, got '12'"),
+        (("eu-west-1", "us-east-1", "--account", "12"), "--account must be 12 digits, got '12'"),
         (("eu-west-1", "--folder", "none"), "--folder none is not a folder"),
         (("EU WEST",), "EU WEST"),
+        (("eu-west-1",), "one region only, eu-west-1: nothing replicates; name two or more"),
         ((), "REGION"),
     ],
 )
@@ -78,14 +77,8 @@ def test_a_wrong_command_line_writes_nothing(
 @pytest.mark.slow
 def test_a_built_wheel_has_the_files(tmp_path: Path) -> None:
     """What is installed writes what the repository would; without its files it says so."""
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(ROOT)],
-        check=True, env=environment(tmp_path),
-    )  # fmt: skip
-    (wheel,) = tmp_path.glob("*.whl")
-    package, wanted, made = (tmp_path / name for name in ("package", "wanted", "made"))
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(package)
+    package = unpacked_wheel(tmp_path)
+    wanted, made = (tmp_path / name for name in ("wanted", "made"))
     for folder, path in ((wanted, ROOT), (made, package)):
         folder.mkdir()
         ran = run_command(

@@ -90,6 +90,8 @@ def run_command_here(
         _log_handlers_kept(),
         CliRunner().isolation(env=wanted) as (out, errors, _),
         patch.object(sys, "argv", [command, *arguments]),
+        # Else usage begins with "python -m pytest.ledger" where the tests are run so.
+        patch.object(sys.modules["__main__"], "__package__", None),
     ):
         status = _status_of(main)
         sys.stdout.flush()

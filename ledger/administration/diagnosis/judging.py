@@ -229,6 +229,12 @@ def _what_is_wrong(passes: PassesSeen) -> Iterator[tuple[State, str, str]]:
         yield State.PROBLEM, f"no pass has succeeded {since}{why}", do
     elif passes.waits:
         yield State.WARNING, f"the last pass merged nothing: {passes.waits}", "mend what it names"
+    if passes.ahead_seconds:
+        what = f"a pass is dated {passes.ahead_seconds:,.0f} s in the future: a clock is off"
+        do = (
+            "compare the clock of its machine (`compactor status` names it) and this one's with NTP"
+        )
+        yield State.WARNING, what, do
     if passes.damage:
         do = "see `ledger verify COUNTER`, and restore or remove the item"
         yield State.PROBLEM, passes.damage, do

@@ -105,10 +105,12 @@ class PassesSeen:
     None for what no pass has recorded. `search_oldest` is when the oldest entry was made that the
     last search left to be merged, empty for none; `waits` is why the last pass merged nothing,
     `damage` what it left as it is; both are empty for nothing. `lag_seconds` is that of each region
-    from `home`, as the last pass measured it.
+    from `home`, as the last pass measured it. `ahead_seconds` is how far in the future one is
+    dated.
     """
 
     home: str
+    ahead_seconds: float = 0.0
     success_age: float | None = None
     search_age: float | None = None
     search_backlog: int = 0

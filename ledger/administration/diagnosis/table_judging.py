@@ -237,7 +237,8 @@ def contract_findings(seen: Sequence[RegionSeen], settings: Settings) -> Iterato
     if newest is None:
         return
     if newest.coming is not None:
-        what = f"revision {newest.revision} is pending, {_change(newest)}"
+        since = "" if newest.since is None else f" since {newest.since:%Y-%m-%dT%H:%M:%SZ}"
+        what = f"revision {newest.revision} is pending{since}, {_change(newest)}"
         do = (
             "it takes half an hour by default; if nobody finishes it, `ledger table set --resume`"
             " does, and `--withdraw` takes it back"

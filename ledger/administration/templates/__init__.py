@@ -23,6 +23,7 @@ from ledger.administration.templates.rendering import as_json, as_yaml
 from ledger.administration.templates.replication_alarms import replication_template
 from ledger.administration.templates.scheduled_job import compactor_template
 from ledger.administration.templates.table import table_template
+from ledger.administration.templates.table_policy import table_policy
 
 __all__ = [
     "ACCOUNT_EXAMPLE",
@@ -37,5 +38,6 @@ __all__ = [
     "pipeline_template",
     "policy",
     "replication_template",
+    "table_policy",
     "table_template",
 ]

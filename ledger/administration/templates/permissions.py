@@ -368,10 +368,10 @@ def policy(
     """
 
     def table(region: str, name: str) -> str:
-        return f"arn:{_partition(region)}:dynamodb:{region}:{account}:table/{name}"
+        return f"arn:{partition_of(region)}:dynamodb:{region}:{account}:table/{name}"
 
     def place(path: str) -> str:
-        return f"arn:{_partition(settings.home)}:s3:::{path}"
+        return f"arn:{partition_of(settings.home)}:s3:::{path}"
 
     return _document(settings, role, table, place, region=region)
 
@@ -491,7 +491,8 @@ def _service_linked_role() -> dict[str, Any]:
     }
 
 
-def _partition(region: str) -> str:
+def partition_of(region: str) -> str:
+    """Return the partition of AWS that a region is in, as ARNs name it."""
     if region.startswith("cn-"):
         return "aws-cn"
     return "aws-us-gov" if region.startswith("us-gov-") else "aws"

@@ -39,7 +39,7 @@ class Extras:
             InvalidInput: one has another form, is repeated, or a region has no key, or none of its
                 own.
         """
-        found = cls(_pairs("--kms-key", keys), _pairs("--tag", tags))
+        found = cls(pairs("--kms-key", keys), pairs("--tag", tags))
         for region, arn in found.keys.items():
             match = _KEY_ARN.fullmatch(arn)
             if match is None or match[1] != region:
@@ -55,7 +55,12 @@ class Extras:
         return found
 
 
-def _pairs(option: str, given: Iterable[str]) -> dict[str, str]:
+def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
+    """Return the values of an option that is given as NAME=VALUE, by their names.
+
+    Raises:
+        InvalidInput: one has another form, or is repeated.
+    """
     found: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")

@@ -7,7 +7,8 @@ takes longer than adding them up.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 from ledger.core.capacity import item_size, read_units, write_units
 from ledger.core.entry import Item
@@ -33,14 +34,22 @@ from ledger.store.writes import (
     placed,
 )
 
+OnUnits = Callable[[Literal["read", "write"], float], None]
+
 
 class MeteredStore(ForwardingStore):
-    """A `Store` that forwards every request and measures it."""
+    """A `Store` that forwards every request and measures it.
 
-    def __init__(self, inner: Store, *, metrics: Metrics, clock: Clock) -> None:
+    `on_units` is called with what each operation cost, before it returns.
+    """
+
+    def __init__(
+        self, inner: Store, *, metrics: Metrics, clock: Clock, on_units: OnUnits | None = None
+    ) -> None:
         super().__init__(inner)
         self._metrics = metrics
         self._clock = clock
+        self._on_units = on_units
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write; a rejected one is charged too."""
@@ -130,10 +139,15 @@ class MeteredStore(ForwardingStore):
         elapsed = self._clock.monotonic() - started
         self._metrics.write(self.region, operation, outcome, count, elapsed)
         if units:
-            self._metrics.consumed(self.region, operation, "write", units)
+            self._consumed(operation, "write", units)
 
     def _read(self, operation: str, units: float) -> None:
-        self._metrics.consumed(self.region, operation, "read", units)
+        self._consumed(operation, "read", units)
+
+    def _consumed(self, operation: str, kind: Literal["read", "write"], units: float) -> None:
+        self._metrics.consumed(self.region, operation, kind, units)
+        if self._on_units is not None:
+            self._on_units(kind, units)
 
 
 def outcome_name(outcome: Outcome) -> str:

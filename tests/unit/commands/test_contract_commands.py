@@ -157,6 +157,7 @@ def test_show_prints_what_is_in_force_and_pending(desk: Desk) -> None:
     assert "4000 s" in result.stdout
     shown = desk.shown()
     assert (shown["terms"]["settle"], shown["pending"]["settle"]) == (1320.0, 4000.0)
+    assert f"pending since {shown['pending_since']}" in " ".join(result.stdout.split())
 
 
 def test_periods_are_shown_set_and_taken_back(desk: Desk) -> None:

@@ -46,7 +46,7 @@ def test_an_empty_or_unknown_region_is_named_with_its_source(
         region_of(SETTINGS, "")
     with pytest.raises(InvalidInput, match="--region is empty"):
         home_or(SETTINGS, "")
-    with pytest.raises(SettingsError, match="--region: 'mars-1' is not one of the regions"):
+    with pytest.raises(InvalidInput, match="--region: 'mars-1' is not one of the regions"):
         region_of(SETTINGS, "mars-1")
     monkeypatch.setenv("LEDGER_REGION", "")
     with pytest.raises(InvalidInput, match="LEDGER_REGION is empty"):

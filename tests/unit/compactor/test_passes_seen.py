@@ -81,3 +81,9 @@ def test_a_record_of_another_release() -> None:
     """Is one, of which nothing is known."""
     found = seen(Recorded(HEAD, SUCCEEDED, None))
     assert (found.has_passes, found.success_age) == (True, None)
+
+
+def test_a_record_from_the_future_says_by_how_much() -> None:
+    """Its age is none; a fraction of a second is no clock that is off."""
+    assert seen(recorded(SUCCEEDED, -30.0)).ahead_seconds == 30.0
+    assert seen(recorded(SUCCEEDED, -0.5)).ahead_seconds == 0.0

@@ -112,3 +112,23 @@ async def test_a_damaged_collection_is_not_foretold() -> None:
     await world.clock.advance(HOLD)
     with pytest.raises(DamagedItem):
         await previewed(world)
+
+
+async def test_items_that_the_ledger_did_not_write_are_the_reason() -> None:
+    """They count, and no pass merges them; nothing was cut, since all of it was read."""
+    world = World()
+    for place in range(2):
+        item = {"pk": {"S": "counter"}, "sk": {"S": f"mine-{place}"}, "change": {"N": "1"}}
+        world.regions.put(HOME, item)
+    world.regions.deliver()
+    found = await previewed(world)
+    (reason,) = found.reasons
+    assert reason.startswith("2 in us-east-1, 2 in eu-west-1, 2 in ap-southeast-2: items are not ")
+    assert not found.is_cut
+
+
+async def test_what_was_read_in_part_is_said_to_be_cut() -> None:
+    """A long collection, of which a fold takes a part."""
+    world = World(page_items_max=5)
+    await world.settled(entries=40)
+    assert (await previewed(world, fold_max=10)).is_cut

@@ -155,3 +155,14 @@ def test_generation_comes_before_revision() -> None:
     assert IN_FORCE.is_older_than(PENDING)
     assert PENDING.is_older_than(later)
     assert not IN_FORCE.is_older_than(IN_FORCE)
+
+
+def test_since_when_a_change_is_pending_is_for_people_alone() -> None:
+    """It is read again, and neither the digest nor equality has it: earlier releases know none."""
+    dated = replace(PENDING, since=SINCE)
+    assert contract_of(contract_item(dated)).since == SINCE
+    assert dated == PENDING
+    undated, item = contract_item(PENDING), contract_item(dated)
+    assert item["digest"] == undated["digest"]
+    for unreadable in ("yesterday", ""):
+        assert contract_of({**item, "since": {"S": unreadable}}).since is None

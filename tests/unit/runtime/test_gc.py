@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -88,7 +89,8 @@ def test_a_long_answer_is_read_with_the_collector_at_rest() -> None:
     """Reading a page of ten thousand items brings on no collection but the one after it."""
     body = b'{"Items":[' + b",".join(b'{"a":{"N":"%d"}}' % n for n in range(10_000)) + b"]}"
     assert len(body) > LARGE_BYTES
-    assert collections(orjson.loads, body) > 10
+    if sys.version_info < (3, 12):  # since then it runs between bytecodes alone: after the call
+        assert collections(orjson.loads, body) > 10
     assert collections(decode, body) <= 2
 
 

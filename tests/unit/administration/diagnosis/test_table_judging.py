@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -211,6 +212,8 @@ def test_a_change_is_pending() -> None:
     found = only(contracts(pending, pending))
     assert (found.region, found.state) == ("", State.WARNING)
     assert found.what == "revision 1 is pending, settle: 1320 s to 1800 s"
+    dated = replace(pending, since=datetime(2026, 11, 24, 18, tzinfo=UTC))
+    assert "is pending since 2026-11-24T18:00:00Z, settle" in only(contracts(dated, dated)).what
     assert "--resume" in found.do
     assert "--withdraw" in found.do
 

@@ -1,0 +1,27 @@
+"""Whether spans are made, by the setting `tracing`: found once, where something is opened."""
+
+from typing import TYPE_CHECKING
+
+from ledger.core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from ledger.runtime.tracing.spans import Tracing
+
+
+def tracing_of(setting: str) -> "Tracing | None":
+    """Return what makes spans, None while that is off.
+
+    Raises:
+        SettingsError: it is on, and the extra that it needs is not installed.
+    """
+    if setting == "off":
+        return None
+    try:
+        from ledger.runtime.tracing.spans import Tracing  # noqa: PLC0415 (an extra)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "opentelemetry":
+            raise
+        raise SettingsError(
+            f"tracing: {setting} needs opentelemetry-api: pip install 'multi-region-ledger[otel]'"
+        ) from None
+    return Tracing(names_counters=setting == "counters")
