@@ -627,6 +627,15 @@ class Ledger(Listings):
         return self._opening.resource.store
 
 
+def store_here(ledger: Ledger) -> Store:
+    """Return the open store, for a call from a task of the ledger's event loop.
+
+    Raises:
+        LedgerError: it is not open, or in another event loop or process.
+    """
+    return ledger._opening.here().store  # noqa: SLF001 (as below)
+
+
 def live_settings(ledger: Ledger) -> LiveSettings:
     """Return the settings that an open ledger goes by, for other parts over the same store."""
     return ledger._opening.resource.settings  # noqa: SLF001 (of this module; no name of the public face)

@@ -225,16 +225,27 @@ class LockGuard(_Sync[versions.LockGuard]):
         return DeadLetters(self._behind.dead_letters, self._loop)
 
     def handle(
-        self, event: versions.Event, handler: Handler, *, wait_seconds: float = WAIT_SECONDS
+        self,
+        event: versions.Event,
+        handler: Handler,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        timeout: float | None = None,
     ) -> Committed | versions.Busy | versions.DeadLetter:
-        """Run the handler, in a thread, if the event is newer; see the async `LockGuard.handle`."""
+        """Run the handler, in a thread, if the event is newer; see the async `LockGuard.handle`.
+
+        A handler that runs when `timeout` ends is left to its thread.
+        """
         checked_handler(handler)
 
         async def in_thread(event: versions.Event, lease: leases.Lease) -> Sequence[Action]:
-            return await anyio.to_thread.run_sync(handler, event, Lease(lease, self._loop))
+            held = Lease(lease, self._loop)
+            return await anyio.to_thread.run_sync(handler, event, held, abandon_on_cancel=True)
 
         return self._loop.portal.call(
-            partial(self._behind.handle, event, in_thread, wait_seconds=wait_seconds)
+            partial(
+                self._behind.handle, event, in_thread, wait_seconds=wait_seconds, timeout=timeout
+            )
         )
 
 
@@ -257,9 +268,9 @@ class Pipeline:
         """The position that is known to be committed; empty before the lane was first read."""
         return self._behind.position
 
-    def run(self) -> None:
+    def run(self, *, timeout: float | None = None) -> None:
         """Process the lane's records until its source ends; see the async `Pipeline.run`."""
-        self._loop.portal.call(self._behind.run)
+        self._loop.portal.call(partial(self._behind.run, timeout=timeout))
 
     def stop(self) -> None:
         """Read nothing more, from another thread than that of `run`, which then returns."""
@@ -428,13 +439,19 @@ class Table(_Opened[AsyncTable]):
         dead_letters: "LaneDeadLetters | Path | str",
         name: str | None = None,
         on_counted: "OnCounted | None" = None,
+        timeout: float | None = None,
     ) -> Iterator[Pipeline]:
         """Open a pipeline of one lane; see `ledger.Table.pipeline`.
 
         `on_counted` is called in the loop's thread and must not call back into the table.
         """
         opening = self._behind.pipeline(
-            lane, source, dead_letters=dead_letters, name=name, on_counted=on_counted
+            lane,
+            source,
+            dead_letters=dead_letters,
+            name=name,
+            on_counted=on_counted,
+            timeout=timeout,
         )
         with _Entered(self._loop, opening) as behind:
             yield Pipeline(behind, self._loop.current)
