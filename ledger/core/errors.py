@@ -289,10 +289,16 @@ class LocalTableError(LedgerError):
 
 
 class StoreError(LedgerError):
-    """DynamoDB did not do what was asked; `requests` were sent before it was given up."""
+    """DynamoDB did not do what was asked; `requests` were sent before it was given up.
+
+    `code` is that of AWS's own answer, in its words (`ThrottlingException`; of one of several
+    statements `ThrottlingError`, without `Exception`): for logs and alarms. It is None where no
+    answer of AWS stands behind the error.
+    """
 
     retryable = True
     requests = 1
+    code: str | None = None
 
 
 class Unreachable(StoreError):
@@ -364,3 +370,4 @@ class RegionUnreadable(StoreError):
     def __init__(self, region: str, cause: StoreError) -> None:
         super().__init__(f"{region} cannot be read, so merging waits: {cause}")
         self.region = region
+        self.code = cause.code
