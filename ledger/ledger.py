@@ -83,7 +83,7 @@ class Ledger(Listings):
         self._given_archive = archive
         self.settings = settings
         self.region = region
-        self.metrics = Metrics.of(registry)
+        self.metrics: Metrics = Metrics.of(registry)
         self._archive_metrics = ArchiveMetrics.of(registry)
         self._given_store, self._given_home = store, home
         self._is_contracted = contract or store is None

@@ -68,7 +68,7 @@ class Methods:
     ) -> None:
         self.ledger = ledger
         self.settings = settings
-        self.region = ledger.region
+        self.region: str = ledger.region
         self._clock = clock
         self._random = randomness
         self._is_given = is_given

@@ -173,7 +173,7 @@ class OutcomeUnknown(LedgerError):
         retryable: bool = False,
     ) -> None:
         super().__init__(message)
-        self.entries = tuple(entries)
+        self.entries: tuple[Entry, ...] = tuple(entries)
         self.together = together
         self.retryable = retryable
 
@@ -209,7 +209,7 @@ class SettingsError(LedgerError):
 
     def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.problems = tuple(problems) or (message,)
+        self.problems: tuple[str, ...] = tuple(problems) or (message,)
 
 
 class ContractConflict(SettingsError):
@@ -262,7 +262,7 @@ class ArchiveError(LedgerError):
     """The archive did not do what was asked; `reason` is why, as a word for metrics."""
 
     retryable = True
-    reason = "failed"
+    reason: str = "failed"
 
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
@@ -297,7 +297,7 @@ class StoreError(LedgerError):
     """
 
     retryable = True
-    requests = 1
+    requests: int = 1
     code: str | None = None
 
 

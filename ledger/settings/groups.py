@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -128,7 +128,7 @@ CountOrNone = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 class Group(BaseModel):
     """What all groups share: frozen, and an unknown key is an error, not a silent default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
 
 class Region(Group):

@@ -96,7 +96,7 @@ class Tries:
     __slots__ = ("_deadline", "_operation", "_paid", "_retrier", "_tries", "requests")
 
     def __init__(self, retrier: Retrier, operation: str, deadline: float | None) -> None:
-        self.requests = 0
+        self.requests: int = 0
         self._retrier = retrier
         self._operation = operation
         self._deadline = deadline

@@ -55,8 +55,8 @@ class MemoryGlobalTable:
     ) -> None:
         if not regions or len({*regions}) < len(regions):
             raise SettingsError(f"regions must be different ones, got {list(regions)!r}")
-        self.clock = clock or ManualClock()
-        self.settings = Settings(
+        self.clock: ManualClock = clock or ManualClock()
+        self.settings: Settings = Settings(
             **{
                 "home": regions[0],
                 "regions": {region: {} for region in regions},

@@ -30,7 +30,7 @@ from ledger.core.marker import Details, Marker
 from ledger.core.reconciled import Reconciled
 from ledger.primitives.counters import evening
 from ledger.primitives.counters.adding import after_doubt, is_full
-from ledger.primitives.counters.counter import ReconcileOutcome, keeps_nothing
+from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.layout import (
     SHARDS_MAX,
     Layout,
@@ -83,6 +83,8 @@ class ItemCounter(ShardItems):
     Raises:
         InvalidInput: `shards` is no whole number from 1 to 96.
     """
+
+    guarantees: Guarantees
 
     def __init__(
         self,

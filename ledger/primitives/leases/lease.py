@@ -96,9 +96,9 @@ class Lease:
         delete_on_release: bool = False,
     ) -> None:
         self.name = name
-        self.owner = checked_owner(owner, name)
-        self.terms = checked_terms(terms)
-        self.lost = anyio.Event()
+        self.owner: str = checked_owner(owner, name)
+        self.terms: LeaseTerms = checked_terms(terms)
+        self.lost: anyio.Event = anyio.Event()
         self._beats: deque[Beat] = deque(maxlen=BEATS_MAX)
         self._store = store
         self._elsewhere = elsewhere
@@ -476,7 +476,8 @@ class Lease:
             clock=self._clock,
             beats=self._beats,
         )
-        self._holding, self.lost = holding, holding.lost
+        self._holding = holding
+        self.lost = holding.lost
         holding.extend(written.shown)
         return grant if holding.safe_seconds() > 0 else None
 

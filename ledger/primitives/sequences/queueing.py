@@ -75,7 +75,7 @@ class Queue:
             raise InvalidInput(f"waiting_max must be a whole number from 0, got {waiting_max!r}")
         self.waiting_max = waiting_max
         self.away = 0
-        self.lock = anyio.Lock()
+        self.lock: anyio.Lock = anyio.Lock()
         self._last = 0
         self._guess: int | None = None
 

@@ -74,7 +74,9 @@ class ConditionGuard:
         self._rules = Rules(repeats, tombstone_seconds)
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
         self._committing = Committing(store, self._retrier, randomness, self._rules)
-        self.dead_letters = DeadLetters(store, self._retrier, failures_max=failures_max)
+        self.dead_letters: DeadLetters = DeadLetters(
+            store, self._retrier, failures_max=failures_max
+        )
         self._counted = None if failures_max is None else self.dead_letters
         self._many = ManyPuts(store, self._rules, self._put_older)
 

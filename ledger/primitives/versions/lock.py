@@ -98,7 +98,7 @@ class LockGuard:
         self._turns = Turns(rules=self._rules, clock=clock, owner=owner, waiting_max=waiting_max)
         retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
         self._committing = Committing(store, retrier, randomness, self._rules)
-        self.dead_letters = DeadLetters(store, retrier, failures_max=failures_max)
+        self.dead_letters: DeadLetters = DeadLetters(store, retrier, failures_max=failures_max)
         self._counted = None if failures_max is None else self.dead_letters
 
     async def handle(
