@@ -16,6 +16,7 @@ from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.port import Place
 from ledger.contract.view import ContractView
 from ledger.core import keys
+from ledger.core.choices import checked_bool
 from ledger.core.errors import LedgerError, RetryHorizonPassed
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
@@ -331,6 +332,7 @@ class Ledger(Listings):
                 them are looked up, and nothing is written.
         """
         parts, end = self._open_parts, end_of(timeout)
+        checked_bool("together", together)
         await self._renew_by(end)
         try:
             written = await parts.writer.retry(entries, together=together, end=end)
@@ -546,6 +548,7 @@ class Ledger(Listings):
             )
             return await self._in_time(timeout, asked)
         checked, parts = counters_of(counters), self._open_parts
+        checked_bool("effective", effective)
         await self._counted(self._renew())
         ask = Asking(by, since=since, until=until, effective=effective, now=self._clock.now())
         return await self._counted(parts.reader.periods(checked, ask))

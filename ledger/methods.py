@@ -12,6 +12,7 @@ from random import Random
 from typing import Literal, Unpack, overload
 from weakref import WeakValueDictionary
 
+from ledger.core.choices import checked_bool
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_counter
@@ -255,7 +256,7 @@ class Methods:
                 given its store, of which a thread cannot open another.
         """
         keeping: Keeping = in_loop
-        if in_thread:
+        if checked_bool("in_thread", in_thread):
             if self._is_given:
                 raise InvalidInput("a table that was given its store has no other for a thread")
             metrics = self.ledger.metrics

@@ -16,7 +16,8 @@ import anyio
 import anyio.lowlevel
 
 from ledger.contract.opening import OpenOthers
-from ledger.core.errors import ImportRefused, LedgerError
+from ledger.core.choices import checked_bool
+from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
 from ledger.importing.batches import Batch
 from ledger.importing.beginning import Beginning, Begun
 from ledger.importing.form import Form, format_of
@@ -123,6 +124,10 @@ class Importer:
             ImportRefused: the file cannot be read, has bad rows, or is refused by `run`.
             OutcomeUnknown, StoreError: as `run`; calling it again finishes the import.
         """
+        if form is not None and not isinstance(form, Form):
+            raise InvalidInput(f"form must be a Form, got {form!r:.80}")
+        checked_bool("skip_bad", skip_bad)
+        checked_bool("after_loss", after_loss)
         chosen = form or Form(format=format_of(str(file)))
         with open_source(str(file)) as source, interrupting(timeout, GOES_ON):
             surveyed = await survey(source, chosen, stop=self._stop)
@@ -155,6 +160,12 @@ class Importer:
             OutcomeUnknown: a batch got no answer in time, or by the end of `timeout`.
             StoreError: the table did not do what was asked.
         """
+        if not isinstance(source, Source) or not isinstance(surveyed, Survey):
+            raise InvalidInput(
+                "run takes the source of `open_source` and the survey of it, got"
+                f" {source!r:.80} and {surveyed!r:.80}"
+            )
+        checked_bool("after_loss", after_loss)
         with interrupting(timeout, GOES_ON):
             return await self._run(source, surveyed, after_loss=after_loss)
 

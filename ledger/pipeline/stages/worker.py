@@ -17,7 +17,7 @@ from random import Random
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ledger.core.errors import LaneFenced, SettingsError, Throttled, Unreachable
+from ledger.core.errors import InvalidInput, LaneFenced, SettingsError, Throttled, Unreachable
 from ledger.pipeline.core.adapting import form_of
 from ledger.pipeline.core.items import MapItem, lane_id
 from ledger.pipeline.core.records import Delivery
@@ -170,6 +170,8 @@ class Pipeline:
             LedgerError: the lane did not get on in `RESTARTS.tries_max` beginnings, a record breaks
                 the order of positions, a dead letter could not be kept, or the table refuses.
         """
+        if not isinstance(begun, Sequence) or not all(isinstance(x, Delivery) for x in begun):
+            raise InvalidInput(f"begun must be a list of deliveries, got {begun!r:.80}")
         with interrupting(timeout, "run it again: nothing is counted twice"):
             await self._run(begun)
 

@@ -132,7 +132,8 @@ class CollectionCounter:
         """Correct the total by a physical count, in the home region; see `Ledger.reconcile`."""
         if value is not None:
             raise InvalidInput(
-                f"counter {self.name!r}: the total of then is read: value must be None, got {value}"
+                f"counter {self.name!r}: the total of then is read: value must be None,"
+                f" got {value!r:.80}"
             )
         if token is None and at is None:
             token = new_token(self._clock.now(), self._random)

@@ -146,7 +146,7 @@ class ItemCounter(ShardItems):
             kept = self.keeping(details)
             return await kept.add(change, token=token, spread=spread, timeout=timeout)
         amount, token = amounts.exact(change), checked_token(token)
-        if spread and not self.splits:
+        if spread is not None and checked_bool("spread", spread) and not self.splits:
             raise InvalidInput(f"counter {self.name!r}: this method cannot spread a change")
         with changing(timeout):
             return await self._added(amount, token, spread=spread)

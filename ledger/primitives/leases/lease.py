@@ -24,6 +24,7 @@ from dataclasses import replace
 
 import anyio
 
+from ledger.core.choices import checked_bool
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem, InvalidInput, LeaseLost
 from ledger.primitives.leases.holding import BEATS_MAX, Beat, Holding, holder
@@ -59,7 +60,15 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.supervised import supervised
 from ledger.runtime.tasks import background_tasks
 from ledger.store.port import Store
-from ledger.store.writes import Action, Applied, Check, Outcome, Rejected, checked_kinds
+from ledger.store.writes import (
+    Action,
+    Applied,
+    Check,
+    Outcome,
+    Rejected,
+    checked_kinds,
+    checked_request_token,
+)
 
 ELSEWHERE = "contend for it through that region, or let its holder there hand it over"
 
@@ -103,7 +112,7 @@ class Lease:
         self._store = store
         self._elsewhere = elsewhere
         self._keeping = keeping
-        self._deletes = delete_on_release
+        self._deletes = checked_bool("delete_on_release", delete_on_release)
         place = own_key(name) if key is None else checked_key(key)
         self._sending = Sending(clock, randomness)
         self._item = LeaseItem(store, place, self._sending)
@@ -156,6 +165,7 @@ class Lease:
         """
         stored = None if data is None else checked_data(data)
         wait = checked_wait(wait_seconds)
+        checked_bool("take_expired", take_expired)
         if self._holding is not None and self._holding.safe_seconds() > 0:
             return self._holding.grant
         with arranging(timeout, "the lease may have been taken, and then runs out by itself"):
@@ -199,7 +209,7 @@ class Lease:
             NotSent, OutcomeUnknown: `timeout` seconds ended, before or after it was sent.
             StoreError: the table could not be read or written.
         """
-        if not isinstance(home, str) or not home:
+        if not isinstance(home, str) or not home or not home.isascii():
             raise InvalidInput(f"home must be the name of a region, got {home!r}")
         holding = self._checked()
         record = holding.record
@@ -331,7 +341,8 @@ class Lease:
             StoreError: nothing was written, nor will be.
         """
         if data is not None and token is not None:
-            raise InvalidInput(f"a transaction with data takes no token, got {token!r}")
+            raise InvalidInput(f"a transaction with data takes no token, got {token!r:.80}")
+        checked_request_token(token)
         stored = None if data is None else checked_data(data)
         actions = checked_kinds(actions)
         with changing(timeout):
