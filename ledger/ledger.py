@@ -16,6 +16,7 @@ from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.port import Place
 from ledger.contract.view import ContractView
 from ledger.core import keys
+from ledger.core.choices import checked_bool
 from ledger.core.errors import LedgerError, RetryHorizonPassed
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
@@ -86,7 +87,7 @@ class Ledger(Listings):
         self._given_archive = archive
         self.settings = settings
         self.region = region
-        self.metrics = Metrics.of(registry)
+        self.metrics: Metrics = Metrics.of(registry)
         self._archive_metrics = ArchiveMetrics.of(registry)
         self._given_store, self._given_home = store, home
         self._is_contracted = contract or store is None
@@ -352,6 +353,7 @@ class Ledger(Listings):
                 them are looked up, and nothing is written.
         """
         parts, end = self._open_parts, end_of(timeout)
+        checked_bool("together", together)
         await self._renew_by(end)
         try:
             written = await parts.writer.retry(entries, together=together, end=end)
@@ -567,6 +569,7 @@ class Ledger(Listings):
             )
             return await self._in_time(timeout, asked)
         checked, parts = counters_of(counters), self._open_parts
+        checked_bool("effective", effective)
         await self._counted(self._renew())
         ask = Asking(by, since=since, until=until, effective=effective, now=self._clock.now())
         return await self._counted(parts.reader.periods(checked, ask))
@@ -647,6 +650,15 @@ class Ledger(Listings):
             LedgerError: it is not open.
         """
         return self._opening.resource.store
+
+
+def store_here(ledger: Ledger) -> Store:
+    """Return the open store, for a call from a task of the ledger's event loop.
+
+    Raises:
+        LedgerError: it is not open, or in another event loop or process.
+    """
+    return ledger._opening.here().store  # noqa: SLF001 (as below)
 
 
 def live_settings(ledger: Ledger) -> LiveSettings:

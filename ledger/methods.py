@@ -7,14 +7,16 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
+from functools import partial
 from random import Random
 from typing import Literal, Unpack, overload
 from weakref import WeakValueDictionary
 
+from ledger.core.choices import checked_bool
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_counter
-from ledger.ledger import Ledger
+from ledger.ledger import Ledger, store_here
 from ledger.primitives.counters import (
     OWN_OPTIONS,
     CollectionCounter,
@@ -40,9 +42,11 @@ from ledger.primitives.sequences import (
 )
 from ledger.primitives.versions import ConditionGuard, LockGuard, Repeats
 from ledger.primitives.versions.turns import WAITING_MAX
+from ledger.runtime.calls import each_in_time
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.port import Store
+from ledger.store.wrappers.opened import OpenedStore
 
 _OWNER_BITS = 64
 _DEFAULT_TERMS = LeaseTerms()
@@ -65,7 +69,7 @@ class Methods:
     ) -> None:
         self.ledger = ledger
         self.settings = settings
-        self.region = ledger.region
+        self.region: str = ledger.region
         self._clock = clock
         self._random = randomness
         self._is_given = is_given
@@ -141,7 +145,12 @@ class Methods:
         return made
 
     async def convert_counter(
-        self, name: str, *, method: ItemMethodName, shards: int | None = None
+        self,
+        name: str,
+        *,
+        method: ItemMethodName,
+        shards: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Keep a counter by another method, or in another number of items, while it is in use.
 
@@ -150,12 +159,13 @@ class Methods:
         Raises:
             InvalidInput: there is no such method, or the counter cannot be converted so.
             AmountOverflow: no item could hold the sum.
+            NotSent, OutcomeUnknown: `timeout` seconds ended, as in `ItemCounter.convert`.
             StoreError: DynamoDB could not do it; what was begun goes on at the next call.
         """
         kind = item_method_named(method)
         counter = kind(self._store, name, clock=self._clock, randomness=self._random)
         counter.share(self._layouts, is_guarded=True)
-        await counter.convert(shards=shards)
+        await counter.convert(shards=shards, timeout=timeout)
 
     @overload
     def sequence(
@@ -246,7 +256,7 @@ class Methods:
                 given its store, of which a thread cannot open another.
         """
         keeping: Keeping = in_loop
-        if in_thread:
+        if checked_bool("in_thread", in_thread):
             if self._is_given:
                 raise InvalidInput("a table that was given its store has no other for a thread")
             metrics = self.ledger.metrics
@@ -263,15 +273,18 @@ class Methods:
             delete_on_release=delete_on_release,
         )
 
-    def leases(self) -> AsyncIterator[LeaseRecord]:
+    def leases(self, *, timeout: float | None = None) -> AsyncIterator[LeaseRecord]:
         """Yield all leases, those of compactors too, by a scan: every item is read and charged.
 
-        Whether a holder is alive cannot be seen at once: see `Lease.watch`.
+        Whether a holder is alive cannot be seen at once: see `Lease.watch`. `timeout` bounds each
+        wait for the next one, in seconds.
 
         Raises:
+            InvalidInput: `timeout` is not a number above 0.
+            ReadTooSlow: it ended.
             DamagedItem, StoreError: as `list_leases`.
         """
-        return list_leases(self._store)
+        return each_in_time(timeout, list_leases(self._store))
 
     @overload
     def versions(
@@ -345,7 +358,8 @@ class Methods:
 
     @property
     def _store(self) -> Store:
-        return self.ledger.store
+        """The store that is open, for what outlives this opening."""
+        return OpenedStore(self.ledger.store, partial(store_here, self.ledger))
 
     def _owner(self) -> str:
         """Return a name that no other contender has, for people to recognize."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from ledger.archive.access import ArchiveAccess
 from ledger.core import keys
+from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput
 from ledger.late import LateAnswers
 from ledger.reconciling import Reconciler
@@ -80,7 +81,8 @@ def check_age(max_age: object, *, steady: bool, at: object = None, effective: bo
         InvalidInput: it is not 0 or more seconds, or a steady total, or one at a moment, is to be
             from the cache; or by effective date without one.
     """
-    if effective and at is None:
+    checked_bool("steady", steady)
+    if checked_bool("effective", effective) and at is None:
         raise InvalidInput("a total by effective date is one at a date: give it by `at`")
     if at is not None and (steady or max_age not in {None, 0}):
         raise InvalidInput(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, overload
 
 import anyio.to_thread
 
@@ -72,21 +72,21 @@ class Ledger(_Opened[AsyncLedger]):
         """Return a ledger of this region (by default `settings.home`), to be used in `with`."""
         return cls(AsyncLedger.open(settings, region=region, registry=registry))
 
-    record = _plain(AsyncLedger.record)
-    record_many = _plain(AsyncLedger.record_many)
-    record_together = _plain(AsyncLedger.record_together)
-    retry = _plain(AsyncLedger.retry)
-    reconcile = _plain(AsyncLedger.reconcile)
-    reverse = _plain(AsyncLedger.reverse)
-    total = _plain(AsyncLedger.total)
-    totals = _plain(AsyncLedger.totals)
-    periods = _plain(AsyncLedger.periods)
-    periods_many = _plain(AsyncLedger.periods_many)
-    history = _iterator(AsyncLedger.history)
-    counters = _iterator(AsyncLedger.counters)
-    top = _plain(AsyncLedger.top)
-    describe = _plain(AsyncLedger.describe)
-    description = _plain(AsyncLedger.description)
+    record: Final = _plain(AsyncLedger.record)
+    record_many: Final = _plain(AsyncLedger.record_many)
+    record_together: Final = _plain(AsyncLedger.record_together)
+    retry: Final = _plain(AsyncLedger.retry)
+    reconcile: Final = _plain(AsyncLedger.reconcile)
+    reverse: Final = _plain(AsyncLedger.reverse)
+    total: Final = _plain(AsyncLedger.total)
+    totals: Final = _plain(AsyncLedger.totals)
+    periods: Final = _plain(AsyncLedger.periods)
+    periods_many: Final = _plain(AsyncLedger.periods_many)
+    history: Final = _iterator(AsyncLedger.history)
+    counters: Final = _iterator(AsyncLedger.counters)
+    top: Final = _plain(AsyncLedger.top)
+    describe: Final = _plain(AsyncLedger.describe)
+    description: Final = _plain(AsyncLedger.description)
 
     def watch(
         self,
@@ -112,10 +112,10 @@ class Ledger(_Opened[AsyncLedger]):
 class Counter(_Sync[counters.Counter]):
     """`ledger.primitives.counters.Counter` with plain calls."""
 
-    add = _plain(counters.Counter.add)
-    lookup = _plain(counters.Counter.lookup)
-    reconcile = _plain(counters.Counter.reconcile)
-    value = _plain(counters.Counter.value)
+    add: Final = _plain(counters.Counter.add)
+    lookup: Final = _plain(counters.Counter.lookup)
+    reconcile: Final = _plain(counters.Counter.reconcile)
+    value: Final = _plain(counters.Counter.value)
 
     @property
     def guarantees(self) -> counters.Guarantees:
@@ -126,14 +126,14 @@ class Counter(_Sync[counters.Counter]):
 class ItemCounter(_Sync[counters.ItemCounter]):
     """`ledger.primitives.counters.ItemCounter` with plain calls."""
 
-    add = _plain(counters.ItemCounter.add)
-    lookup = _plain(counters.ItemCounter.lookup)
-    reconcile = _plain(counters.ItemCounter.reconcile)
-    value = _plain(counters.ItemCounter.value)
-    shards = _plain(counters.ItemCounter.shards)
-    even_out = _plain(counters.ItemCounter.even_out)
-    convert = _plain(counters.ItemCounter.convert)
-    hand_over = _plain(counters.ItemCounter.hand_over)
+    add: Final = _plain(counters.ItemCounter.add)
+    lookup: Final = _plain(counters.ItemCounter.lookup)
+    reconcile: Final = _plain(counters.ItemCounter.reconcile)
+    value: Final = _plain(counters.ItemCounter.value)
+    shards: Final = _plain(counters.ItemCounter.shards)
+    even_out: Final = _plain(counters.ItemCounter.even_out)
+    convert: Final = _plain(counters.ItemCounter.convert)
+    hand_over: Final = _plain(counters.ItemCounter.hand_over)
 
     @property
     def guarantees(self) -> counters.Guarantees:
@@ -144,17 +144,17 @@ class ItemCounter(_Sync[counters.ItemCounter]):
 class CounterSequence(_Sync[sequences.CounterSequence]):
     """`ledger.primitives.sequences.CounterSequence` with plain calls."""
 
-    next = _plain(sequences.CounterSequence.next)
-    put_next = _plain(sequences.CounterSequence.put_next)
+    next: Final = _plain(sequences.CounterSequence.next)
+    put_next: Final = _plain(sequences.CounterSequence.put_next)
 
 
 class SortKeySequence(_Sync[sequences.SortKeySequence]):
     """`ledger.primitives.sequences.SortKeySequence` with plain calls."""
 
-    append = _plain(sequences.SortKeySequence.append)
-    append_many = _plain(sequences.SortKeySequence.append_many)
-    highest = _plain(sequences.SortKeySequence.highest)
-    read = _plain(sequences.SortKeySequence.read)
+    append: Final = _plain(sequences.SortKeySequence.append)
+    append_many: Final = _plain(sequences.SortKeySequence.append_many)
+    highest: Final = _plain(sequences.SortKeySequence.highest)
+    read: Final = _plain(sequences.SortKeySequence.read)
 
 
 class Lease(_Sync[leases.Lease]):
@@ -163,15 +163,15 @@ class Lease(_Sync[leases.Lease]):
     Heartbeats run in the loop's thread, whatever the calling thread does.
     """
 
-    acquire = _plain(leases.Lease.acquire)
-    held = _context(leases.Lease.held)
-    heartbeat = _plain(leases.Lease.heartbeat)
-    confirm = _plain(leases.Lease.confirm)
-    look = _plain(leases.Lease.look)
-    watch = _plain(leases.Lease.watch)
-    transact = _plain(leases.Lease.transact)
-    release = _plain(leases.Lease.release)
-    hand_over = _plain(leases.Lease.hand_over)
+    acquire: Final = _plain(leases.Lease.acquire)
+    held: Final = _context(leases.Lease.held)
+    heartbeat: Final = _plain(leases.Lease.heartbeat)
+    confirm: Final = _plain(leases.Lease.confirm)
+    look: Final = _plain(leases.Lease.look)
+    watch: Final = _plain(leases.Lease.watch)
+    transact: Final = _plain(leases.Lease.transact)
+    release: Final = _plain(leases.Lease.release)
+    hand_over: Final = _plain(leases.Lease.hand_over)
 
     def check(self) -> None:
         """Raise `LeaseLost` unless the lease is surely ours; see the async `Lease.check`."""
@@ -190,21 +190,21 @@ class Lease(_Sync[leases.Lease]):
 class DeadLetters(_Sync[versions.DeadLetters]):
     """`ledger.primitives.versions.DeadLetters` with plain calls."""
 
-    find = _plain(versions.DeadLetters.find)
-    failed = _plain(versions.DeadLetters.failed)
-    letters = _iterator(versions.DeadLetters.letters)
-    release = _plain(versions.DeadLetters.release)
+    find: Final = _plain(versions.DeadLetters.find)
+    failed: Final = _plain(versions.DeadLetters.failed)
+    letters: Final = _iterator(versions.DeadLetters.letters)
+    release: Final = _plain(versions.DeadLetters.release)
 
 
 class ConditionGuard(_Sync[versions.ConditionGuard]):
     """`ledger.primitives.versions.ConditionGuard` with plain calls."""
 
-    put = _plain(versions.ConditionGuard.put)
-    put_many = _plain(versions.ConditionGuard.put_many)
-    delete = _plain(versions.ConditionGuard.delete)
-    read = _plain(versions.ConditionGuard.read)
-    adopt = _plain(versions.ConditionGuard.adopt)
-    handle = _plain(versions.ConditionGuard.handle)
+    put: Final = _plain(versions.ConditionGuard.put)
+    put_many: Final = _plain(versions.ConditionGuard.put_many)
+    delete: Final = _plain(versions.ConditionGuard.delete)
+    read: Final = _plain(versions.ConditionGuard.read)
+    adopt: Final = _plain(versions.ConditionGuard.adopt)
+    handle: Final = _plain(versions.ConditionGuard.handle)
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -225,24 +225,35 @@ class LockGuard(_Sync[versions.LockGuard]):
         return DeadLetters(self._behind.dead_letters, self._loop)
 
     def handle(
-        self, event: versions.Event, handler: Handler, *, wait_seconds: float = WAIT_SECONDS
+        self,
+        event: versions.Event,
+        handler: Handler,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        timeout: float | None = None,
     ) -> Committed | versions.Busy | versions.DeadLetter:
-        """Run the handler, in a thread, if the event is newer; see the async `LockGuard.handle`."""
+        """Run the handler, in a thread, if the event is newer; see the async `LockGuard.handle`.
+
+        A handler that runs when `timeout` ends is left to its thread.
+        """
         checked_handler(handler)
 
         async def in_thread(event: versions.Event, lease: leases.Lease) -> Sequence[Action]:
-            return await anyio.to_thread.run_sync(handler, event, Lease(lease, self._loop))
+            held = Lease(lease, self._loop)
+            return await anyio.to_thread.run_sync(handler, event, held, abandon_on_cancel=True)
 
         return self._loop.portal.call(
-            partial(self._behind.handle, event, in_thread, wait_seconds=wait_seconds)
+            partial(
+                self._behind.handle, event, in_thread, wait_seconds=wait_seconds, timeout=timeout
+            )
         )
 
 
 class Importer(_Sync[AsyncImporter]):
     """`ledger.importing.Importer` with plain calls."""
 
-    run_file = _plain(AsyncImporter.run_file)
-    run = _plain(AsyncImporter.run)
+    run_file: Final = _plain(AsyncImporter.run_file)
+    run: Final = _plain(AsyncImporter.run)
 
 
 class Pipeline:
@@ -257,9 +268,9 @@ class Pipeline:
         """The position that is known to be committed; empty before the lane was first read."""
         return self._behind.position
 
-    def run(self) -> None:
+    def run(self, *, timeout: float | None = None) -> None:
         """Process the lane's records until its source ends; see the async `Pipeline.run`."""
-        self._loop.portal.call(self._behind.run)
+        self._loop.portal.call(partial(self._behind.run, timeout=timeout))
 
     def stop(self) -> None:
         """Read nothing more, from another thread than that of `run`, which then returns."""
@@ -279,7 +290,7 @@ class Table(_Opened[AsyncTable]):
 
     def __init__(self, behind: AsyncTable) -> None:
         super().__init__(behind)
-        self.ledger = Ledger(behind.ledger, self._loop)
+        self.ledger: Ledger = Ledger(behind.ledger, self._loop)
 
     @classmethod
     def open(
@@ -323,7 +334,7 @@ class Table(_Opened[AsyncTable]):
             return ItemCounter(behind, self._loop.current)
         return Counter(behind, self._loop.current)
 
-    convert_counter = _plain(AsyncTable.convert_counter)
+    convert_counter: Final = _plain(AsyncTable.convert_counter)
 
     @overload
     def sequence(
@@ -374,7 +385,7 @@ class Table(_Opened[AsyncTable]):
         )
         return Lease(behind, self._loop.current)
 
-    leases = _iterator(AsyncTable.leases)
+    leases: Final = _iterator(AsyncTable.leases)
 
     @overload
     def versions(
@@ -428,13 +439,19 @@ class Table(_Opened[AsyncTable]):
         dead_letters: "LaneDeadLetters | Path | str",
         name: str | None = None,
         on_counted: "OnCounted | None" = None,
+        timeout: float | None = None,
     ) -> Iterator[Pipeline]:
         """Open a pipeline of one lane; see `ledger.Table.pipeline`.
 
         `on_counted` is called in the loop's thread and must not call back into the table.
         """
         opening = self._behind.pipeline(
-            lane, source, dead_letters=dead_letters, name=name, on_counted=on_counted
+            lane,
+            source,
+            dead_letters=dead_letters,
+            name=name,
+            on_counted=on_counted,
+            timeout=timeout,
         )
         with _Entered(self._loop, opening) as behind:
             yield Pipeline(behind, self._loop.current)

@@ -5,7 +5,7 @@ The ledger is one of the parts (`table.ledger`): the table adds nothing to its c
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from ledger.ledger import Ledger, live_settings
 from ledger.methods import Methods
+from ledger.runtime.calls import reading
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import OfPipeline
@@ -142,17 +143,20 @@ class Table(Methods):
         dead_letters: "DeadLetters | Path | str",
         name: str | None = None,
         on_counted: "OnCounted | None" = None,
+        timeout: float | None = None,
     ) -> "AsyncIterator[Pipeline]":
         """Open a pipeline of one lane, with connections to every region that is home to records.
 
         A path as `source` is a file of JSON lines; as `dead_letters`, a file to append to.
         `name` is that of one of several pipelines in the settings; see `Settings.of_pipeline`.
-        `on_counted` is called with positions up to which the totals show everything.
+        `on_counted` is called with positions up to which the totals show everything. `timeout` is
+        for the opening, in seconds.
 
         Raises:
             SettingsError: there is no such pipeline, it has no category, or a home region of its
                 records is not in the settings.
             InvalidInput: the lane's name is empty or too long.
+            ReadTooSlow: `timeout` ended before it was known which regions are needed.
         """
         # Imported only here: most users of a table run no pipeline.
         from ledger.pipeline.metrics import PipelineMetrics  # noqa: PLC0415
@@ -169,7 +173,9 @@ class Table(Methods):
             clock=self._clock,
             opened={self.region: self._store},
         )
-        async with opening as stores:
+        async with AsyncExitStack() as stack:
+            with reading(timeout):
+                stores = await stack.enter_async_context(opening)
             yield Pipeline(
                 lane,
                 FileSource(Path(source)) if isinstance(source, str | Path) else source,

@@ -173,7 +173,7 @@ class OutcomeUnknown(LedgerError):
         retryable: bool = False,
     ) -> None:
         super().__init__(message)
-        self.entries = tuple(entries)
+        self.entries: tuple[Entry, ...] = tuple(entries)
         self.together = together
         self.retryable = retryable
 
@@ -209,7 +209,7 @@ class SettingsError(LedgerError):
 
     def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.problems = tuple(problems) or (message,)
+        self.problems: tuple[str, ...] = tuple(problems) or (message,)
 
 
 class ContractConflict(SettingsError):
@@ -262,7 +262,7 @@ class ArchiveError(LedgerError):
     """The archive did not do what was asked; `reason` is why, as a word for metrics."""
 
     retryable = True
-    reason = "failed"
+    reason: str = "failed"
 
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
@@ -289,10 +289,16 @@ class LocalTableError(LedgerError):
 
 
 class StoreError(LedgerError):
-    """DynamoDB did not do what was asked; `requests` were sent before it was given up."""
+    """DynamoDB did not do what was asked; `requests` were sent before it was given up.
+
+    `code` is that of AWS's own answer, in its words (`ThrottlingException`; of one of several
+    statements `ThrottlingError`, without `Exception`): for logs and alarms. It is None where no
+    answer of AWS stands behind the error.
+    """
 
     retryable = True
-    requests = 1
+    requests: int = 1
+    code: str | None = None
 
 
 class Unreachable(StoreError):
@@ -364,3 +370,4 @@ class RegionUnreadable(StoreError):
     def __init__(self, region: str, cause: StoreError) -> None:
         super().__init__(f"{region} cannot be read, so merging waits: {cause}")
         self.region = region
+        self.code = cause.code

@@ -40,10 +40,12 @@ def format_of(name: str) -> Format:
     Raises:
         InvalidInput: the suffix is unknown.
     """
+    if not isinstance(name, str):
+        raise InvalidInput(f"the name of a file must be a text, got {name!r:.80}")
     found = _SUFFIXES.get(PurePath(name).suffix.lower())
     if found is None:
-        known = ", ".join(_SUFFIXES)
-        raise InvalidInput(f"{name}: unknown suffix (known: {known}): give --format")
+        known, shown = ", ".join(_SUFFIXES), name if name.isprintable() else repr(name)
+        raise InvalidInput(f"{shown}: unknown suffix (known: {known}): give --format")
     return found
 
 
@@ -91,6 +93,11 @@ class Form:
     encoding: str = DEFAULT_ENCODING
 
     def __post_init__(self) -> None:
+        if not isinstance(self.columns, ColumnChoice):
+            raise InvalidInput(f"columns must be a ColumnChoice, got {self.columns!r:.80}")
+        for name in ("counter_format", "delimiter", "encoding"):
+            if not isinstance(value := getattr(self, name), str):
+                raise InvalidInput(f"{name} must be a text, got {value!r:.80}")
         if self.counter_format.count(PLACE) != 1:
             raise InvalidInput(
                 f"counter format {self.counter_format!r}: exactly one {PLACE} stands for the value"

@@ -16,19 +16,22 @@ import anyio
 import anyio.lowlevel
 
 from ledger.contract.opening import OpenOthers
-from ledger.core.errors import ImportRefused, LedgerError
+from ledger.core.choices import checked_bool
+from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
 from ledger.importing.batches import Batch
 from ledger.importing.beginning import Beginning, Begun
 from ledger.importing.form import Form, format_of
 from ledger.importing.source import Source, open_source
 from ledger.importing.survey import StopSign, Survey, second_pass, survey
 from ledger.importing.writing import BatchDone, BatchWriter, check_home
+from ledger.runtime.calls import interrupting
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 
 BATCHES_PARALLEL = 4
+GOES_ON = "run it again: nothing is counted twice"
 
 
 def no_others() -> nullcontext[dict[str, Store]]:
@@ -108,19 +111,25 @@ class Importer:
         *,
         skip_bad: bool = False,
         after_loss: bool = False,
+        timeout: float | None = None,
     ) -> ImportReport | None:
         """Check a whole file, then write its rows; see `run`. Returns None if stopped before that.
 
         Without a form the suffix gives the format, and columns have their usual names. Rows that
-        break a rule refuse the file, or are skipped.
+        break a rule refuse the file, or are skipped. `timeout` is for both, in seconds.
 
         Raises:
             InvalidInput: the suffix stands for no format.
+            NotSent: `timeout` ended before a row was written.
             ImportRefused: the file cannot be read, has bad rows, or is refused by `run`.
             OutcomeUnknown, StoreError: as `run`; calling it again finishes the import.
         """
+        if form is not None and not isinstance(form, Form):
+            raise InvalidInput(f"form must be a Form, got {form!r:.80}")
+        checked_bool("skip_bad", skip_bad)
+        checked_bool("after_loss", after_loss)
         chosen = form or Form(format=format_of(str(file)))
-        with open_source(str(file)) as source:
+        with open_source(str(file)) as source, interrupting(timeout, GOES_ON):
             surveyed = await survey(source, chosen, stop=self._stop)
             if surveyed is None:
                 return None
@@ -129,7 +138,12 @@ class Importer:
             return await self.run(source, surveyed, after_loss=after_loss)
 
     async def run(
-        self, source: Source, surveyed: Survey, *, after_loss: bool = False
+        self,
+        source: Source,
+        surveyed: Survey,
+        *,
+        after_loss: bool = False,
+        timeout: float | None = None,
     ) -> ImportReport:
         """Write every batch that is not there yet.
 
@@ -142,9 +156,20 @@ class Importer:
             ImportRefused: the file was imported with other columns, has changed, or was begun
                 before a region was lost; or a region does not show within a minute that it began.
             RegionUnreadable: a region cannot be read, and might show markers; no batch was written.
-            OutcomeUnknown: a batch got no answer in time.
+            NotSent: `timeout` seconds ended before anything was written.
+            OutcomeUnknown: a batch got no answer in time, or by the end of `timeout`.
             StoreError: the table did not do what was asked.
         """
+        if not isinstance(source, Source) or not isinstance(surveyed, Survey):
+            raise InvalidInput(
+                "run takes the source of `open_source` and the survey of it, got"
+                f" {source!r:.80} and {surveyed!r:.80}"
+            )
+        checked_bool("after_loss", after_loss)
+        with interrupting(timeout, GOES_ON):
+            return await self._run(source, surveyed, after_loss=after_loss)
+
+    async def _run(self, source: Source, surveyed: Survey, *, after_loss: bool) -> ImportReport:
         await self._settings.renew()
         check_home(self._store, self._settings.current)
         begun = await self._begin(surveyed, after_loss=after_loss)

@@ -32,7 +32,7 @@ class HashedBytes(io.RawIOBase):
         self._file = file
         self._left = sys.maxsize if bytes_max is None else bytes_max
         self._hash = hashlib.sha256()
-        self.bytes_read = 0
+        self.bytes_read: int = 0
 
     def readable(self) -> bool:
         """Return True: the stream is read-only."""

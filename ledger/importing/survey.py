@@ -22,7 +22,7 @@ class StopSign:
     """Whether the user has asked to stop; checked between batches."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked: bool = False
 
     def ask(self) -> None:
         """Ask to stop."""

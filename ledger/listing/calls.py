@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from ledger.contract.view import ContractView
 from ledger.core import keys
+from ledger.core.choices import checked_bool
 from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.index import TOP_MAX, Best, Listed, checked_prefix
@@ -79,6 +80,8 @@ class Listings:
             async for one in self._each_in_time(timeout, asked):
                 yield one
             return
+        checked_bool("exact", exact)
+        checked_bool("described", described)
         if limit is not None:
             _check_count("limit", limit)
         behind = None if after is None else keys.checked_counter(after, "after")
@@ -115,6 +118,8 @@ class Listings:
         if timeout is not None:
             return await self._in_time(timeout, self.top(prefix, n, smallest=smallest, exact=exact))
         _check_count("n", n, TOP_MAX)
+        checked_bool("smallest", smallest)
+        checked_bool("exact", exact)
         best = Best(n, smallest=smallest)
         async for page in self._pages(prefix):
             for one in page:

@@ -1,6 +1,11 @@
 """What the pipeline counts and measures for Prometheus; names begin with `ledger_pipeline_`."""
 
+from typing import TYPE_CHECKING
+
 from ledger.runtime.metrics import MetricMaker, RegistryMetrics
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter, Gauge, Histogram
 
 BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _LABELS = ("region", "stage")
@@ -14,45 +19,49 @@ class PipelineMetrics(RegistryMetrics):
     """
 
     def _define(self, make: MetricMaker) -> None:
-        self.taken = make.counter("ledger_pipeline_in_total", "What came into a stage.", _LABELS)
-        self.given = make.counter("ledger_pipeline_out_total", "What a stage made of it.", _LABELS)
-        self.left_out = make.counter(
+        self.taken: Counter = make.counter(
+            "ledger_pipeline_in_total", "What came into a stage.", _LABELS
+        )
+        self.given: Counter = make.counter(
+            "ledger_pipeline_out_total", "What a stage made of it.", _LABELS
+        )
+        self.left_out: Counter = make.counter(
             "ledger_pipeline_left_out_total",
             "What changed nothing: duplicate, stale or dead (kept as a dead letter).",
             (*_LABELS, "reason"),
         )
-        self.retried = make.counter(
+        self.retried: Counter = make.counter(
             "ledger_pipeline_retried_total",
             "Requests made again, after a failure or because another was faster.",
             _LABELS,
         )
-        self.restarts = make.counter(
+        self.restarts: Counter = make.counter(
             "ledger_pipeline_restarts_total",
             "Times that a lane restarted at its committed position, by cause.",
             ("region", "lane", "cause"),
         )
-        self.batch = make.histogram(
+        self.batch: Histogram = make.histogram(
             "ledger_pipeline_batch_size",
             "What one batch of a stage held.",
             _LABELS,
             buckets=BATCH_BUCKETS,
         )
-        self.lag = make.gauge(
+        self.lag: Gauge = make.gauge(
             "ledger_pipeline_lag_seconds",
             "Age of the oldest record read that no total shows yet, in seconds; 0 if none.",
             ("region", "lane"),
         )
-        self.left_bytes = make.gauge(
+        self.left_bytes: Gauge = make.gauge(
             "ledger_pipeline_lag_bytes",
             "Bytes of a lane's file that no total shows yet; not of compressed files.",
             ("region", "lane"),
         )
-        self.left_records = make.gauge(
+        self.left_records: Gauge = make.gauge(
             "ledger_pipeline_lag_records",
             "Offsets of a lane's Kafka partition that no total shows yet.",
             ("region", "lane"),
         )
-        self.behind = make.gauge(
+        self.behind: Gauge = make.gauge(
             "ledger_pipeline_lag_source_seconds",
             "By how much reading is behind the end of a lane's Kinesis shard, in seconds.",
             ("region", "lane"),

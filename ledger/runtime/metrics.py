@@ -103,24 +103,24 @@ class Metrics(RegistryMetrics):
     """The ledger's metrics in one registry."""
 
     def _define(self, make: MetricMaker) -> None:
-        self.writes = make.counter(
+        self.writes: Counter = make.counter(
             "ledger_writes_total",
             "Changes written, by how the write ended.",
             ("region", "operation", "outcome"),
         )
-        self.write_duration = make.histogram(
+        self.write_duration: Histogram = make.histogram(
             "ledger_write_duration_seconds",
             "Time that one call to write took, tries included, in seconds.",
             ("region", "operation"),
             buckets=LATENCY_BUCKETS_SECONDS,
         )
-        self.group_entries = make.histogram(
+        self.group_entries: Histogram = make.histogram(
             "ledger_group_entries",
             "Entries written by one request on behalf of calls made at the same time.",
             ("region",),
             buckets=GROUP_BUCKETS,
         )
-        self.queued = make.gauge(
+        self.queued: Gauge = make.gauge(
             "ledger_queued_entries",
             "Entries that wait for their turn to be sent, when last looked at.",
             ("region",),
@@ -136,28 +136,28 @@ class Metrics(RegistryMetrics):
         self._define_hints(make)
 
     def _define_cache(self, make: MetricMaker) -> None:
-        self.cache_hits = make.counter(
+        self.cache_hits: Counter = make.counter(
             "ledger_cache_hits_total",
             "Totals given from the cache without a request.",
             ("region",),
         )
-        self.cache_misses = make.counter(
+        self.cache_misses: Counter = make.counter(
             "ledger_cache_misses_total",
             "Totals that had to be read from the table.",
             ("region",),
         )
-        self.cache_shared = make.counter(
+        self.cache_shared: Counter = make.counter(
             "ledger_cache_shared_total",
             "Totals that waited for a read which another call had begun.",
             ("region",),
         )
-        self.cache_age = make.histogram(
+        self.cache_age: Histogram = make.histogram(
             "ledger_cache_age_seconds",
             "Age of the totals given from the cache, in seconds.",
             ("region",),
             buckets=AGE_BUCKETS_SECONDS,
         )
-        self.cache_counters = make.gauge(
+        self.cache_counters: Gauge = make.gauge(
             "ledger_cache_counters",
             "Counters whose total the cache holds now.",
             ("region",),
@@ -169,19 +169,19 @@ class Metrics(RegistryMetrics):
         self._cache_counters_of = cache(self.cache_counters.labels)
 
     def _define_reads(self, make: MetricMaker) -> None:
-        self.read_duration = make.histogram(
+        self.read_duration: Histogram = make.histogram(
             "ledger_read_duration_seconds",
             "Time that reading one total from the table took, restarts included, in seconds.",
             ("region",),
             buckets=LATENCY_BUCKETS_SECONDS,
         )
-        self.read_pages = make.histogram(
+        self.read_pages: Histogram = make.histogram(
             "ledger_read_pages",
             "Pages of up to 1 MB that one total was read from, over all shards.",
             ("region",),
             buckets=PAGES_BUCKETS,
         )
-        self.read_restarts = make.counter(
+        self.read_restarts: Counter = make.counter(
             "ledger_read_restarts_total",
             "Reads begun again because their pages took longer than read_deadline.",
             ("region",),
@@ -190,23 +190,23 @@ class Metrics(RegistryMetrics):
         self._read_pages_of = cache(self.read_pages.labels)
 
     def _define_requests(self, make: MetricMaker) -> None:
-        self.consumed_units = make.counter(
+        self.consumed_units: Counter = make.counter(
             "ledger_consumed_units_total",
             "Write and read units that the requests cost by DynamoDB's documented rules.",
             ("region", "operation", "kind"),
         )
         self._units_of = cache(self.consumed_units.labels)
-        self.retries = make.counter(
+        self.retries: Counter = make.counter(
             "ledger_retries_total",
             "Requests sent again, by what went wrong before.",
             ("region", "operation", "cause"),
         )
-        self.errors = make.counter(
+        self.errors: Counter = make.counter(
             "ledger_errors_total",
             "Errors raised to the caller, by kind.",
             ("region", "kind"),
         )
-        self.clock_offsets = make.gauge(
+        self.clock_offsets: Gauge = make.gauge(
             "ledger_clock_offset_seconds",
             "By how much this machine's clock is ahead of the region's, by the Date of its answers;"
             " to half a second.",
@@ -214,12 +214,12 @@ class Metrics(RegistryMetrics):
         )
 
     def _define_hints(self, make: MetricMaker) -> None:
-        self.hints = make.counter(
+        self.hints: Counter = make.counter(
             "ledger_hints_total",
             "Hints to the compactor that a counter may need merging: left, or dropped.",
             ("region", "outcome"),
         )
-        self.crossings = make.counter(
+        self.crossings: Counter = make.counter(
             "ledger_crossings_total",
             "Crossings of a watch that this process has delivered, repeated deliveries included.",
             ("region", "watch"),

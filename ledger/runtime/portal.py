@@ -22,6 +22,7 @@ Openable = TypeVar("Openable", bound=AbstractAsyncContextManager[Any])
 
 _END = object()
 _NOT_OPEN = "not open: use it inside `with`"
+_CLOSED = "not open any more: what this was made of was closed; make it anew, of what is open"
 
 
 class HasPortal(Protocol):
@@ -54,7 +55,7 @@ class Opening:
         """
         self._owner.check()
         if self._entered is None:
-            raise LedgerError(_NOT_OPEN)
+            raise LedgerError(_CLOSED)
         return self._thread.portal
 
     def enter(self, behind: AbstractAsyncContextManager[Any]) -> None:

@@ -1,7 +1,7 @@
 """The fields of the settings, their defaults, and what follows from what when it is not set."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -96,7 +96,7 @@ def _write_deadline(values: Mapping[str, Any]) -> float:
 class SettingsFields(BaseModel):
     """What can be set; `ledger.settings.model.Settings` checks it as a whole."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     table: str = "ledger"
     time_to_live: bool = False

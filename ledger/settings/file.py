@@ -127,6 +127,10 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
         raise SettingsError(f"{path}: no such settings file") from None
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:  # a name that no file can have
+        raise SettingsError(
+            f"path must be the name of a file, got {str(path)!r}: {error}"
+        ) from None
     if len(content) > FILE_BYTES_MAX:
         raise SettingsError(f"{path}: over {FILE_BYTES_MAX} bytes: too large for a settings file")
     return _parse(str(path), content)

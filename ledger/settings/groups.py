@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack, cast
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -18,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
     field_validator,
     model_validator,
 )
@@ -28,7 +29,14 @@ from ledger.core.entry import ITEM_BYTES_MAX
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import PACKED_BYTES
 from ledger.core.watches import NAME_BYTES_MAX, Watch
-from ledger.settings.file import CONSTANT, Broken, raise_broken
+from ledger.settings.file import (
+    CONSTANT,
+    Broken,
+    Sources,
+    problems_of,
+    raise_broken,
+    settings_error,
+)
 from ledger.settings.given import (
     CacheGiven,
     CompactorGiven,
@@ -37,6 +45,11 @@ from ledger.settings.given import (
     WatchGiven,
     WriterGiven,
 )
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass as ModelType
+else:
+    ModelType = type(BaseModel)
 
 MERGED_ID_BYTES = PACKED_BYTES
 """One id in the net change's `merged`: 8 bytes of microseconds, 8 of suffix."""
@@ -126,10 +139,34 @@ Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
 CountOrNone = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 
 
-class Group(BaseModel):
-    """What all groups share: frozen, and an unknown key is an error, not a silent default."""
+class RefusingType(ModelType):
+    """The type of groups: one that is made in code, and breaks a rule, raises our error.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    In a mapping of settings the whole says where it is.
+    """
+
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        """Make a group.
+
+        Raises:
+            SettingsError: a rule is broken; `problems` has all that were found.
+        """
+        try:
+            return super().__call__(*args, **given)
+        except ValidationError as error:
+            raise settings_error(
+                problems_of(error, cast("type[BaseModel]", self)), Sources()
+            ) from None
+
+
+class Group(BaseModel, metaclass=RefusingType):
+    """What all groups share: frozen, and an unknown key is an error, not a silent default.
+
+    Raises:
+        SettingsError: a rule is broken.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
 
 class Region(Group):

@@ -128,6 +128,8 @@ class Settings(SettingsFields):
         Raises:
             SettingsError: there is none of this name, or no name and several to choose from.
         """
+        if name is not None and not isinstance(name, str):
+            raise SettingsError(f"name of a pipeline must be a str, got {name!r:.80}")
         if name is None:
             named = self.pipeline.name
             if self.pipeline.is_configured or not (named or self.pipelines):

@@ -93,10 +93,10 @@ class MemoryStore:
         clock: Clock | None = None,
     ) -> None:
         self.region = region
-        self.retry_budget = RetryBudget()
+        self.retry_budget: RetryBudget = RetryBudget()
         self.clock_offset: ClockOffset | None = None
         self.described: Mapping[str, str] | None = None
-        self.table = Table() if table is None else table
+        self.table: Table = Table() if table is None else table
         self.page_items_max = page_items_max
         self._clock = clock
 

@@ -20,6 +20,7 @@ from random import Random
 from typing import Self
 
 from ledger.core.errors import StoreError
+from ledger.runtime.calls import has_ended, until_end
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.retry import SUCCESS_TOKENS, Backoff, RetryBudget
@@ -85,7 +86,8 @@ class Retrier:
     async def pause(self, tries: int) -> None:
         """Wait after so many lost races: others made progress, so this is paid from no budget."""
         self.on_retry("write", "contention")
-        await self.clock.sleep(self.backoff.wait_seconds(tries, self.randomness.random()))
+        wait = self.backoff.wait_seconds(tries, self.randomness.random())
+        await until_end(self.clock.sleep(wait))
 
 
 class Tries:
@@ -94,7 +96,7 @@ class Tries:
     __slots__ = ("_deadline", "_operation", "_paid", "_retrier", "_tries", "requests")
 
     def __init__(self, retrier: Retrier, operation: str, deadline: float | None) -> None:
-        self.requests = 0
+        self.requests: int = 0
         self._retrier = retrier
         self._operation = operation
         self._deadline = deadline
@@ -113,11 +115,14 @@ class Tries:
         throttled: bool = False,
         retry_after_seconds: float = 0.0,
     ) -> bool:
-        """Wait for the next try after one that took so many requests; return False for the end."""
+        """Wait for the next try after one that took so many requests; return False for the end.
+
+        That is the end of the tries, or of the public call that they belong to.
+        """
         retrier = self._retrier
         self.requests += requests
         self._tries += 1
-        paid = self._pay(throttled=throttled)
+        paid = None if has_ended() else self._pay(throttled=throttled)
         if paid is None:
             return False
         wait = retrier.backoff.wait_seconds(
@@ -129,7 +134,7 @@ class Tries:
         if not paid:
             wait = max(wait, retrier.backoff.longest_seconds)
         retrier.on_retry(self._operation, cause)
-        await retrier.clock.sleep(min(wait, self._left_seconds()))
+        await until_end(retrier.clock.sleep(min(wait, self._left_seconds())))
         return True
 
     def _pay(self, *, throttled: bool) -> int | None:

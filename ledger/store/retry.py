@@ -68,7 +68,8 @@ class RetryBudget:
     __slots__ = ("_tokens_max", "tokens")
 
     def __init__(self, tokens: int = BUDGET_TOKENS) -> None:
-        self.tokens = self._tokens_max = tokens
+        self.tokens: int = tokens
+        self._tokens_max = tokens
 
     def take(self, *, throttled: bool = False) -> int:
         """Take what a repeat costs; returns how much, 0 if there is not enough left."""

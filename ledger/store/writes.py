@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal, NamedTuple, overload
 
+from ledger.core.capacity import item_size
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import InvalidInput, RequestRefused, StoreError
 from ledger.core.marker import Marker
@@ -17,6 +18,7 @@ from ledger.store.conditions import Absent, Condition
 BATCH_WRITES_MAX = 25
 EACH_WRITES_MAX = 25
 TRANSACTION_ACTIONS_MAX = 100
+REQUEST_TOKEN_CHARACTERS_MAX = 36
 TOKEN_SECONDS = 600.0
 """How long DynamoDB remembers the token of a transaction, in its region."""
 
@@ -312,7 +314,48 @@ def checked_kinds(actions: object) -> Sequence[Action]:
     """
     if not isinstance(actions, Sequence) or not all(map(_is_action, actions)):
         raise InvalidInput(f"actions must be a list of actions, got {actions!r:.80}")
+    for action in actions:
+        if not _has_form(action):
+            raise InvalidInput(
+                "an action must have a key of two texts, and attribute values such as {'N': '7'},"
+                f" got {action!r:.200}"
+            )
+        if isinstance(action, InTable) and not (isinstance(action.table, str) and action.table):
+            raise InvalidInput(f"table of an action must be a name, got {action.table!r:.80}")
     return actions
+
+
+def checked_request_token(token: object) -> None:
+    """Check a caller's token of a transaction.
+
+    Source: Amazon DynamoDB API Reference, TransactWriteItems.
+
+    Raises:
+        InvalidInput: it is neither None nor a text of 1 to 36 characters.
+    """
+    is_token = isinstance(token, str) and 1 <= len(token) <= REQUEST_TOKEN_CHARACTERS_MAX
+    if token is not None and not (is_token and str(token).isascii()):
+        raise InvalidInput(
+            f"token must be 1 to {REQUEST_TOKEN_CHARACTERS_MAX} characters of ASCII,"
+            f" got {token!r:.80}"
+        )
+
+
+def _has_form(action: Action) -> bool:
+    """Return whether an action's key is two texts, and its attributes have DynamoDB's forms."""
+    own = action.action if isinstance(action, InTable) else action
+    try:
+        partition, sort_key = own.key
+        parts: list[Item] = [{"pk": {"S": partition}, "sk": {"S": sort_key}}]
+        if isinstance(own, Put):
+            parts.append(own.item)
+        if isinstance(own, Update):
+            parts += [own.add, own.set, own.discard, {name: {"S": ""} for name in own.remove}]
+        for part in parts:
+            item_size(part)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return False
+    return bool(partition and sort_key and own.key == (partition, sort_key))
 
 
 def _is_action(action: object) -> bool:

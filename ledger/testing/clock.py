@@ -32,8 +32,8 @@ class ManualClock:
         rate: float = 1.0,
         zero: float = 0.0,
     ) -> None:
-        self.elapsed = 0.0
-        self.wall = start
+        self.elapsed: float = 0.0
+        self.wall: datetime = start
         self._instant = instant
         self._base = base or self
         self._rate = rate

@@ -52,10 +52,10 @@ class Replicas(ABC):
     def __init__(
         self, regions: Sequence[str], *, page_items_max: int = 1000, clock: Clock | None = None
     ) -> None:
-        self.steps = 0
-        self.in_flight = 0
+        self.steps: int = 0
+        self.in_flight: int = 0
         self.observers: list[Observer] = []
-        self.replicas = {
+        self.replicas: dict[str, Replica] = {
             name: self._replica(name, page_items_max=page_items_max, clock=clock)
             for name in regions
         }

@@ -53,10 +53,13 @@ class MemoryGlobalTable:
         page_items_max: int = 1_000,
         **settings: Any,
     ) -> None:
+        are_names = isinstance(regions, Sequence) and all(isinstance(one, str) for one in regions)
+        if isinstance(regions, str) or not are_names:
+            raise SettingsError(f"regions must be a list of names, got {regions!r:.80}")
         if not regions or len({*regions}) < len(regions):
             raise SettingsError(f"regions must be different ones, got {list(regions)!r}")
-        self.clock = clock or ManualClock()
-        self.settings = Settings(
+        self.clock: ManualClock = clock or ManualClock()
+        self.settings: Settings = Settings(
             **{
                 "home": regions[0],
                 "regions": {region: {} for region in regions},

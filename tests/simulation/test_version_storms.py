@@ -356,10 +356,15 @@ class Taking(ConditionGuard):
     """A broken guard that adopts what has a version."""
 
     async def adopt(
-        self, key: Key, *, version: int, condition: Condition | None = None
+        self,
+        key: Key,
+        *,
+        version: int,
+        condition: Condition | None = None,
+        timeout: float | None = None,
     ) -> Adopted | Skipped | Refused | Unknown:
         """Set the version, whatever is there."""
-        del condition
+        del condition, timeout
         outcome = await self._store.write(Update(key, set={"version": {"N": str(version)}}))
         return Adopted(version) if isinstance(outcome, Applied) else Unknown("no answer")
 

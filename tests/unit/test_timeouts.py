@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ledgers import HOME, changes, make_ledger, make_settings, sample, seeded
 from support.sharing import GatedStore
+from support.silent import SilentStore
 
 from ledger import (
     InvalidInput,
@@ -39,23 +40,6 @@ SECONDS = 5.0
 ENTRY = Entry("c", "2026-11-21T06:50:00.000000Z#0000000000000001", Decimal(5))
 
 Write = Callable[..., Awaitable[object]]
-
-
-class SilentStore(ForwardingStore):
-    """Does what it is asked, and gives no answer while it is silent."""
-
-    def __init__(self) -> None:
-        super().__init__(MemoryStore(HOME))
-        self.is_silent = False
-        self.requests = 0
-
-    async def _carry(self, operation: Operation, send: Callable[[], Awaitable[Answer]]) -> Answer:
-        del operation
-        self.requests += 1
-        answer = await send()
-        if self.is_silent:
-            await anyio.sleep_forever()
-        return answer
 
 
 async def record_one(book: Ledger, **options: Any) -> object:

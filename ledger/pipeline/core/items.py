@@ -60,6 +60,8 @@ def lane_id(region: str, name: str) -> str:
     Raises:
         InvalidInput: the name is empty, too long, or not UTF-8.
     """
+    if not isinstance(name, str):
+        raise InvalidInput(f"lane must be a text, got {name!r:.80}")
     lane = f"{region}/{name}"
     try:
         size_bytes = len(lane.encode())

@@ -17,7 +17,7 @@ from random import Random
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ledger.core.errors import LaneFenced, SettingsError, Throttled, Unreachable
+from ledger.core.errors import InvalidInput, LaneFenced, SettingsError, Throttled, Unreachable
 from ledger.pipeline.core.adapting import form_of
 from ledger.pipeline.core.items import MapItem, lane_id
 from ledger.pipeline.core.records import Delivery
@@ -31,6 +31,7 @@ from ledger.pipeline.stages.map_stage import MapStage
 from ledger.pipeline.stages.pace import WAIT_TIMES, Pace
 from ledger.pipeline.stages.reduce_stage import Reduced, ReduceStage
 from ledger.pipeline.stages.state_stage import Prepared, StateStage
+from ledger.runtime.calls import interrupting
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import background_tasks
@@ -151,22 +152,30 @@ class Pipeline:
         if self._waiting is not None:
             self._waiting.cancel()
 
-    async def run(self, begun: Sequence[Delivery] = ()) -> None:
+    async def run(self, begun: Sequence[Delivery] = (), *, timeout: float | None = None) -> None:
         """Bring in the lane's records until its source ends.
 
         `begun` are all that the source will give, if it is one that gives up on records: they are
         marked first, so that none of them is passed over later.
 
         Goes on after failures that pass, and after another worker of the lane, from the position
-        that is committed.
+        that is committed. With `timeout` it ends after so many seconds, as by a crash; `stop` lets
+        it finish what it has read.
 
         Raises:
+            NotSent, OutcomeUnknown: `timeout` ended: run it again, and nothing is counted twice.
             FormConflict: a batch may be under way that was read under other settings.
             LaneClosed: an operator took the lane out of service.
             LeftOut: `begun` passes over records that were begun before.
             LedgerError: the lane did not get on in `RESTARTS.tries_max` beginnings, a record breaks
                 the order of positions, a dead letter could not be kept, or the table refuses.
         """
+        if not isinstance(begun, Sequence) or not all(isinstance(x, Delivery) for x in begun):
+            raise InvalidInput(f"begun must be a list of deliveries, got {begun!r:.80}")
+        with interrupting(timeout, "run it again: nothing is counted twice"):
+            await self._run(begun)
+
+    async def _run(self, begun: Sequence[Delivery]) -> None:
         failures = 0
         self._begun, self._is_new = begun, True
         while True:

@@ -17,6 +17,7 @@ from ledger.primitives.counters.tokens import new_token
 from ledger.primitives.tokens import checked_token
 from ledger.reconciling import Reconciler
 from ledger.runtime.clock import Clock
+from ledger.runtime.deadline import bounded, end_of, not_read
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -29,10 +30,19 @@ from ledger.writing.writer import Writer
 class Records(Protocol):
     """The part of an open `Ledger` that the counter needs."""
 
-    async def record(self, counter: str, change: int | Decimal, *, key: str | None = None) -> Entry:
+    async def record(
+        self,
+        counter: str,
+        change: int | Decimal,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+    ) -> Entry:
         """Add to a counter; see `Ledger.record`."""
 
-    async def total(self, counter: str, *, max_age: float | None = None) -> Total:
+    async def total(
+        self, counter: str, *, max_age: float | None = None, timeout: float | None = None
+    ) -> Total:
         """Return the total of a counter; see `Ledger.total`."""
 
     async def reconcile(
@@ -43,6 +53,7 @@ class Records(Protocol):
         at: datetime | None = None,
         reason: str | None = None,
         token: str | None = None,
+        timeout: float | None = None,
     ) -> Reconciled:
         """Correct a total by a physical count; see `Ledger.reconcile`."""
 
@@ -75,7 +86,12 @@ class CollectionCounter:
         self._random = randomness
 
     async def add(
-        self, change: int | Decimal, *, token: str | None = None, details: Details | None = None
+        self,
+        change: int | Decimal,
+        *,
+        token: str | None = None,
+        details: Details | None = None,
+        timeout: float | None = None,
     ) -> Outcome:
         """Record the change; see `Counter.add`.
 
@@ -91,16 +107,16 @@ class CollectionCounter:
                 f"token must contain a time (a UUIDv7, a ULID, or of new_token), got {token[:60]!r}"
             )
         try:
-            await self._ledger.record(self.name, change, key=token)
+            await self._ledger.record(self.name, change, key=token, timeout=timeout)
         except KeyConflict as error:
             return Rejected("token conflict", str(error))
         except OutcomeUnknown as error:
             return Unknown(str(error), token)
         return Applied()
 
-    async def lookup(self, token: str) -> Marker | None:
+    async def lookup(self, token: str, *, timeout: float | None = None) -> Marker | None:
         """Refuse; see `Counter.lookup`."""
-        del token
+        del token, timeout
         raise keeps_nothing(self.name, "markers")
 
     async def reconcile(
@@ -111,25 +127,27 @@ class CollectionCounter:
         value: int | Decimal | None = None,
         reason: str | None = None,
         token: str | None = None,
+        timeout: float | None = None,
     ) -> ReconcileOutcome:
         """Correct the total by a physical count, in the home region; see `Ledger.reconcile`."""
         if value is not None:
             raise InvalidInput(
-                f"counter {self.name!r}: the total of then is read: value must be None, got {value}"
+                f"counter {self.name!r}: the total of then is read: value must be None,"
+                f" got {value!r:.80}"
             )
         if token is None and at is None:
             token = new_token(self._clock.now(), self._random)
         try:
             return await self._ledger.reconcile(
-                self.name, counted=counted, at=at, reason=reason, token=token
+                self.name, counted=counted, at=at, reason=reason, token=token, timeout=timeout
             )
         except OutcomeUnknown as error:
             return Unknown(str(error), token)
 
-    async def value(self, *, consistent: bool = True) -> Decimal:
+    async def value(self, *, consistent: bool = True, timeout: float | None = None) -> Decimal:
         """Return the total in this region, read now; see `Counter.value`."""
         checked_bool("consistent", consistent)  # the ledger's settings decide how it reads
-        return (await self._ledger.total(self.name, max_age=0)).value
+        return (await self._ledger.total(self.name, max_age=0, timeout=timeout)).value
 
 
 class BareLedger:
@@ -143,18 +161,40 @@ class BareLedger:
         )
         self._writer = Writer(store, settings=settings, clock=clock, randomness=randomness)
         self._reader = Reader(store, settings=settings, clock=clock, metrics=Metrics(None))
-        self.reconcile = Reconciler(
-            store, settings, clock, randomness, on_entry=lambda _: None
-        ).reconcile
+        self._reconciler = Reconciler(store, settings, clock, randomness, on_entry=lambda _: None)
 
-    async def record(self, counter: str, change: int | Decimal, *, key: str | None = None) -> Entry:
+    async def record(
+        self,
+        counter: str,
+        change: int | Decimal,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+    ) -> Entry:
         """Add to a counter; see `Ledger.record`."""
-        return await self._writer.record(Change(counter, change, key=key))
+        return await self._writer.record(Change(counter, change, key=key), end=end_of(timeout))
 
-    async def total(self, counter: str, *, max_age: float | None = None) -> Total:
+    async def total(
+        self, counter: str, *, max_age: float | None = None, timeout: float | None = None
+    ) -> Total:
         """Read a counter's total now."""
         del max_age
-        return await self._reader.total(counter)
+        return await bounded(end_of(timeout), self._reader.total(counter), not_read)
+
+    async def reconcile(
+        self,
+        counter: str,
+        *,
+        counted: int | Decimal,
+        at: datetime | None = None,
+        reason: str | None = None,
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Reconciled:
+        """Correct a total by a physical count; see `Ledger.reconcile`."""
+        return await self._reconciler.reconcile(
+            counter, counted=counted, at=at, reason=reason, token=token, end=end_of(timeout)
+        )
 
 
 def make_collection(

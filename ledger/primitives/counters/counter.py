@@ -49,7 +49,12 @@ class Counter(Protocol):
         """What this way of counting promises."""
 
     async def add(
-        self, change: int | Decimal, *, token: str | None = None, details: Details | None = None
+        self,
+        change: int | Decimal,
+        *,
+        token: str | None = None,
+        details: Details | None = None,
+        timeout: float | None = None,
     ) -> Outcome:
         """Change the value; `token` names the change, so that a repeat can be recognized.
 
@@ -57,27 +62,33 @@ class Counter(Protocol):
         token then is `Rejected` with what was first made (`first`): the same details, or none, as
         "applied before", other ones as a "token conflict".
 
+        With `timeout` the call ends after so many seconds, with what is true by then: `Unknown`, or
+        `NotSent`. An `asyncio.timeout` around it cancels it, and with it the token that it made.
+
         Raises:
             InvalidInput: change, token or details break a rule, or the method keeps no details;
                 nothing was written.
             AmountOverflow: the value would not fit in 38 digits; nothing was written.
             DamagedItem: the item in the table is not this counter's.
+            NotSent: `timeout` ended before the change was sent; nothing was written.
             StoreError: DynamoDB could not do it; nothing was written.
         """
 
-    async def value(self, *, consistent: bool = True) -> Decimal:
+    async def value(self, *, consistent: bool = True, timeout: float | None = None) -> Decimal:
         """Return the value in this region; eventually consistent at half the price.
 
         Raises:
             InvalidInput: `consistent` is no bool.
+            ReadTooSlow: `timeout` seconds ended.
             DamagedItem, StoreError: as `add`.
         """
 
-    async def lookup(self, token: str) -> Marker | None:
+    async def lookup(self, token: str, *, timeout: float | None = None) -> Marker | None:
         """Return what was made under a token, None if nothing was, or if it is known no more.
 
         Raises:
             InvalidInput: the token breaks a rule, or the method keeps no markers.
+            ReadTooSlow: `timeout` seconds ended.
             DamagedItem, StoreError: as `add`.
         """
 
@@ -89,6 +100,7 @@ class Counter(Protocol):
         value: int | Decimal | None = None,
         reason: str | None = None,
         token: str | None = None,
+        timeout: float | None = None,
     ) -> ReconcileOutcome:
         """Correct the value by a physical count, once for each; `Reconciled` says by how much.
 

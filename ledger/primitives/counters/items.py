@@ -30,7 +30,7 @@ from ledger.core.marker import Details, Marker
 from ledger.core.reconciled import Reconciled
 from ledger.primitives.counters import evening
 from ledger.primitives.counters.adding import after_doubt, is_full
-from ledger.primitives.counters.counter import ReconcileOutcome, keeps_nothing
+from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.layout import (
     SHARDS_MAX,
     Layout,
@@ -52,6 +52,7 @@ from ledger.primitives.counters.splitting import (
 )
 from ledger.primitives.counters.tokens import draw, new_token
 from ledger.primitives.tokens import checked_token
+from ledger.runtime.calls import arranging, changing, reading
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
@@ -68,6 +69,7 @@ from ledger.store.writes import (
 SHARDS_AT_ONCE = 16
 PLANS_MAX = 5
 """Times that a change without room in its first shard looks for room in others."""
+GOES_ON = "what was begun goes on at the next call"
 LAYOUTS_MAX = 8
 """Times that a call goes on with a new layout, or reads again while pieces are moved."""
 
@@ -81,6 +83,8 @@ class ItemCounter(ShardItems):
     Raises:
         InvalidInput: `shards` is no whole number from 1 to 96.
     """
+
+    guarantees: Guarantees
 
     def __init__(
         self,
@@ -123,6 +127,7 @@ class ItemCounter(ShardItems):
         token: str | None = None,
         details: Details | None = None,
         spread: bool | None = None,
+        timeout: float | None = None,
     ) -> Outcome:
         """Change the value; see `Counter.add`.
 
@@ -138,29 +143,13 @@ class ItemCounter(ShardItems):
             And as `Counter.add`.
         """
         if details is not None:
-            return await self.keeping(details).add(change, token=token, spread=spread)
+            kept = self.keeping(details)
+            return await kept.add(change, token=token, spread=spread, timeout=timeout)
         amount, token = amounts.exact(change), checked_token(token)
-        if spread and not self.splits:
+        if spread is not None and checked_bool("spread", spread) and not self.splits:
             raise InvalidInput(f"counter {self.name!r}: this method cannot spread a change")
-        layout, doubt = await self._layout.in_use(), None
-        for _ in range(LAYOUTS_MAX):
-            try:
-                outcome = await self._placed(layout, amount, token, spread=spread)
-                return after_doubt(doubt, self._said(outcome, layout, token))
-            except LayoutMoved as moved:
-                doubt = doubt or moved.doubt
-            except StoreError as error:
-                if doubt is None:
-                    raise
-                return Unknown(f"{doubt}; then {error}")
-            try:
-                await self._layout.renewed()
-                layout = await self._layout.in_use()
-            except (MethodConflict, StoreError) as error:
-                if doubt is None:
-                    raise
-                return Unknown(f"{doubt}; then {error}")
-        return after_doubt(doubt, Rejected("contention", "the number of shards changed each time"))
+        with changing(timeout):
+            return await self._added(amount, token, spread=spread)
 
     def keeping(self, details: Details) -> Self:
         """Return the same counter, whose changes are kept with these details.
@@ -171,12 +160,12 @@ class ItemCounter(ShardItems):
         del details
         raise keeps_nothing(self.name, "details")
 
-    async def lookup(self, token: str) -> Marker | None:
+    async def lookup(self, token: str, *, timeout: float | None = None) -> Marker | None:
         """Return what was made under a token; see `Counter.lookup`."""
-        del token
+        del token, timeout
         raise keeps_nothing(self.name, "markers")
 
-    async def value(self, *, consistent: bool = True) -> Decimal:
+    async def value(self, *, consistent: bool = True, timeout: float | None = None) -> Decimal:
         """Return the value in this region; see `Counter.value`.
 
         Of several shards it is the sum, each read at a moment of its own, and none of before a
@@ -187,9 +176,14 @@ class ItemCounter(ShardItems):
             Unreachable: layout or pieces were changed during each of several reads.
             And as `Counter.value`.
         """
+        checked_bool("consistent", consistent)
+        with reading(timeout):
+            return await self._total(consistent=consistent)
+
+    async def _total(self, *, consistent: bool) -> Decimal:
         for tries in range(1, LAYOUTS_MAX + 1):
             again = tries > 1
-            consistent = checked_bool("consistent", consistent) or again
+            consistent = consistent or again
             layout = await self._layout.to_read(again=again, consistent=consistent)
             if layout is None:
                 return Decimal(0)
@@ -208,6 +202,7 @@ class ItemCounter(ShardItems):
         value: int | Decimal | None = None,
         reason: str | None = None,
         token: str | None = None,
+        timeout: float | None = None,
     ) -> ReconcileOutcome:
         """Correct the value by a physical count; see `Counter.reconcile`."""
         now = self.clock.now()
@@ -221,23 +216,31 @@ class ItemCounter(ShardItems):
             now=now,
             made=new_token(now, self.randomness),
         )
+        with changing(timeout):
+            return await self._reconciled(count)
+
+    async def _reconciled(self, count: Recount) -> ReconcileOutcome:
         doubt: str | None = None
-        for tries in range(1, LAYOUTS_MAX + 1):
-            record = await self.store.get(Get(count.key))
-            if record is not None:
-                return count.repeated(record)
+        for tries in range(LAYOUTS_MAX):
             try:
+                if tries:
+                    await self._layout.renewed()
+                    await self.retrier.pause(tries)
+                record = await self.store.get(Get(count.key))
+                if record is not None:
+                    return count.repeated(record)
                 final = await self._corrected(count)
             except LayoutMoved:
-                await self._layout.renewed()
-                await self.retrier.pause(tries)
                 continue
+            except StoreError as error:
+                if doubt is None:
+                    raise
+                return Unknown(f"{doubt}; then {error}", count.token)
             match final:
                 case FinalOutcome(outcome=Unknown(cause)):
                     return Unknown(cause, count.token)
                 case FinalOutcome():
                     doubt = final.doubt or doubt
-                    await self._layout.renewed()
                 case Rejected() if doubt is not None:
                     return Unknown(doubt, count.token)
                 case _:
@@ -263,11 +266,17 @@ class ItemCounter(ShardItems):
             raise
         return done if isinstance(final.outcome, Applied) else final
 
-    async def shards(self) -> int:
-        """Return how many shards there are."""
-        return (await self._layout.in_use()).shards
+    async def shards(self, *, timeout: float | None = None) -> int:
+        """Return how many shards there are.
 
-    async def even_out(self) -> bool:
+        Raises:
+            ReadTooSlow: `timeout` seconds ended.
+            And as `add`.
+        """
+        with reading(timeout):
+            return (await self._layout.in_use()).shards
+
+    async def even_out(self, *, timeout: float | None = None) -> bool:
         """Move pieces so that all shards hold even portions, by one transaction; the sum stays.
 
         Returns whether they do now: False where thresholds do not let them, or others moved
@@ -276,9 +285,14 @@ class ItemCounter(ShardItems):
 
         Raises:
             InvalidInput: a set of slots has no pieces that could be moved.
+            NotSent, OutcomeUnknown: `timeout` seconds ended; the sum stays in any case.
         """
         if not self.splits:
             raise InvalidInput(f"counter {self.name!r}: this method has no pieces to be moved")
+        with arranging(timeout, "pieces may be moved, the sum is the same"):
+            return await self._evened()
+
+    async def _evened(self) -> bool:
         for _ in range(PLANS_MAX):
             layout = await self._layout.in_use()
             try:
@@ -292,7 +306,7 @@ class ItemCounter(ShardItems):
             await self._moved(layout, deltas, moves)
         return False
 
-    async def convert(self, *, shards: int | None = None) -> None:
+    async def convert(self, *, shards: int | None = None, timeout: float | None = None) -> None:
         """Keep the counter by this method, and in so many shards, whatever it was kept by before.
 
         Its value is divided evenly. Nothing is lost or counts twice while others go on: they use
@@ -303,13 +317,17 @@ class ItemCounter(ShardItems):
         Raises:
             InvalidInput: of more than 96 items, 48 where the kind changes, or of a set of slots.
             AmountOverflow: no item could hold the sum.
+            NotSent, OutcomeUnknown: `timeout` seconds ended, before or after it was begun.
             Unreachable: there was no answer; what was begun goes on at the next call.
         """
         if shards is not None:
             checked_shards(shards, most=SHARDS_MAX)
-        await self._layout.convert(shards)
+        with arranging(timeout, GOES_ON):
+            await self._layout.convert(shards)
 
-    async def hand_over(self, region: str, *, lost: str | None = None) -> None:
+    async def hand_over(
+        self, region: str, *, lost: str | None = None, timeout: float | None = None
+    ) -> None:
         """Let another region of the table write this counter from now on; for good.
 
         Call it in the region that writes. Its callers are refused from then on (`RegionConflict`),
@@ -322,9 +340,33 @@ class ItemCounter(ShardItems):
         Raises:
             RegionConflict: another region writes it than this one, or than the lost one.
             InvalidInput: of more than 96 items, or to what is not the name of a region.
+            NotSent, OutcomeUnknown: `timeout` seconds ended, before or after it was begun.
             Unreachable: there was no answer; what was begun goes on at the next call.
         """
-        await self._layout.hand_over(region, lost=lost)
+        with arranging(timeout, GOES_ON):
+            await self._layout.hand_over(region, lost=lost)
+
+    async def _added(self, amount: Decimal, token: str | None, *, spread: bool | None) -> Outcome:
+        """Make a change by the layout in use, again as long as that turns out to be another."""
+        layout, doubt = await self._layout.in_use(), None
+        for _ in range(LAYOUTS_MAX):
+            try:
+                outcome = await self._placed(layout, amount, token, spread=spread)
+                return after_doubt(doubt, self._said(outcome, layout, token))
+            except LayoutMoved as moved:
+                doubt = doubt or moved.doubt
+            except StoreError as error:
+                if doubt is None:
+                    raise
+                return Unknown(f"{doubt}; then {error}")
+            try:
+                await self._layout.renewed()
+                layout = await self._layout.in_use()
+            except (MethodConflict, StoreError) as error:
+                if doubt is None:
+                    raise
+                return Unknown(f"{doubt}; then {error}")
+        return after_doubt(doubt, Rejected("contention", "the number of shards changed each time"))
 
     async def _placed(
         self, layout: Layout, change: Decimal, token: str | None, *, spread: bool | None

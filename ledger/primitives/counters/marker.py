@@ -61,6 +61,7 @@ from ledger.primitives.counters.marking import (
 )
 from ledger.primitives.counters.tokens import nonce
 from ledger.primitives.tokens import checked_kept
+from ledger.runtime.calls import reading
 from ledger.runtime.clock import Clock
 from ledger.store import writes
 from ledger.store.port import Store
@@ -144,11 +145,12 @@ class MarkerCounter(ItemCounter):
         other.details = checked_details(details)
         return other
 
-    async def lookup(self, token: str) -> Marker | None:
+    async def lookup(self, token: str, *, timeout: float | None = None) -> Marker | None:
         """Return what was made under a token; see `Counter.lookup`."""
         token = checked_key(token, what="token")
-        found = await self.store.get(self._places(token)[0].get)
-        found = found or await self._found_before(token, is_put=False)
+        with reading(timeout):
+            found = await self.store.get(self._places(token)[0].get)
+            found = found or await self._found_before(token, is_put=False)
         return None if found is None else marker_of(found)
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:

@@ -12,7 +12,7 @@ from ledger.core.errors import RequestRefused
 from ledger.primitives.counters.adding import addition, outcome_of
 from ledger.primitives.counters.counter import Guarantees
 from ledger.primitives.counters.layout import LayoutMoved, revision_of, shard_key, value_of
-from ledger.primitives.counters.limits import Part, checked_limits
+from ledger.primitives.counters.limits import Limits, Part, checked_limits
 from ledger.runtime.clock import Clock
 from ledger.store import writes
 from ledger.store.port import Store
@@ -49,12 +49,14 @@ class ShardItems(ABC):
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
     ) -> None:
-        self.name = keys.checked_counter(name)
-        self.limits = checked_limits(minimum, maximum)
+        self.name: str = keys.checked_counter(name)
+        self.limits: Limits = checked_limits(minimum, maximum)
         self.store = store
         self.randomness = randomness
         self.clock = clock
-        self.retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=self.backoff)
+        self.retrier: Retrier = Retrier.of(
+            store, clock=clock, randomness=randomness, backoff=self.backoff
+        )
 
     async def add_parts(self, parts: Sequence[Part], token: str | None) -> Outcome:
         """Make one change of one or, where the method `splits`, several shards: all or none.

@@ -101,9 +101,10 @@ class SlotsCounter(ItemCounter):
         value: int | Decimal | None = None,
         reason: str | None = None,
         token: str | None = None,
+        timeout: float | None = None,
     ) -> ReconcileOutcome:
         """Refuse: a set is what its tokens hold, so each is given back, or taken, by its name."""
-        del counted, at, value, reason, token
+        del counted, at, value, reason, token, timeout
         raise InvalidInput(
             f"counter {self.name!r}: a set of slots is corrected token by token: give back what"
             " holds none, take what is missing"

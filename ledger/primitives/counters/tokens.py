@@ -4,6 +4,7 @@ from datetime import datetime
 from random import Random
 
 from ledger.core import ids
+from ledger.core.errors import InvalidInput
 from ledger.core.tokens import request_token
 
 NONCE_BITS = 128
@@ -15,7 +16,12 @@ def new_token(now: datetime, randomness: Random) -> str:
 
     Every method accepts it; the item collection accepts no text without a time, since its entries
     need one.
+
+    Raises:
+        InvalidInput: `now` is no aware time.
     """
+    if not isinstance(now, datetime) or now.tzinfo is None:
+        raise InvalidInput(f"now must be an aware datetime, got {now!r:.80}")
     return ids.sort_key(now, randomness.getrandbits(ids.SUFFIX_BITS))
 
 

@@ -24,6 +24,7 @@ from dataclasses import replace
 
 import anyio
 
+from ledger.core.choices import checked_bool
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem, InvalidInput, LeaseLost
 from ledger.primitives.leases.holding import BEATS_MAX, Beat, Holding, holder
@@ -47,11 +48,27 @@ from ledger.primitives.leases.state import (
     record_of,
 )
 from ledger.primitives.leases.watching import is_alive
+from ledger.runtime.calls import (
+    arranging,
+    changing,
+    has_ended,
+    reading,
+    seconds_left,
+    until_end,
+)
 from ledger.runtime.clock import Clock
 from ledger.runtime.supervised import supervised
 from ledger.runtime.tasks import background_tasks
 from ledger.store.port import Store
-from ledger.store.writes import Action, Applied, Check, Outcome, Rejected, checked_kinds
+from ledger.store.writes import (
+    Action,
+    Applied,
+    Check,
+    Outcome,
+    Rejected,
+    checked_kinds,
+    checked_request_token,
+)
 
 ELSEWHERE = "contend for it through that region, or let its holder there hand it over"
 
@@ -88,14 +105,14 @@ class Lease:
         delete_on_release: bool = False,
     ) -> None:
         self.name = name
-        self.owner = checked_owner(owner, name)
-        self.terms = checked_terms(terms)
-        self.lost = anyio.Event()
+        self.owner: str = checked_owner(owner, name)
+        self.terms: LeaseTerms = checked_terms(terms)
+        self.lost: anyio.Event = anyio.Event()
         self._beats: deque[Beat] = deque(maxlen=BEATS_MAX)
         self._store = store
         self._elsewhere = elsewhere
         self._keeping = keeping
-        self._deletes = delete_on_release
+        self._deletes = checked_bool("delete_on_release", delete_on_release)
         place = own_key(name) if key is None else checked_key(key)
         self._sending = Sending(clock, randomness)
         self._item = LeaseItem(store, place, self._sending)
@@ -128,24 +145,38 @@ class Lease:
         *,
         data: Mapping[str, AttributeValue] | None = None,
         take_expired: bool = True,
+        timeout: float | None = None,
     ) -> LeaseGrant | NotHeld:
         """Take the lease, waiting up to `wait_seconds` for it: 0 looks once, None waits for ever.
 
         `data` is stored with it, in place of what is there, which `LeaseGrant.data` has; without it
         that stays. Without `take_expired` it is taken only if it was released, deleted or never
         held: a holder that died keeps it until an operator deletes its item. Returns the same
-        `LeaseGrant` again while it is held, and stores nothing then.
+        `LeaseGrant` again while it is held, and stores nothing then. `timeout` bounds the wait too,
+        and unlike it the requests.
 
         Raises:
             InvalidInput: the data is no map of attributes or over 400 KB, or the wait none from 0.
             LeaseLost: the lease belongs to another region.
             DamagedItem: the item in the table is not a lease.
+            NotSent, OutcomeUnknown: `timeout` ended, before or after it was asked for; nothing is
+                held. The same call recognizes what an unanswered one wrote.
             StoreError: the table could not be read or written; nothing is held.
         """
         stored = None if data is None else checked_data(data)
         wait = checked_wait(wait_seconds)
+        checked_bool("take_expired", take_expired)
         if self._holding is not None and self._holding.safe_seconds() > 0:
             return self._holding.grant
+        with arranging(timeout, "the lease may have been taken, and then runs out by itself"):
+            return await self._acquired(min(wait, seconds_left()), stored, take_expired)
+
+    async def _acquired(
+        self,
+        wait: float,
+        stored: Item | None,
+        take_expired: bool,  # noqa: FBT001 (the caller's own)
+    ) -> LeaseGrant | NotHeld:
         give_up = self._clock.monotonic() + wait
         while True:  # bounded by `give_up`; without it, by the wish of the caller
             self._observe(self._checked_home(await self._item.read()))
@@ -162,9 +193,11 @@ class Lease:
             expires = self._wait_seconds() if take_expired else 0.0
             pause = self._pace.pause_seconds(self._random.random())
             pause = min(expires or math.inf, pause, give_up - now)
-            await self._clock.sleep(max(pause, TICK_SECONDS))
+            await until_end(self._clock.sleep(max(pause, TICK_SECONDS)))
+            if has_ended():
+                return self._not_held()
 
-    async def hand_over(self, home: str) -> bool:
+    async def hand_over(self, home: str, *, timeout: float | None = None) -> bool:
         """Transfer the lease to contenders of another region, under the next epoch.
 
         Returns whether that is known to be applied; if not, look again and repeat. From then on
@@ -173,42 +206,50 @@ class Lease:
         Raises:
             InvalidInput: the region is not a text, or empty: none could take the lease again.
             LeaseLost: the lease is not surely ours.
+            NotSent, OutcomeUnknown: `timeout` seconds ended, before or after it was sent.
             StoreError: the table could not be read or written.
         """
-        if not isinstance(home, str) or not home:
+        if not isinstance(home, str) or not home or not home.isascii():
             raise InvalidInput(f"home must be the name of a region, got {home!r}")
         holding = self._checked()
         record = holding.record
         wanted = replace(record, owner=NO_OWNER, epoch=record.epoch + 1, home=home)
-        written = await self._item.take(record, wanted)
+        with arranging(timeout, "it may be handed over: look again, and repeat"):
+            written = await self._item.take(record, wanted)
         if written.applied:
             self._end(holding, f"it was handed over to {home}")
             return True
         holding.take_in(written.shown)
         return False
 
-    async def look(self) -> LeaseRecord | None:
+    async def look(self, *, timeout: float | None = None) -> LeaseRecord | None:
         """Read who has the lease, and what is stored with it, without contending for it.
 
         Strongly consistent in its own region; None if it was never held, or is deleted.
 
         Raises:
+            ReadTooSlow: `timeout` seconds ended.
             DamagedItem, StoreError: as `acquire`.
         """
-        return await self._item.read()
+        with reading(timeout):
+            return await self._item.read()
 
-    async def watch(self) -> bool:
+    async def watch(self, *, timeout: float | None = None) -> bool:
         """Look at the lease for up to the time that its owner declared; False if nothing was sent.
 
         One look cannot tell whether a holder is alive: its clock is not ours. False says that the
         item showed the same record all the time, or no owner; a contender could have taken it.
 
         Raises:
+            ReadTooSlow: `timeout` seconds ended before that could be said.
             DamagedItem, StoreError: as `acquire`.
         """
-        return await is_alive(self._item, self.terms, self._clock)
+        with reading(timeout):
+            return await is_alive(self._item, self.terms, self._clock)
 
-    async def heartbeat(self, *, data: Mapping[str, AttributeValue] | None = None) -> bool:
+    async def heartbeat(
+        self, *, data: Mapping[str, AttributeValue] | None = None, timeout: float | None = None
+    ) -> bool:
         """Hold the lease for another `lease_seconds` from now, and store new data with it, if any.
 
         Returns whether this heartbeat is known to be applied. If not, the lease is ours as before
@@ -218,13 +259,15 @@ class Lease:
         Raises:
             InvalidInput: the data is no map of attributes, or over 400 KB.
             LeaseLost: another has taken it, or may have by now; it is then not held any more.
+            NotSent, OutcomeUnknown: `timeout` seconds ended; ours as before until `held_until`.
             StoreError: the table could not be read or written; ours as before until `held_until`.
         """
         holding = self._current()
         stored = None if data is None else checked_data(data)
-        return await holding.beat(self._item, stored)
+        with arranging(timeout, "the heartbeat may be applied: send another"):
+            return await holding.beat(self._item, stored)
 
-    async def confirm(self) -> None:
+    async def confirm(self, *, timeout: float | None = None) -> None:
         """Return if the lease is surely ours, as `check`; if its time is over, ask the table first.
 
         For the moment after a step that held up the event loop, and its heartbeats with it: a
@@ -232,13 +275,15 @@ class Lease:
 
         Raises:
             LeaseLost: as `check`.
+            ReadTooSlow: `timeout` seconds ended; the same as of a StoreError.
             StoreError: the table could not be asked; act as after `LeaseLost`, or ask again.
         """
         holding = self._current()
         if holding.safe_seconds() <= 0:
-            await holding.beat(self._item)
+            with reading(timeout):
+                await holding.beat(self._item)
 
-    async def release(self) -> bool:
+    async def release(self, *, timeout: float | None = None) -> bool:
         """Release the lease, so that the next contender need not wait; no harm if not held.
 
         The item, its epoch and its data stay, or are deleted (`delete_on_release`). Returns whether
@@ -246,14 +291,16 @@ class Lease:
 
         Raises:
             DamagedItem: the item in the table is not a lease.
+            NotSent, OutcomeUnknown: `timeout` seconds ended; the lease runs out by itself.
             StoreError: the table could not be read or written; the lease runs out by itself.
         """
-        holding = self._holding
-        if holding is None or holding.is_taken:
-            self._holding = None
-            return True
-        self._end(holding, "it was released")
-        return await holding.give_up(self._item, delete=self._deletes)
+        with arranging(timeout, "the lease runs out by itself", retryable=False):
+            holding = self._holding
+            if holding is None or holding.is_taken:
+                self._holding = None
+                return True
+            self._end(holding, "it was released")
+            return await holding.give_up(self._item, delete=self._deletes)
 
     def check(self) -> None:
         """Return if the lease is surely ours for at least `terms.margin_seconds` from now.
@@ -277,6 +324,7 @@ class Lease:
         *,
         token: str | None = None,
         data: Mapping[str, AttributeValue] | None = None,
+        timeout: float | None = None,
     ) -> Outcome:
         """Do up to 99 actions, all or none, only while our epoch is the current one.
 
@@ -289,12 +337,20 @@ class Lease:
                 with a token: a repeat writes another record, so is not the same transaction.
             LeaseLost: as `confirm`; or another has taken the lease, and nothing was written by this
                 call.
+            NotSent: `timeout` seconds ended; nothing was written, nor will be.
             StoreError: nothing was written, nor will be.
         """
         if data is not None and token is not None:
-            raise InvalidInput(f"a transaction with data takes no token, got {token!r}")
+            raise InvalidInput(f"a transaction with data takes no token, got {token!r:.80}")
+        checked_request_token(token)
         stored = None if data is None else checked_data(data)
         actions = checked_kinds(actions)
+        with changing(timeout):
+            return await self._transacted(actions, token, stored)
+
+    async def _transacted(
+        self, actions: Sequence[Action], token: str | None, stored: Item | None
+    ) -> Outcome:
         await self.confirm()
         holding = self._current()
         fence: Action = holding.grant.fence()
@@ -327,6 +383,7 @@ class Lease:
         *,
         data: Mapping[str, AttributeValue] | None = None,
         take_expired: bool = True,
+        timeout: float | None = None,
     ) -> AsyncIterator[LeaseGrant | NotHeld]:
         """Acquire the lease, keep it by heartbeats while the body runs, and release it at the end.
 
@@ -334,13 +391,16 @@ class Lease:
         another can take the lease, unless the event loop is held up until then; the body is not
         stopped: it asks `check`, or waits for `lost`. The release happens on errors and on
         cancellation too, within `RELEASE_SECONDS_MAX`. Another task of the event loop may leave the
-        block than the one that entered it.
+        block than the one that entered it. `timeout` is that of `acquire`.
 
         Raises:
-            InvalidInput, LeaseLost, DamagedItem, StoreError: as `acquire`, before the body runs;
-                or the connection of a thread that sends heartbeats could not be opened.
+            InvalidInput, LeaseLost, DamagedItem, NotSent, OutcomeUnknown, StoreError: as `acquire`,
+                before the body runs; or the connection of a thread that sends heartbeats could not
+                be opened.
         """
-        outcome = await self.acquire(wait_seconds, data=data, take_expired=take_expired)
+        outcome = await self.acquire(
+            wait_seconds, data=data, take_expired=take_expired, timeout=timeout
+        )
         if isinstance(outcome, NotHeld):
             yield outcome
             return
@@ -427,7 +487,8 @@ class Lease:
             clock=self._clock,
             beats=self._beats,
         )
-        self._holding, self.lost = holding, holding.lost
+        self._holding = holding
+        self.lost = holding.lost
         holding.extend(written.shown)
         return grant if holding.safe_seconds() > 0 else None
 

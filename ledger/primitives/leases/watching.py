@@ -3,6 +3,7 @@
 from ledger.primitives.leases.item import LeaseItem
 from ledger.primitives.leases.keeping import TICK_SECONDS
 from ledger.primitives.leases.state import LeaseTerms, Watch
+from ledger.runtime.calls import until_end
 from ledger.runtime.clock import Clock
 
 
@@ -15,7 +16,7 @@ async def is_alive(item: LeaseItem, terms: LeaseTerms, clock: Clock) -> bool:
     first = await item.read()
     watch = Watch().observe(first, at=clock.monotonic())
     while first and (left := watch.left_seconds(now=clock.monotonic())) > 0:
-        await clock.sleep(max(min(left, terms.poll_seconds), TICK_SECONDS))
+        await until_end(clock.sleep(max(min(left, terms.poll_seconds), TICK_SECONDS)))
         seen = await item.read()
         if seen is None or seen.rvn != first.rvn:
             return seen is not None and not seen.released

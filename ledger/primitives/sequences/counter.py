@@ -38,6 +38,7 @@ from ledger.primitives.sequences.numbers import (
     partition_of,
 )
 from ledger.primitives.tokens import checked_kept, checked_token
+from ledger.runtime.calls import changing, unless_ended
 from ledger.runtime.clock import Clock
 from ledger.store.conditions import Absent, AnyOf, Compares
 from ledger.store.port import Store
@@ -90,22 +91,29 @@ class CounterSequence:
         self._leased = range(0)
         self._refill = anyio.Lock()
 
-    async def next(self, *, token: str | None = None) -> Numbered | NotNumbered | Unknown:
+    async def next(
+        self, *, token: str | None = None, timeout: float | None = None
+    ) -> Numbered | NotNumbered | Unknown:
         """Take the next number; with a `token`, the one that it was given before, if any.
 
         `Unknown`: no try was answered; no number was handed out, some may be gaps; the same call
         with the same token may be made again. `NotNumbered`: fewer numbers are left than a block,
-        or the token stands for an item (`token conflict`).
+        or the token stands for an item (`token conflict`). With `timeout` the call ends after so
+        many seconds.
 
         Raises:
             InvalidEntry: the token is not a str of 1 to 1,024 bytes of UTF-8.
             DamagedItem: the counter item, or the marker, has no whole number.
+            NotSent: `timeout` ended; the token has no number from this call.
             StoreError: the table could not be read or written; the token has no number from this
                 call.
         """
-        if checked_token(token) is None:
-            return await self._following()
-        marker = Marker(self._name, str(token), "number")
+        checked = checked_token(token)
+        with changing(timeout):
+            return await (self._following() if checked is None else self._numbered(checked))
+
+    async def _numbered(self, token: str) -> Numbered | NotNumbered | Unknown:
+        marker = Marker(self._name, token, "number")
         if (shown := await self._shown(marker.key)) is not None:
             return marker.met(shown)
         taken = await self._following()
@@ -117,6 +125,7 @@ class CounterSequence:
         *,
         token: str | None = None,
         resume: MaybeNumbered | None = None,
+        timeout: float | None = None,
     ) -> Numbered | NotNumbered | MaybeNumbered | Unknown:
         """Take the next number, and put the item that `make` returns for it, if its place is free.
 
@@ -124,7 +133,8 @@ class CounterSequence:
         again for the same number, and must return the same item. With a `token` the item and the
         token's marker are one transaction, so a repeat finds both or neither: it returns the number
         of the item that was put, or takes another. A call that ends in between leaves one number
-        unused. `resume` goes on with a call that ended in `MaybeNumbered`.
+        unused. `resume` goes on with a call that ended in `MaybeNumbered`. With `timeout` the call
+        ends after so many seconds.
 
         `occupied`: another item lies where this one was to be; the number stays unused.
 
@@ -133,24 +143,27 @@ class CounterSequence:
                 number stays unused.
             InvalidEntry: the token is not a str of 1 to 1,024 bytes of UTF-8.
             DamagedItem: the counter item, or the marker, has no whole number.
+            NotSent: `timeout` ended; no item was put, nor will be.
             StoreError: the table could not be read or written; no item was put, nor will be.
         """
         if not callable(make):
             raise InvalidInput(f"make must be a function from a number to an item, got {make!r}")
         token = _token_of(checked_token(token), resume)
-        if token is not None:
-            return await self._put_once(make, token)
-        if resume is not None:
-            return await self._put(make, Numbered(resume.number), is_resumed=True)
-        taken = await self._following()
-        return await self._put(make, taken) if isinstance(taken, Numbered) else taken
+        with changing(timeout):
+            if token is not None:
+                return await self._put_once(make, token)
+            if resume is not None:
+                return await self._put(make, Numbered(resume.number), is_resumed=True)
+            taken = await self._following()
+            return await self._put(make, taken) if isinstance(taken, Numbered) else taken
 
     async def _following(self) -> Numbered | NotNumbered | Unknown:
         """Take the next number, from memory or from the table."""
         if self._block == 1:
             taken = await self._take()
             return Numbered(taken[0]) if isinstance(taken, range) else taken
-        async with self._refill:
+        await unless_ended(self._refill.acquire())
+        try:
             if not self._leased:
                 taken = await self._take()
                 if not isinstance(taken, range):
@@ -158,6 +171,8 @@ class CounterSequence:
                 self._leased = taken
             number, self._leased = self._leased[0], self._leased[1:]
             return Numbered(number)
+        finally:
+            self._refill.release()
 
     async def _remembered(
         self, marker: Marker, taken: Numbered

@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from ledger.core.errors import InvalidInput
+from ledger.runtime.calls import unless_ended
 
 WAITING_MAX = 1000
 
@@ -37,7 +38,7 @@ class Turn:
         queue = self._queue
         if queue.has_unsettled() or queue.lock.statistics().tasks_waiting >= queue.waiting_max:
             return
-        await queue.lock.acquire()
+        await unless_ended(queue.lock.acquire())
         self._has_lock = True
         if queue.has_unsettled():  # since this call began to wait
             self._release()
@@ -74,7 +75,7 @@ class Queue:
             raise InvalidInput(f"waiting_max must be a whole number from 0, got {waiting_max!r}")
         self.waiting_max = waiting_max
         self.away = 0
-        self.lock = anyio.Lock()
+        self.lock: anyio.Lock = anyio.Lock()
         self._last = 0
         self._guess: int | None = None
 

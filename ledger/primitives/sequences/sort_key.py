@@ -42,6 +42,7 @@ from ledger.primitives.sequences.numbers import (
 from ledger.primitives.sequences.offers import AfterRace, Offer
 from ledger.primitives.sequences.queueing import Queue, Turn
 from ledger.primitives.tokens import checked_token
+from ledger.runtime.calls import changing, reading
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
@@ -109,22 +110,26 @@ class SortKeySequence:
         *,
         token: str | None = None,
         resume: MaybeNumbered | None = None,
+        timeout: float | None = None,
     ) -> Appended:
         """Put this content under the next number.
 
         A `token` names the call for as long as the table stands: the same token with the same
         content returns the number that it was given, from any process; with other content it is a
         `token conflict`. `resume` goes on with a call that ended in `MaybeNumbered`; its content
-        must be the same.
+        must be the same. With `timeout` the call ends after so many seconds: as `MaybeNumbered`, or
+        `NotSent`.
 
         Raises:
             InvalidInput: the content names an attribute of ours, has none of DynamoDB's forms, or
                 is over 400 KB; or `resume` is of another call.
             InvalidEntry: the token is not a str of 1 to 1,024 bytes of UTF-8.
             DamagedItem: something else lies between the numbered items, or is the marker.
+            NotSent: `timeout` ended; nothing was written, nor will be.
             StoreError: the table could not be read or written; nothing was written, nor will be.
         """
-        return await self._appended((checked_content(content),), token, resume)
+        with changing(timeout):
+            return await self._appended((checked_content(content),), token, resume)
 
     async def append_many(
         self,
@@ -132,25 +137,32 @@ class SortKeySequence:
         *,
         token: str | None = None,
         resume: MaybeNumbered | None = None,
+        timeout: float | None = None,
     ) -> Appended:
         """Put these contents, 1 to 99, under consecutive numbers in their order, all or none.
 
-        They are one transaction, which costs twice the units of single puts. `token` and `resume`
-        are as for `append`, for all of them together.
+        They are one transaction, which costs twice the units of single puts. `token`, `resume` and
+        `timeout` are as for `append`, for all of them together.
 
         Raises:
             InvalidInput: as `append`; or not 1 to 99 contents, or over 4 MB together.
-            InvalidEntry, DamagedItem, StoreError: as `append`.
+            InvalidEntry, DamagedItem, NotSent, StoreError: as `append`.
         """
-        return await self._appended(checked_contents(contents), token, resume)
+        with changing(timeout):
+            return await self._appended(checked_contents(contents), token, resume)
 
-    async def highest(self) -> int:
+    async def highest(self, *, timeout: float | None = None) -> int:
         """Return the highest number that the table shows, 0 for none.
 
         Raises:
             DamagedItem: something else lies between the numbered items.
+            ReadTooSlow: `timeout` seconds ended.
             StoreError: the table could not be read.
         """
+        with reading(timeout):
+            return await self._highest()
+
+    async def _highest(self) -> int:
         page = await self._store.query(
             Query(
                 self._partition,
@@ -164,14 +176,16 @@ class SortKeySequence:
         )
         return number_of_key(key_of(page.items[0])) if page.items else 0
 
-    async def read(self, number: int) -> Item | None:
+    async def read(self, number: int, *, timeout: float | None = None) -> Item | None:
         """Return the content under a number, strongly consistent, None for no item.
 
         Raises:
             InvalidInput: the number is out of range.
+            ReadTooSlow: `timeout` seconds ended.
             StoreError: the table could not be read.
         """
-        item = await self._store.get(Get(self._key(number)))
+        with reading(timeout):
+            item = await self._store.get(Get(self._key(number)))
         return None if item is None else content_of(item)
 
     async def _appended(
@@ -225,7 +239,7 @@ class SortKeySequence:
         """Return the number to be offered: the one below it is in the table."""
         if (guess := self._queue.guess()) is not None:
             return guess
-        return self._queue.above(await self.highest())
+        return self._queue.above(await self._highest())
 
     async def _at_the_end(self, offer: Offer) -> Numbered | NotNumbered:
         """Return the answer to a call that finds no numbers left: a repeat is still recognized."""

@@ -36,6 +36,7 @@ from ledger.primitives.versions.state import (
     stamped,
     version_of,
 )
+from ledger.runtime.calls import arranging, changing, reading
 from ledger.runtime.clock import Clock
 from ledger.store.conditions import AllOf, Condition, Has, Not
 from ledger.store.port import Store
@@ -73,11 +74,15 @@ class ConditionGuard:
         self._rules = Rules(repeats, tombstone_seconds)
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
         self._committing = Committing(store, self._retrier, randomness, self._rules)
-        self.dead_letters = DeadLetters(store, self._retrier, failures_max=failures_max)
+        self.dead_letters: DeadLetters = DeadLetters(
+            store, self._retrier, failures_max=failures_max
+        )
         self._counted = None if failures_max is None else self.dead_letters
         self._many = ManyPuts(store, self._rules, self._put_older)
 
-    async def put(self, item: Item, *, version: int) -> Handled | Skipped | Unknown:
+    async def put(
+        self, item: Item, *, version: int, timeout: float | None = None
+    ) -> Handled | Skipped | Unknown:
         """Put a whole item and its version, as attribute `version`, over an older one.
 
         An unanswered put is repeated: it cannot harm, and finding this very version in the table
@@ -87,12 +92,15 @@ class ConditionGuard:
             InvalidInput: the version is not an int from 0, the item has no key, or is a tombstone,
                 or its partition begins with `~`.
             DamagedItem: the item that is there has no version: `adopt` gives it one.
+            NotSent: `timeout` seconds ended; nothing was written, nor will be.
             StoreError: nothing was written, nor will be.
         """
-        return await self._replace(_with_version(item, version), version)
+        versioned = _with_version(item, version)
+        with changing(timeout):
+            return await self._replace(versioned, version)
 
     async def put_many(
-        self, records: Iterable[tuple[Item, int]]
+        self, records: Iterable[tuple[Item, int]], *, timeout: float | None = None
     ) -> list[Handled | Skipped | Unknown]:
         """Put items, each with its version, as `put` does each; returns the results in order.
 
@@ -103,36 +111,50 @@ class ConditionGuard:
             InvalidInput: a record is no pair, or breaks a rule of `put`; nothing was written.
             DamagedItem, StoreError: as `put`, of one record. All others were tried; the same call
                 may be made again.
+            NotSent, OutcomeUnknown: `timeout` seconds ended, before or after some were sent.
         """
         pairs = map(_pair, _listed(records))
-        return await self._many.put(
-            [(_with_version(item, version), version) for item, version in pairs]
-        )
+        versioned = [(_with_version(item, version), version) for item, version in pairs]
+        with arranging(timeout, "some may be written; the same call writes the others"):
+            return await self._many.put(versioned)
 
-    async def delete(self, key: Key, *, version: int) -> Handled | Skipped | Unknown:
+    async def delete(
+        self, key: Key, *, version: int, timeout: float | None = None
+    ) -> Handled | Skipped | Unknown:
         """Put a tombstone of this version over an older item, or where none is.
 
         While the tombstone is there, no older version is written. Repeated as `put` is.
 
         Raises:
-            InvalidInput, DamagedItem, StoreError: as `put`.
+            InvalidInput, DamagedItem, NotSent, StoreError: as `put`.
         """
         item = stamped(_own_key(key), checked_version(version))
-        return await self._replace(item | self._rules.tombstone(now=self._clock.now()), version)
+        item |= self._rules.tombstone(now=self._clock.now())
+        with changing(timeout):
+            return await self._replace(item, version)
 
-    async def read(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def read(
+        self, key: Key, *, consistent: bool = True, timeout: float | None = None
+    ) -> Item | None:
         """Return the record under a key; None for no item, and for a tombstone.
 
         Raises:
             InvalidInput: the key is not two texts, or `consistent` no bool.
+            ReadTooSlow: `timeout` seconds ended.
             StoreError: the table could not be read.
         """
         get = Get(_checked_key(key), consistent=checked_bool("consistent", consistent))
-        item = await self._store.get(get)
+        with reading(timeout):
+            item = await self._store.get(get)
         return None if item is None or is_tombstone(item) else item
 
     async def adopt(
-        self, key: Key, *, version: int, condition: Condition | None = None
+        self,
+        key: Key,
+        *,
+        version: int,
+        condition: Condition | None = None,
+        timeout: float | None = None,
     ) -> Adopted | Skipped | Refused | Unknown:
         """Give an item that has no version this one, the caller's word for what the item shows.
 
@@ -144,6 +166,7 @@ class ConditionGuard:
             InvalidInput: the version is not an int from 0, or the key not two texts, or its
                 partition begins with `~`.
             DamagedItem: the item has something as its `version` that is none.
+            NotSent: `timeout` seconds ended; nothing was written, nor will be.
             StoreError: nothing was written, nor will be.
         """
         own = (condition,) if condition else ()
@@ -152,7 +175,8 @@ class ConditionGuard:
             set={"version": {"N": str(checked_version(version))}},
             condition=AllOf((Has("pk"), Not(Has("version")), *own)),
         )
-        final = await self._retrier.until_answered(lambda: self._store.write(adoption))
+        with changing(timeout):
+            final = await self._retrier.until_answered(lambda: self._store.write(adoption))
         match final.outcome:
             case Applied():
                 return Adopted(version)
@@ -161,7 +185,9 @@ class ConditionGuard:
             case Unknown():
                 return final.outcome
 
-    async def handle(self, event: Event, actions: Sequence[Action]) -> Judged | DeadLetter:
+    async def handle(
+        self, event: Event, actions: Sequence[Action], *, timeout: float | None = None
+    ) -> Judged | DeadLetter:
         """Do up to 99 actions if the event is newer than what was handled of its kind.
 
         The event's version is written in the same transaction: its actions are done once, in
@@ -171,12 +197,14 @@ class ConditionGuard:
         Raises:
             InvalidInput: over 99 actions, or what is no event, or no list of actions.
             DamagedItem: the item under the version's key is not a version.
+            NotSent: `timeout` seconds ended; nothing was written, nor will be.
             StoreError: nothing was written, nor will be.
         """
         checked_event(event)
-        return await handle_counting(
-            self._counted, event, lambda: self._committing.commit(event, actions)
-        )
+        with changing(timeout):
+            return await handle_counting(
+                self._counted, event, lambda: self._committing.commit(event, actions)
+            )
 
     async def _replace(self, item: Item, version: int) -> Handled | Skipped | Unknown:
         return (await self._put(Put(item, self._rules.newer(version)), version))[0]

@@ -21,6 +21,7 @@ from ledger.primitives.versions.letters import (
     unchanged,
 )
 from ledger.primitives.versions.state import Event, Refused
+from ledger.runtime.calls import arranging, changing, each_in_time, reading
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.retrier import Retrier
@@ -47,17 +48,21 @@ class DeadLetters:
             FAILURES_MAX if failures_max is None else failures_max
         )
 
-    async def find(self, event: Event) -> DeadLetter | None:
+    async def find(self, event: Event, *, timeout: float | None = None) -> DeadLetter | None:
         """Return the event's dead letter, strongly consistent; None if it is none.
 
         Raises:
             DamagedItem: the item of its failures is not of our form.
+            ReadTooSlow: `timeout` seconds ended.
             StoreError: the table could not be read.
         """
-        found = await self._read(event)
+        with reading(timeout):
+            found = await self._read(event)
         return found.letter if found is not None and found.dead else None
 
-    async def failed(self, event: Event, cause: object) -> DeadLetter | None:
+    async def failed(
+        self, event: Event, cause: object, *, timeout: float | None = None
+    ) -> DeadLetter | None:
         """Count a failure of an event, an error or a text, once; return what is a dead letter now.
 
         A dead letter is counted no further. A count is kept for 14 days after its last failure,
@@ -65,8 +70,14 @@ class DeadLetters:
 
         Raises:
             DamagedItem: the item of its failures is not of our form.
+            NotSent: `timeout` seconds ended; the failure is not counted.
+            OutcomeUnknown: they ended, and it may be counted; the same call may count it twice.
             StoreError: the failure is not known to be counted.
         """
+        with arranging(timeout, "the failure may be counted", retryable=False):
+            return await self._failed(event, cause)
+
+    async def _failed(self, event: Event, cause: object) -> DeadLetter | None:
         draw = self._retrier.randomness.getrandbits(_ID_BITS)
         failure = f"{draw:0{_ID_BITS // 4}x}", cause_of(cause)
         seen = await self._read(event)
@@ -92,13 +103,19 @@ class DeadLetters:
             await self._retrier.pause(tries)
         raise Unreachable(f"a failure of {event} is not counted: too many others were at once")
 
-    async def letters(self) -> AsyncIterator[DeadLetter]:
+    def letters(self, *, timeout: float | None = None) -> AsyncIterator[DeadLetter]:
         """Yield all dead letters, each as it was at some moment of the listing, in no order.
+
+        `timeout` bounds each wait for the next one, in seconds.
 
         Raises:
             DamagedItem: the item of an event's failures is not of our form.
+            ReadTooSlow: `timeout` ended.
             StoreError: the table could not be read.
         """
+        return each_in_time(timeout, self._letters())
+
+    async def _letters(self) -> AsyncIterator[DeadLetter]:
         for partition in partitions():
             query: Query | None = Query(partition)
             while query is not None:
@@ -108,7 +125,7 @@ class DeadLetters:
                         yield failures.letter
                 query = None if page.after is None else query.next(page)
 
-    async def release(self, event: Event) -> bool:
+    async def release(self, event: Event, *, timeout: float | None = None) -> bool:
         """Let a dead letter be handled when it is next delivered; its failures count from 0 again.
 
         Returns whether this is known to have released one; if not, there was none, or no answer
@@ -116,8 +133,13 @@ class DeadLetters:
 
         Raises:
             DamagedItem: the item of its failures is not of our form.
+            NotSent: `timeout` seconds ended; nothing is released.
             StoreError: the table could not be read or written; nothing is released.
         """
+        with changing(timeout):
+            return await self._released(event)
+
+    async def _released(self, event: Event) -> bool:
         found = await self._read(event)
         if found is None or not found.dead:
             return False

@@ -164,7 +164,8 @@ def failures_of(item: Item) -> Failures:
 def cause_of(error: object) -> str:
     """Return one line that says what failed."""
     name = f"{type(error).__name__}: " if isinstance(error, BaseException) else ""
-    return " ".join(f"{name}{error}".split())[:CAUSE_CHARS_MAX]
+    text = f"{name}{error}".encode(errors="backslashreplace").decode()
+    return " ".join(text.split())[:CAUSE_CHARS_MAX]
 
 
 def checked_failures_max(failures_max: object) -> int:

@@ -36,6 +36,7 @@ from ledger.primitives.versions.state import (
     version_of,
 )
 from ledger.primitives.versions.turns import WAITING_MAX, Turns
+from ledger.runtime.calls import arranging, seconds_left, unless_ended
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -97,23 +98,33 @@ class LockGuard:
         self._turns = Turns(rules=self._rules, clock=clock, owner=owner, waiting_max=waiting_max)
         retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
         self._committing = Committing(store, retrier, randomness, self._rules)
-        self.dead_letters = DeadLetters(store, retrier, failures_max=failures_max)
+        self.dead_letters: DeadLetters = DeadLetters(store, retrier, failures_max=failures_max)
         self._counted = None if failures_max is None else self.dead_letters
 
     async def handle(
-        self, event: Event, handler: Handler, *, wait_seconds: float = WAIT_SECONDS
+        self,
+        event: Event,
+        handler: Handler,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        timeout: float | None = None,
     ) -> Committed | Busy | DeadLetter:
         """Run the handler if the event is newer than what was handled of its subject and kind.
 
         What the handler raises is raised, with the lock given back and the version not written.
         `Unknown`: the handler ran; whether its actions and the version are there is not known.
         With `failures_max`, what is raised and a `Refused` are failures; see `DeadLetters`.
+        `wait_seconds` is for the lock, `timeout` for all of it: a handler that runs at its end is
+        cancelled, and what the lock's item shows of us runs out by itself.
 
         Raises:
             InvalidInput: the handler returned over 98 actions, or what is no list of actions; the
                 event is none; the handler cannot be called; the wait is not from 0 to a day.
             LeaseLost: the lock belongs to another region.
             DamagedItem: the lock, or the version, is not of our form.
+            NotSent: `timeout` ended before the lock was asked for.
+            OutcomeUnknown: it ended later: the handler may have run, the guard wrote no version.
+                The same call handles the event again.
             StoreError: the table could not be read or written; the guard wrote no version.
         """
         checked_event(event)
@@ -122,9 +133,10 @@ class LockGuard:
             raise InvalidInput(
                 f"wait_seconds must be from 0 to {WAIT_SECONDS_MAX:,.0f}, got {wait_seconds!r}"
             )
-        deadline = self._clock.monotonic() + wait_seconds
-        handle = partial(self._handle_in_turn, event, handler, deadline)
-        return await self._turns.take(event, handle, deadline=deadline)
+        with arranging(timeout, "the handler may have run, its version is not written"):
+            deadline = self._clock.monotonic() + min(wait_seconds, seconds_left())
+            handle = partial(self._handle_in_turn, event, handler, deadline)
+            return await self._turns.take(event, handle, deadline=deadline)
 
     async def _handle_in_turn(
         self, event: Event, handler: Handler, deadline: float
@@ -153,7 +165,7 @@ class LockGuard:
         if newest is not None and self._rules.is_old(event.version, newest):
             return Skipped(event.version, newest)
         try:
-            actions = await handler(event, lease)
+            actions = await unless_ended(handler(event, lease))
         except LeaseLost as error:
             return LockLost(str(error))
         return await self._committing.commit(event, actions, fence=held.fence())

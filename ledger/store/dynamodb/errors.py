@@ -131,7 +131,9 @@ def from_botocore(error: Exception, *, region: str, table: str) -> StoreError:
     if code := error_code(error):
         reasons = cancellation_reasons(error)
         is_passing = code in THROTTLING_CODES or (bool(reasons) and reasons <= PASSING_REASONS)
-        return _answered(code, status_code(error), where, cause, is_passing=is_passing)
+        answered = _answered(code, status_code(error), where, cause, is_passing=is_passing)
+        answered.code = code
+        return answered
     if isinstance(error, _ACCESS_ERRORS):
         return AccessDenied(
             f"{where}: no usable AWS credentials ({cause}): "

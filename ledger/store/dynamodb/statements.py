@@ -60,6 +60,7 @@ THROTTLED = frozenset({"ProvisionedThroughputExceeded", "RequestLimitExceeded", 
 PASSING = THROTTLED | {"TransactionConflict"}
 """Codes of statements that wrote nothing and may be sent again."""
 _REJECTED = frozenset({"ConditionalCheckFailed", "DuplicateItem"})
+_REFUSED = {"AccessDenied": AccessDenied, "ResourceNotFound": TableMissing}
 _QUOTES = frozenset("\"'")
 _NO_ERROR: Mapping[str, Any] = {}
 _FIELD = re.compile("'([^']*)':")
@@ -229,10 +230,8 @@ def outcome_of(error: Mapping[str, Any], where: str) -> Outcome | StoreError:
         found = error.get("Item") or None
         return Rejected(found={} if code == "DuplicateItem" and not found else {0: found})
     said = f"{where}: {code}: {message}"
-    if code == "AccessDenied":
-        return AccessDenied(said)
-    if code == "ResourceNotFound":
-        return TableMissing(said)
     if code == "InternalServerError":
         return Unknown(said)
-    return RequestRefused(said)
+    refused = _REFUSED.get(code, RequestRefused)(said)
+    refused.code = code
+    return refused

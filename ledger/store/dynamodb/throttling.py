@@ -51,7 +51,7 @@ def explained(error: Throttled, limits: Sequence[str], request: Mapping[str, Any
     advice = "; ".join(ADVICE[limit] for limit in limits)
     counters = counters_in(request) if HOT_KEY in limits else ()
     better = Throttled(f"{error}{_named(counters)}: {advice}")
-    better.limits, better.counters = tuple(limits), counters
+    better.limits, better.counters, better.code = tuple(limits), counters, error.code
     return better
 
 
@@ -68,11 +68,13 @@ def of_statement(error: Mapping[str, Any], said: Mapping[str, Any], where: str) 
     """Return the error of a statement that wrote nothing in any try; it names the counter."""
     request = {"Statements": [said]}
     text = f"{where}: still throttled, or in conflict, after every try ({error.get('Code')})"
-    if limits := _limits_named(error):
-        return explained(Throttled(text), limits, request)
     counters = counters_in(request)
-    late = Throttled(f"{text}{_named(counters)}")
-    late.counters = counters
+    if limits := _limits_named(error):
+        late = explained(Throttled(text), limits, request)
+    else:
+        late = Throttled(f"{text}{_named(counters)}")
+        late.counters = counters
+    late.code = str(error["Code"]) if error.get("Code") else None
     return late
 
 

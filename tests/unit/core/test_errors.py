@@ -4,6 +4,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any, get_args
 
 import pytest
 
@@ -15,6 +16,7 @@ from ledger.core.errors import (
     OutcomeUnknown,
     RegionUnreadable,
     SettingsError,
+    StoreError,
     Throttled,
 )
 from ledger.core.values import Entry
@@ -62,13 +64,52 @@ RETRYABLE = {
 UNKNOWN = {"ImportRefused", "OutcomeUnknown", "RetryHorizonPassed"}
 
 
-def kinds() -> list[type[LedgerError]]:
-    """Return every error of the tree."""
-    return [
-        kind
-        for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, LedgerError)
-    ]
+def kinds(base: type[LedgerError] = LedgerError) -> list[type[LedgerError]]:
+    """Return every error of the tree: a class, and all below it."""
+    below = [kind for kind in base.__subclasses__() if kind.__module__ == errors.__name__]
+    return [base, *(found for kind in below for found in kinds(kind))]
+
+
+def made(kind: type[LedgerError]) -> LedgerError:
+    """Return an error as it is raised."""
+    options: dict[type[LedgerError], Any] = {
+        ClockOff: {"region": "eu-west-1", "offset_seconds": 7.5},
+        KeyConflict: {"ours": ENTRY, "theirs": ENTRY},
+        OutcomeUnknown: {"entries": [ENTRY]},
+        RegionUnreadable: {"cause": Throttled("slow down")},
+    }
+    return kind("eu-west-1", **options.get(kind, {}))
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_each_error_has_what_programs_ask(kind: type[LedgerError]) -> None:
+    """Of each that is raised: the outcome, whether to repeat, and AWS's code of the table's."""
+    error = made(kind)
+    assert error.outcome in get_args(errors.Outcome)
+    assert type(error.retryable) is bool
+    if isinstance(error, StoreError):
+        assert error.code is None
+        assert error.outcome == "not_applied"
+    else:
+        assert not hasattr(error, "code")
+
+
+def test_an_unreadable_region_has_the_code_of_its_cause() -> None:
+    """Who waits for it sees why."""
+    cause = Throttled("slow down")
+    cause.code = "ThrottlingException"
+    assert RegionUnreadable("eu-west-1", cause).code == "ThrottlingException"
+
+
+def test_the_tree_is_walked_whole() -> None:
+    """No error of the module is missing below the root."""
+    names = {name for name, kind in vars(errors).items() if is_error(kind)}
+    assert names == {kind.__name__ for kind in kinds()}
+
+
+def is_error(found: object) -> bool:
+    """Return whether it is a class of the tree."""
+    return isinstance(found, type) and issubclass(found, LedgerError)
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)

@@ -74,6 +74,7 @@ def test_each_error_of_botocore_has_its_place(error: Exception, ours: type[Store
     assert type(mapped) is ours
     assert str(mapped).startswith("eu-west-1, table ledger: ")
     assert "\n" not in str(mapped)
+    assert mapped.code == (error_code(error) or None)
 
 
 def test_a_message_of_aws_is_kept_but_not_its_length() -> None:

@@ -6,12 +6,13 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.loaders import Loader
 
-from ledger.core.errors import Throttled
+from ledger.core.errors import AccessDenied, RequestRefused, Throttled
 from ledger.core.keys import partition_key
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb import requests
 from ledger.store.dynamodb.judging import judge
-from ledger.store.dynamodb.throttling import ADVICE, HOT_KEY, counters_in
+from ledger.store.dynamodb.statements import outcome_of, statement
+from ledger.store.dynamodb.throttling import ADVICE, HOT_KEY, counters_in, of_statement
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.writes import Check, Delete, Put, Update
 
@@ -52,6 +53,22 @@ def test_a_hot_key_names_its_counter(code: str) -> None:
     assert (error.limits, error.counters) == ((HOT_KEY,), ("visits",))
     assert "at 'visits': one partition key takes at most 1,000 write units" in str(error)
     assert "shard this counter" in str(error)
+    assert error.code == code
+
+
+def test_a_statement_has_the_code_of_its_own_answer() -> None:
+    """Of one among many statements that is what its part of the answer says."""
+    said = statement(put("visits"), TABLE)
+    assert said is not None
+    for message in ("slow down", f"TableWrite{HOT_KEY}"):
+        late = of_statement({"Code": "ThrottlingError", "Message": message}, said, "us-east-1")
+        assert late.code == "ThrottlingError"
+    refused = outcome_of({"Code": "ValidationError", "Message": "no"}, "us-east-1")
+    assert isinstance(refused, RequestRefused)
+    assert refused.code == "ValidationError"
+    denied = outcome_of({"Code": "AccessDenied", "Message": "no"}, "us-east-1")
+    assert isinstance(denied, AccessDenied)
+    assert denied.code == "AccessDenied"
 
 
 def test_one_of_many_counters() -> None:

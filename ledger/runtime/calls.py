@@ -1,0 +1,255 @@
+"""One public call to what a `Table` opens: when it ends, and what it has asked the table by then.
+
+A call of several requests cannot be cut off from outside: which request was under way, and under
+what number or token, is known inside alone. So the store that a table hands out asks the call
+before each request (`ledger.store.wrappers.opened`), and ends the one that is under way::
+
+    call      |--- read ---|--- write ------------x   its end: the write is Unknown
+    or        |--- read --------------------------x   its end: the read is refused, as Unreachable
+    then                                          |   each request that follows is refused at once
+
+What a call makes of an unknown write, and of a refused request, is what it does without an end: so
+it ends in what is true. Waits in between are cut short by `until_end`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Self, TypeVar
+
+import anyio
+
+from ledger.core.errors import LedgerError, OutcomeUnknown, StoreError, Unreachable
+from ledger.runtime.deadline import NEVER, TIMEOUT, end_of, has_come, not_read, not_sent
+
+Result = TypeVar("Result")
+
+
+class Call:
+    """A call under way; `end` is a moment of the event loop's time.
+
+    `has_asked` says whether any request was sent, `has_written` whether a write was, and `is_cut`
+    whether the end has kept one from being answered, or sent.
+    """
+
+    __slots__ = ("end", "has_asked", "has_written", "is_cut", "is_over")
+
+    def __init__(self, end: float) -> None:
+        self.end = end
+        self.has_asked = self.has_written = self.is_cut = self.is_over = False
+
+    def cut(self) -> Unreachable:
+        """Return the error of a request that the end keeps from being answered, or sent."""
+        self.is_cut = True
+        return Unreachable(TIMEOUT)
+
+    def check(self) -> None:
+        """Return if the end has not come.
+
+        Raises:
+            Unreachable: it has.
+        """
+        if has_come(self.end):
+            raise self.cut()
+
+
+_current: ContextVar[Call | None] = ContextVar("the public call under way", default=None)
+
+
+def current_call() -> Call | None:
+    """Return the call that this task works for, None if it works for none, or for one of before."""
+    call = _current.get()
+    return None if call is None or call.is_over else call
+
+
+def has_ended() -> bool:
+    """Return whether the end of the call under way has come."""
+    call = current_call()
+    return call is not None and has_come(call.end)
+
+
+def seconds_left() -> float:
+    """Return how long the call under way may take."""
+    call = current_call()
+    return NEVER if call is None or call.end == NEVER else call.end - anyio.current_time()
+
+
+async def until_end(wait: Awaitable[object]) -> None:
+    """Wait, no longer than the call under way may take."""
+    call = current_call()
+    if call is None or call.end == NEVER:
+        await wait
+        return
+    with anyio.CancelScope(deadline=call.end):
+        await wait
+
+
+async def unless_ended(work: Awaitable[Result]) -> Result:
+    """Await what is no request, and may be cancelled, for as long as the call under way may take.
+
+    Raises:
+        Unreachable: the end has come.
+        And as the work.
+    """
+    call = current_call()
+    if call is None or call.end == NEVER:
+        return await work
+    with anyio.CancelScope(deadline=call.end):
+        return await work
+    raise call.cut()
+
+
+class _InTime:
+    """The block of a public call that may take `timeout` seconds; None: any number.
+
+    A call inside another one ends with that at the latest, which then says what is true of it.
+    """
+
+    __slots__ = ("_before", "_call", "_outer", "_timeout")
+    _call: Call
+
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
+
+    def __enter__(self) -> Self:
+        end = end_of(self._timeout)
+        self._outer = current_call()
+        if self._outer is not None:
+            end = min(end, self._outer.end)
+        self._call = Call(end)
+        self._before = _current.set(self._call)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        _current.reset(self._before)
+        call, outer = self._call, self._outer
+        call.is_over = True
+        if outer is not None:
+            outer.has_asked |= call.has_asked
+            outer.has_written |= call.has_written
+        if call.is_cut and isinstance(error, StoreError):
+            if outer is not None and has_come(outer.end):
+                outer.is_cut = True
+                return None
+            raise self.late(call) from None
+        return None
+
+    def late(self, call: Call) -> LedgerError:
+        """Return what is true of a call that its end has kept from going on."""
+        raise NotImplementedError
+
+
+class reading(_InTime):  # noqa: N801 (used as a function is)
+    """The block of a call that only reads.
+
+    Raises:
+        InvalidInput: the timeout is not a number above 0.
+        ReadTooSlow: it has ended.
+    """
+
+    __slots__ = ()
+
+    def late(self, call: Call) -> LedgerError:
+        """Return that it was not read."""
+        del call
+        return not_read()
+
+
+class changing(_InTime):  # noqa: N801 (used as a function is)
+    """The block of a call that answers where it may have written, and raises where it has not.
+
+    Raises:
+        InvalidInput: the timeout is not a number above 0.
+        NotSent: it has ended, and what was asked is not written.
+    """
+
+    __slots__ = ()
+
+    def late(self, call: Call) -> LedgerError:
+        """Return that it was not sent."""
+        del call
+        return not_sent()
+
+
+class arranging(_InTime):  # noqa: N801 (used as a function is)
+    """The block of a call of several writes; `advice` says what to do if some may be made.
+
+    Raises:
+        InvalidInput: the timeout is not a number above 0.
+        NotSent: it has ended before a write was sent.
+        OutcomeUnknown: it has ended after that; `retryable` if the same call goes on from there.
+    """
+
+    __slots__ = ("_advice", "_retryable")
+
+    def __init__(self, timeout: float | None, advice: str, *, retryable: bool = True) -> None:
+        super().__init__(timeout)
+        self._advice = advice
+        self._retryable = retryable
+
+    def late(self, call: Call) -> LedgerError:
+        """Return that it was not sent, or that its outcome is not known."""
+        if not call.has_written:
+            return not_sent()
+        return unanswered(self._advice, retryable=self._retryable)
+
+
+class interrupting(arranging):  # noqa: N801 (used as a function is)
+    """The block of a long call that may be cut off anywhere, as by a crash: the next goes on.
+
+    Raises:
+        As `arranging`.
+    """
+
+    __slots__ = ("_scope",)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        # The requests are not cut off one by one: all of it is.
+        self._scope = anyio.CancelScope(deadline=self._call.end)
+        self._call.end = NEVER
+        self._scope.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        is_handled = self._scope.__exit__(kind, error, traceback)
+        super().__exit__(*(None, None, None) if is_handled else (kind, error, traceback))
+        if self._scope.cancelled_caught:
+            raise self.late(self._call)
+        return is_handled
+
+
+def unanswered(advice: str, *, retryable: bool = True) -> OutcomeUnknown:
+    """Return the error of what may have been written in part by the end of its call."""
+    return OutcomeUnknown(
+        f"{TIMEOUT} before all was answered: {advice}", entries=(), retryable=retryable
+    )
+
+
+async def each_in_time(
+    timeout: float | None, items: AsyncIterator[Result]
+) -> AsyncIterator[Result]:
+    """Yield what an iterator reads, with so many seconds for each wait.
+
+    Raises:
+        InvalidInput: the timeout is not a number above 0.
+        ReadTooSlow: it has ended.
+        And as the iterator.
+    """
+    while True:
+        with reading(timeout):
+            try:
+                item = await anext(items)
+            except StopAsyncIteration:
+                return
+        yield item

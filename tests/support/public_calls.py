@@ -1,0 +1,297 @@
+"""Every public call that talks to the table, found by looking, and how each is made in a test."""
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from ledger import Ledger, Put, Table, sync
+from ledger.core.entry import Item
+from ledger.core.values import Entry
+from ledger.importing import Importer
+from ledger.importing.form import Form, format_of
+from ledger.importing.source import open_source
+from ledger.importing.survey import StopSign, survey
+from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.sources.source import ListSource
+from ledger.pipeline.stages.worker import Pipeline
+from ledger.primitives.counters import CollectionCounter
+from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.primitives.counters.shard import ShardItems
+from ledger.primitives.leases import LeaseTerms
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.sequences import CounterSequence, SortKeySequence
+from ledger.primitives.versions import ConditionGuard, Event, LockGuard
+from ledger.runtime.portal import Sync
+from ledger.store.writes import Action
+
+Call = Callable[..., Awaitable[Any]]
+"""A call with what it needs, to be made with a `timeout`."""
+
+EXEMPT = {
+    "Ledger.close": "ends what is open, within bounds of its own",
+    "Table.close": "ends what is open, within bounds of its own",
+}
+RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
+TITLE: Item = {"title": {"S": "x"}}
+KEY = ("record~7", "address")
+EVENT = Event("customer", 2)
+ENTRY = Entry("c", "2026-11-21T06:50:00.000000Z#0000000000000001", Decimal(5))
+TERMS = LeaseTerms(lease_seconds=60, heartbeat_seconds=20)
+
+
+def faces() -> dict[str, type]:
+    """Return every class of which `ledger.sync` has a face, and each way to count."""
+    found: dict[str, type] = {"Pipeline": Pipeline}
+    for face in vars(sync).values():
+        if isinstance(face, type) and issubclass(face, Sync) and face.__module__ == sync.__name__:
+            (behind,) = face.__orig_bases__[0].__args__  # type: ignore[attr-defined]
+            found[face.__name__] = behind
+    kinds: list[type] = [CollectionCounter, *ITEM_METHODS.values()]
+    return found | {kind.__name__: kind for kind in kinds}
+
+
+def is_asked(function: object) -> bool:
+    """Return whether a method talks to the table: what it returns is awaited."""
+    if not inspect.isfunction(function):
+        return False
+    plain = inspect.unwrap(function)
+    if inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain):
+        return True
+    return "AsyncIterator" in str(inspect.signature(plain).return_annotation)
+
+
+def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield every public call by its name, `Class.method`."""
+    for name, kind in sorted(faces().items()):
+        for method, function in inspect.getmembers(kind, is_asked):
+            if not method.startswith("_") and not hasattr(ShardItems, method):
+                yield f"{name}.{method}", function
+
+
+@dataclass(frozen=True)
+class Made:
+    """A table, and all that is made of it while it is open and answers."""
+
+    table: Table
+    lease: Lease
+    other: Lease
+    counters: Mapping[str, Any]
+    numbers: CounterSequence
+    items: SortKeySequence
+    guard: ConditionGuard
+    lock: LockGuard
+    importer: Importer
+    pipeline: Pipeline
+    folder: Path
+
+    @property
+    def ledger(self) -> Ledger:
+        """The table's ledger."""
+        return self.table.ledger
+
+
+@asynccontextmanager
+async def all_made_of(table: Table, folder: Path) -> AsyncIterator[Made]:
+    """Yield what an open table makes: one lease is held, counters named `new-` have a layout."""
+    counters: dict[str, Any] = {}
+    method: Any
+    for method in (*ITEM_METHODS, "collection"):
+        for state in ("new", "other"):
+            counters[f"{state}-{method}"] = table.counter(f"{state}-{method}", method=method)
+        if method != "collection":
+            await counters[f"new-{method}"].add(1)
+    await table.counter("stock", method="marker").add(1)
+    lease = table.lease("job", terms=TERMS)
+    await lease.acquire(0)
+    async with pipeline(table, folder) as opened:
+        yield Made(
+            table,
+            lease,
+            table.lease("other"),
+            counters,
+            table.sequence("n"),
+            table.sequence("s", method="sort-key"),
+            table.versions(),
+            table.versions(method="lock"),
+            table.importer(),
+            opened,
+            folder,
+        )
+
+
+async def listed(items: AsyncIterator[object]) -> list[object]:
+    """Return all that is yielded."""
+    return [one async for one in items]
+
+
+async def held(made: Made, **options: Any) -> object:
+    """Hold a lease for a moment."""
+    async with made.other.held(0, **options) as outcome:
+        return outcome
+
+
+async def confirm(made: Made, **options: Any) -> object:
+    """Ask whether a lease is ours whose time is over."""
+    made.lease._holding._safe_until = -1.0  # type: ignore[union-attr]
+    await made.lease.confirm(**options)
+    return None
+
+
+async def handler(event: Event, lease: Lease) -> Sequence[Action]:
+    """Handle an event."""
+    del event, lease
+    return [Put(RECORD)]
+
+
+async def import_file(made: Made, **options: Any) -> object:
+    """Import a file."""
+    return await made.importer.run_file(changes(made.folder), **options)
+
+
+async def import_surveyed(made: Made, **options: Any) -> object:
+    """Import what was surveyed."""
+    with open_source(str(changes(made.folder))) as source:
+        surveyed = await survey(source, Form(format=format_of("x.csv")), stop=StopSign())
+        assert surveyed is not None
+        return await made.importer.run(source, surveyed, **options)
+
+
+def changes(folder: Path) -> Path:
+    """Return a file of changes."""
+    file = folder / "changes.csv"
+    file.write_text("counter,change\na,1\n", encoding="utf-8")
+    return file
+
+
+async def run_pipeline(made: Made, **options: Any) -> object:
+    """Run a pipeline."""
+    await made.pipeline.run(**options)
+    return None
+
+
+async def open_pipeline(made: Made, **options: Any) -> object:
+    """Open a pipeline."""
+    async with pipeline(made.table, made.folder, **options) as opened:
+        return opened
+
+
+def pipeline(table: Table, folder: Path, **options: Any) -> AbstractAsyncContextManager[Pipeline]:
+    """Return a pipeline of one record, to be opened."""
+    content = b'{"TradeID": "a", "Version": 1, "Value": "2", "Desk": "x"}'
+    source = ListSource([Delivery("1", content)])
+    return table.pipeline("lane", source, dead_letters=folder / "letters.jsonl", **options)
+
+
+LEDGER: dict[str, Call] = {
+    "counters": lambda made, **options: listed(made.ledger.counters("", **options)),
+    "describe": lambda made, **options: made.ledger.describe("c", {"unit": "piece"}, **options),
+    "description": lambda made, **options: made.ledger.description("c", **options),
+    "history": lambda made, **options: listed(made.ledger.history("c", **options)),
+    "periods": lambda made, **options: made.ledger.periods("c", by="day", **options),
+    "periods_many": lambda made, **options: made.ledger.periods_many(["c"], by="day", **options),
+    "reconcile": lambda made, **options: made.ledger.reconcile("c", counted=7, **options),
+    "record": lambda made, **options: made.ledger.record("c", 5, **options),
+    "record_many": lambda made, **options: made.ledger.record_many([("c", 5)], **options),
+    "record_together": lambda made, **options: made.ledger.record_together([("c", 5)], **options),
+    "retry": lambda made, **options: made.ledger.retry([ENTRY], **options),
+    "reverse": lambda made, **options: made.ledger.reverse(ENTRY, **options),
+    "top": lambda made, **options: made.ledger.top("", **options),
+    "total": lambda made, **options: made.ledger.total("c", **options),
+    "totals": lambda made, **options: made.ledger.totals(["c"], **options),
+}
+TABLE: dict[str, Call] = {
+    "convert_counter": lambda made, **options: made.table.convert_counter(
+        "stock", method="atomic", shards=2, **options
+    ),
+    "leases": lambda made, **options: listed(made.table.leases(**options)),
+    "pipeline": open_pipeline,
+}
+LEASE: dict[str, Call] = {
+    "acquire": lambda made, **options: made.other.acquire(0, **options),
+    "confirm": confirm,
+    "hand_over": lambda made, **options: made.lease.hand_over("eu-west-1", **options),
+    "heartbeat": lambda made, **options: made.lease.heartbeat(**options),
+    "held": held,
+    "look": lambda made, **options: made.lease.look(**options),
+    "release": lambda made, **options: made.lease.release(**options),
+    "transact": lambda made, **options: made.lease.transact([Put(RECORD)], **options),
+    "watch": lambda made, **options: made.lease.watch(**options),
+}
+SEQUENCES: dict[str, Call] = {
+    "CounterSequence.next": lambda made, **options: made.numbers.next(**options),
+    "CounterSequence.put_next": lambda made, **options: made.numbers.put_next(
+        lambda number: {"pk": {"S": f"order~{number}"}, "sk": {"S": "-"}}, **options
+    ),
+    "SortKeySequence.append": lambda made, **options: made.items.append(
+        {"title": {"S": "x"}}, **options
+    ),
+    "SortKeySequence.append_many": lambda made, **options: made.items.append_many(
+        [{"title": {"S": "x"}}], **options
+    ),
+    "SortKeySequence.highest": lambda made, **options: made.items.highest(**options),
+    "SortKeySequence.read": lambda made, **options: made.items.read(1, **options),
+}
+GUARDS: dict[str, Call] = {
+    "ConditionGuard.adopt": lambda made, **options: made.guard.adopt(KEY, version=1, **options),
+    "ConditionGuard.delete": lambda made, **options: made.guard.delete(KEY, version=1, **options),
+    "ConditionGuard.handle": lambda made, **options: made.guard.handle(
+        EVENT, [Put(RECORD)], **options
+    ),
+    "ConditionGuard.put": lambda made, **options: made.guard.put(RECORD, version=1, **options),
+    "ConditionGuard.put_many": lambda made, **options: made.guard.put_many(
+        [(RECORD, 1)], **options
+    ),
+    "ConditionGuard.read": lambda made, **options: made.guard.read(KEY, **options),
+    "DeadLetters.failed": lambda made, **options: made.guard.dead_letters.failed(
+        EVENT, "why", **options
+    ),
+    "DeadLetters.find": lambda made, **options: made.guard.dead_letters.find(EVENT, **options),
+    "DeadLetters.letters": lambda made, **options: listed(
+        made.guard.dead_letters.letters(**options)
+    ),
+    "DeadLetters.release": lambda made, **options: made.guard.dead_letters.release(
+        EVENT, **options
+    ),
+    "LockGuard.handle": lambda made, **options: made.lock.handle(EVENT, handler, **options),
+}
+OTHERS: dict[str, Call] = {
+    "Importer.run": import_surveyed,
+    "Importer.run_file": import_file,
+    "Pipeline.run": run_pipeline,
+}
+COUNTER: dict[str, Callable[..., Awaitable[object]]] = {
+    "add": lambda counter, **options: counter.add(1, **options),
+    "convert": lambda counter, **options: counter.convert(shards=2, **options),
+    "even_out": lambda counter, **options: counter.even_out(**options),
+    "hand_over": lambda counter, **options: counter.hand_over("eu-west-1", **options),
+    "lookup": lambda counter, **options: counter.lookup("token", **options),
+    "reconcile": lambda counter, **options: counter.reconcile(counted=7, **options),
+    "shards": lambda counter, **options: counter.shards(**options),
+    "value": lambda counter, **options: counter.value(**options),
+}
+
+
+def of_counter(method: str, call: str) -> Call:
+    """Return a call of a counter that is kept by a method."""
+    state = "other" if call == "shards" else "new"  # whose layout is known, and not read again
+    return lambda made, **options: COUNTER[call](made.counters[f"{state}-{method}"], **options)
+
+
+def calls() -> dict[str, Call]:
+    """Return how every public call is made, by its name."""
+    named = {f"Ledger.{name}": call for name, call in LEDGER.items()}
+    named |= {f"Table.{name}": call for name, call in TABLE.items()}
+    named |= {f"Lease.{name}": call for name, call in LEASE.items()}
+    named |= SEQUENCES | GUARDS | OTHERS
+    for name in COUNTER:
+        for method, kind in ITEM_METHODS.items():
+            named[f"{kind.__name__}.{name}"] = of_counter(method, name)
+        named[f"ItemCounter.{name}"] = of_counter("atomic", name)
+    for name in ("add", "lookup", "reconcile", "value"):
+        named[f"CollectionCounter.{name}"] = of_counter("collection", name)
+        named[f"Counter.{name}"] = of_counter("collection", name)
+    return named

@@ -1,0 +1,191 @@
+"""`timeout` of every public call: what a `Table` opens ends on time, with what is true by then.
+
+On virtual time, over a store that gives no answers. The calls are found by looking, so that a new
+one without `timeout`, or without a row in `support.public_calls`, fails here.
+"""
+
+import inspect
+import math
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from support.ledgers import HOME, make_settings, seeded
+from support.pipelines import FIELDS
+from support.public_calls import EXEMPT, Made, all_made_of, calls, faces, public_calls
+from support.silent import LoopClock, SilentStore
+
+from ledger import (
+    InvalidInput,
+    LedgerError,
+    NotSent,
+    OutcomeUnknown,
+    ReadTooSlow,
+    Table,
+    Unknown,
+    sync,
+)
+from ledger.lab.simulator.loop import run
+from ledger.primitives.sequences import MaybeNumbered
+
+SECONDS = 5.0
+REFUSED = r"counter '(new|other)-"
+"""What a method without such a call says first."""
+CALLS = calls()
+FUNCTIONS = dict(public_calls())
+READS = frozenset(
+    name
+    for name in CALLS
+    if name.partition(".")[2]
+    in {
+        *("counters", "description", "find", "highest", "history", "leases", "letters", "look"),
+        *("lookup", "periods", "periods_many", "read", "shards", "top", "total", "totals"),
+        *("value", "watch", "confirm", "pipeline"),
+    }
+)
+
+
+def make(store: SilentStore) -> Table:
+    """Return a table whose clock is that of the loop."""
+    settings = make_settings(
+        index=("*",),
+        periods={"*": {"zone": "UTC"}},
+        pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
+    )
+    return Table(settings, region=HOME, store=store, clock=LoopClock(), randomness=seeded())
+
+
+@asynccontextmanager
+async def made_of(store: SilentStore, folder: Path) -> AsyncIterator[Made]:
+    """Open a table and make all of it."""
+    async with make(store) as table, all_made_of(table, folder) as made:
+        yield made
+
+
+def kind_of(ended: object) -> str:
+    """Return what a call says of itself: too slow, not sent, unknown, or anything else."""
+    match ended:
+        case ReadTooSlow():
+            return "too slow"
+        case NotSent():
+            return "not sent"
+        case OutcomeUnknown() | Unknown() | MaybeNumbered() | [Unknown()] | False:
+            return "unknown"
+        case InvalidInput():
+            return "refused"
+        case _:
+            return repr(ended)
+
+
+async def ended(name: str, folder: Path, *, answers_reads: bool) -> tuple[str, object]:
+    """Make a call of a table that goes silent; it must end on time."""
+    store = SilentStore()
+    async with made_of(store, folder) as made:
+        store.answers_reads, store.is_silent = answers_reads, True
+        began = anyio.current_time()
+        found: object
+        try:
+            found = await CALLS[name](made, timeout=SECONDS)
+        except LedgerError as error:
+            found = error
+        took = anyio.current_time() - began
+        kind = kind_of(found)
+        if kind == "refused":
+            assert took == 0, "a method that has no such call says so at once"
+        elif kind in {"too slow", "not sent", "unknown"}:
+            assert took == pytest.approx(SECONDS)
+        store.is_silent = False
+    return kind, found
+
+
+def test_every_public_call_is_known_here() -> None:
+    """A new one needs a row that shows how it ends, or a reason for having no `timeout`."""
+    assert set(FUNCTIONS) == set(CALLS) | set(EXEMPT)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_public_call_takes_a_timeout(name: str) -> None:
+    """By keyword alone, in seconds, by default none; without async as well."""
+    timeout = inspect.signature(FUNCTIONS[name]).parameters["timeout"]
+    assert (timeout.kind, timeout.default) == (inspect.Parameter.KEYWORD_ONLY, None)
+    assert timeout.annotation == (float | None)
+    kind, _, method = name.partition(".")
+    if (face := getattr(sync, kind, None)) is not None:
+        assert inspect.signature(getattr(face, method)).parameters["timeout"].default is None
+
+
+@pytest.mark.parametrize("name", sorted(READS))
+def test_a_read_without_an_answer_is_too_slow(name: str, tmp_path: Path) -> None:
+    """Each ends on time; a method that has no such read refuses it."""
+    kind, found = run(lambda: ended(name, tmp_path, answers_reads=False))
+    assert kind in {"too slow", "refused"}, found
+    if kind == "too slow":
+        assert "timeout ended" in str(found)
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - READS))
+def test_a_change_without_an_answer_is_unknown_or_not_sent(name: str, tmp_path: Path) -> None:
+    """What did not get so far as to write anything says that; what did says it is unknown."""
+    kind, found = run(lambda: ended(name, tmp_path, answers_reads=False))
+    assert kind in {"not sent", "unknown", "refused"}, found
+    if isinstance(found, LedgerError) and kind != "refused":
+        assert "timeout ended" in str(found)
+
+
+DONE = frozenset(name for name in CALLS if name.endswith(".even_out")) | {"DeadLetters.release"}
+"""What finds nothing to write, if reads are answered."""
+WAITS = frozenset({"Lease.watch"})
+"""What takes longer than the timeout, whatever the store answers."""
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - READS - DONE))
+def test_a_change_that_was_sent_is_unknown(name: str, tmp_path: Path) -> None:
+    """With reads answered each gets so far as to write, and none says that it did not."""
+    kind, found = run(lambda: ended(name, tmp_path, answers_reads=True))
+    assert kind in {"unknown", "refused"}, found
+    if isinstance(found, OutcomeUnknown):
+        assert "timeout ended" in str(found)
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_a_timeout_must_be_seconds(name: str, tmp_path: Path) -> None:
+    """Anything but a number above 0 is refused by value and rule, before anything is sent."""
+
+    async def main() -> None:
+        store = SilentStore()
+        async with made_of(store, tmp_path) as made:
+            before = store.requests
+            for timeout in (0, -1, math.nan, "5", True):
+                with pytest.raises(InvalidInput) as caught:
+                    await CALLS[name](made, timeout=timeout)
+                told = str(caught.value)
+                assert f"seconds above 0, got {timeout!r}" in told or re.match(REFUSED, told)
+            assert store.requests == before
+
+    run(main)
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - WAITS))
+def test_a_call_in_time_is_as_without(name: str, tmp_path: Path) -> None:
+    """With answers it returns, or raises, what it would without a `timeout`."""
+
+    async def found(options: Mapping[str, Any]) -> str:
+        async with made_of(SilentStore(), tmp_path) as made:
+            try:
+                return type(await CALLS[name](made, **options)).__name__
+            except LedgerError as error:
+                return f"{type(error).__name__}: {error}"
+
+    async def main() -> None:
+        assert await found({"timeout": SECONDS}) == await found({})
+
+    run(main)
+
+
+def test_faces_are_found() -> None:
+    """The classes come from `ledger.sync`, which has one for each that a table opens."""
+    assert {"Ledger", "Table", "Lease", "SlotsCounter", "Importer", "Pipeline"} <= set(faces())
