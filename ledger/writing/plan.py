@@ -258,7 +258,7 @@ def confirmed(ours: Entry, found: Item) -> Entry:
     theirs = entry_of(found)
     if not same_change(ours, theirs):
         raise conflict(ours, theirs)
-    return theirs
+    return replace(theirs, repeated=True)
 
 
 def conflict(ours: Entry, theirs: Entry) -> KeyConflict:
