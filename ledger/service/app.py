@@ -18,11 +18,11 @@ from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.answers import Refused, on_ledger_error, on_refused, problem_answer
 from ledger.service.api import entries, live, probes, reading
-from ledger.service.context import Context
+from ledger.service.context import REQUEST, Context
 from ledger.service.gate import Gate, Seen
 from ledger.service.openapi import add_models
 from ledger.service.options import BODY_BYTES_MAX
-from ledger.wire.problems import INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
+from ledger.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
 
 _KINDS: dict[int, Kind] = {
     HTTPStatus.NOT_FOUND: NOT_FOUND,
@@ -57,6 +57,7 @@ def create_app(
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(Exception, _on_defect)
     made: dict[str, Any] = {}
 
     def document() -> dict[str, Any]:
@@ -75,6 +76,12 @@ def create_app(
         body_max=body_max,
     )
     return gate, context
+
+
+async def _on_defect(request: Request, _error: Exception) -> Response:
+    """Answer a defect; the server's log has the traceback, the answer nothing of it."""
+    members = {"outcome": "unknown", "retryable": False}
+    return problem_answer(Problem(DEFECT, f"request {request.scope[REQUEST]}", members))
 
 
 async def _on_http_error(_request: Request, error: Exception) -> Response:

@@ -23,20 +23,18 @@ from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
-from ledger.service.context import GRANT, Context
+from ledger.service.context import GRANT, REQUEST, Context
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.wire.problems import (
-    DEFECT,
     SHUTTING_DOWN,
     TOO_LARGE,
     TOO_MANY_REQUESTS,
     UNAUTHORIZED,
-    Problem,
 )
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What probes ask without a token, also while an instance is draining."""
-REQUEST_ID = b"x-request-id"
+_REQUEST_ID_HEADER = b"x-request-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +79,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         passage = _Passage(self._new_id(), self._context.clock, send)
+        scope[REQUEST] = passage.id
         scope["path"] = scope["raw_path"].decode("latin-1")
         caller = "-"
         try:
@@ -93,12 +92,6 @@ class Gate:
                 self._access.leave(grant)
         except Refused as error:
             await passage.refuse(error, scope, receive)
-        except Exception:
-            if passage.is_begun:
-                raise
-            problem = Problem(DEFECT, f"request {passage.id}", {"outcome": "unknown"})
-            await problem_answer(problem)(scope, receive, passage.send)
-            raise
         finally:
             self._on_request(passage.seen(scope, caller))
 
@@ -178,7 +171,7 @@ class _Passage:
         if message["type"] == "http.response.start":
             self.is_begun = True
             self._status = message["status"]
-            message["headers"] = [*message["headers"], (REQUEST_ID, self.id.encode())]
+            message["headers"] = [*message["headers"], (_REQUEST_ID_HEADER, self.id.encode())]
         await self._send(message)
 
     async def refuse(self, error: Refused, scope: Scope, receive: Receive) -> None:
