@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ledger.core.errors import LedgerError, NotSent
-from ledger.service.asking import UntimedKey
-from ledger.wire.problems import IDEMPOTENCY_KEY, MEDIA_TYPE, Kind, Problem, problem_of
+from ledger.wire.problems import MEDIA_TYPE, Kind, Problem, problem_of
 
 RETRY_SECONDS = 1
 """What Retry-After says where nothing better is known."""
@@ -44,18 +43,11 @@ def retry_after(seconds: float) -> dict[str, str]:
     return {"Retry-After": str(max(RETRY_SECONDS, math.ceil(seconds)))}
 
 
-def problem_for(error: LedgerError) -> Problem:
-    """Return an error as a problem; of a key without time, the one that says what to send."""
-    if isinstance(error, UntimedKey):
-        return Problem(IDEMPOTENCY_KEY, str(error), {"outcome": "not_applied", "retryable": False})
-    return problem_of(error)
-
-
 async def on_ledger_error(_request: Request, error: Exception) -> Response:
     """Answer an error of the ledger."""
     if not isinstance(error, LedgerError):  # as Starlette types handlers
         raise error
-    problem = problem_for(error)
+    problem = problem_of(error)
     is_busy = problem.kind.status == HTTPStatus.SERVICE_UNAVAILABLE or isinstance(error, NotSent)
     return problem_answer(problem, retry_after(RETRY_SECONDS) if is_busy else None)
 

@@ -13,7 +13,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidCounter, InvalidInput
-from ledger.core.timed_keys import time_in
 from ledger.writing.plan import Change, checked_key
 
 ENTRIES_MAX = 1_000
@@ -26,10 +25,6 @@ PAGE_MAX = 1_000
 WAIT_SECONDS_MAX = 60.0
 """The longest deadline that a request may ask for."""
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*([0-9]{1,4})\s*(?=$|[,;])", re.ASCII | re.IGNORECASE)
-
-
-class UntimedKey(InvalidInput):
-    """The key of a request carries no time, and none came with it."""
 
 
 def counter_in(segment: str) -> str:
@@ -49,8 +44,9 @@ def counter_in(segment: str) -> str:
 def key_of(key: str | None, time: str | None) -> tuple[str | None, datetime | None]:
     """Return the key and the time by which a request is named; both None if it is not.
 
+    Whether the key carries its time is checked when the change is planned.
+
     Raises:
-        UntimedKey: a key that carries no time, without one beside it.
         InvalidInput: the key, or the time, breaks a rule; or there is a time without a key.
     """
     if key is None:
@@ -60,14 +56,7 @@ def key_of(key: str | None, time: str | None) -> tuple[str | None, datetime | No
     # The draft's header is a structured string: "..." in quotes; most send it bare.
     bare = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
     checked_key(bare, what="Idempotency-Key")
-    if time is not None:
-        return bare, moment("Idempotency-Time", time)
-    if time_in(bare) is None:
-        raise UntimedKey(
-            f"Idempotency-Key {bare[:40]!r} carries no time: send a UUIDv7 or a ULID, or the time"
-            " that was chosen with it as Idempotency-Time"
-        )
-    return bare, None
+    return bare, None if time is None else moment("Idempotency-Time", time)
 
 
 def wait_of(prefer: str | None) -> float | None:
@@ -185,16 +174,8 @@ class NamedEntryBody(EntryBody):
 
     @property
     def asked(self) -> Change:
-        """The change.
-
-        Raises:
-            UntimedKey: its key carries no time.
-            InvalidInput: the key or the time breaks a rule.
-        """
-        if self.key is None or self.at is not None:
-            return Change(self.counter, self.change, self.note, self.effective, self.key, self.at)
-        key, at = key_of(self.key, None)
-        return Change(self.counter, self.change, self.note, self.effective, key, at)
+        """The change."""
+        return Change(self.counter, self.change, self.note, self.effective, self.key, self.at)
 
 
 class EntriesBody(Body):

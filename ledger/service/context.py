@@ -75,8 +75,7 @@ def context_of(request: Request) -> Context:
 def allow(request: Request, scope: Scope, *counters: str) -> Context:
     """Return what requests share, if this one's caller may do this to these counters.
 
-    Raises:
-        Refused: the caller may not; the problem says what is missing.
+    Else the request is refused: the problem says what the caller lacks.
     """
     grant = cast("Grant", request.scope[GRANT])
     if lack := grant.lacks(scope, counters):

@@ -3,8 +3,6 @@
 One table serves the service, which sends a problem for an error; its page of each problem; and the
 client, which raises the error again that the service had. `type` is a path of the service, where
 its page is found.
-
-Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping
@@ -63,14 +61,6 @@ INVALID = Kind(
     "The request breaks a rule",
     "Nothing was written. `detail` names the value and the rule; the same request fails again.",
 )
-IDEMPOTENCY_KEY = Kind(
-    "idempotency-key",
-    HTTPStatus.BAD_REQUEST,
-    "The Idempotency-Key carries no time",
-    "Nothing was written. Send a UUIDv7 or a ULID, chosen once for the change and kept for every"
-    " try, or send the time that was chosen with the key as Idempotency-Time (RFC 3339, with a"
-    " zone). A key without a time could count a change twice, once its entry is merged.",
-)
 UNAUTHORIZED = Kind(
     "unauthorized",
     HTTPStatus.UNAUTHORIZED,
@@ -126,7 +116,6 @@ DEFECT = Kind(
 )
 _OF_SERVICE = (
     INVALID,
-    IDEMPOTENCY_KEY,
     UNAUTHORIZED,
     FORBIDDEN,
     NOT_FOUND,
@@ -167,6 +156,15 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             HTTPStatus.BAD_REQUEST,
             "A key, time, note or size of an entry breaks a rule",
             "Nothing was written.",
+        ),
+        errors.UntimedKey: Kind(
+            "idempotency-key",
+            HTTPStatus.BAD_REQUEST,
+            "The Idempotency-Key carries no time",
+            "Nothing was written. Send a UUIDv7 or a ULID, chosen once for the change and kept for"
+            " every try, or send the time that was chosen with the key as Idempotency-Time (RFC"
+            " 3339, with a zone). A key without a time could count a change twice, once its entry"
+            " is merged.",
         ),
         errors.MethodConflict: Kind(
             "method-conflict",
@@ -353,7 +351,6 @@ def error_of(fields: Mapping[str, Any]) -> LedgerError:
 _KINDS_OF_SERVICE: Mapping[str, type[LedgerError]] = MappingProxyType(
     {
         INVALID.name: errors.InvalidInput,
-        IDEMPOTENCY_KEY.name: errors.InvalidEntry,
         UNAUTHORIZED.name: errors.AccessDenied,
         FORBIDDEN.name: errors.AccessDenied,
         TOO_LARGE.name: errors.InvalidInput,

@@ -2,8 +2,6 @@
 
 `*_fields` renders a value, `*_of` reads what `*_fields` rendered. Commands print these objects,
 the service sends them, and the client makes the library's own values of them again.
-
-Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping

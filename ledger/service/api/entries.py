@@ -13,7 +13,7 @@ from ledger.core.errors import LedgerError
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.tasks import run_all
-from ledger.service.answers import Refused, answer, problem_for
+from ledger.service.answers import Refused, answer
 from ledger.service.asking import (
     BodyModel,
     EntriesBody,
@@ -30,7 +30,7 @@ from ledger.service.asking import (
 )
 from ledger.service.context import allow
 from ledger.service.openapi import written
-from ledger.wire.problems import NOT_ACCEPTABLE_BODY
+from ledger.wire.problems import NOT_ACCEPTABLE_BODY, problem_of
 from ledger.wire.values import entry_fields, reconciled_fields
 
 ENTRIES_AT_ONCE = 256
@@ -152,7 +152,7 @@ async def _each(ledger: Ledger, asked: NamedEntryBody, seconds: float | None) ->
             timeout=seconds,
         )
     except LedgerError as error:
-        problem = problem_for(error)
+        problem = problem_of(error)
         return {"status": int(problem.kind.status), "problem": problem.fields()}
     return _result(entry)
 

@@ -9,10 +9,10 @@ from starlette.responses import Response, StreamingResponse
 
 from ledger.core.errors import LedgerError
 from ledger.core.keys import checked_counter
-from ledger.service.answers import problem_for
 from ledger.service.asking import LiveQuery
 from ledger.service.context import Context, allow
 from ledger.service.openapi import events
+from ledger.wire.problems import problem_of
 from ledger.wire.values import total_fields
 
 QUIET_SECONDS = 15.0
@@ -46,7 +46,7 @@ async def _events(context: Context, counters: list[str], every: float) -> AsyncI
             found = await context.ledger.totals(counters, max_age=every)
         except LedgerError as error:
             shown.clear()
-            yield _event("problem", problem_for(error).fields())
+            yield _event("problem", problem_of(error).fields())
             last = context.clock.monotonic()
         else:
             for counter, total in found.items():

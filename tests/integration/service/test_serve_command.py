@@ -83,7 +83,7 @@ def test_a_stream_of_events_ends_when_the_service_does(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ((), "give --tokens FILE"),
-        (("--insecure", "--host", "0.0.0.0"), "is for a loopback address"),
+        (("--insecure", "--host", "192.0.2.1"), "is for a loopback address"),
         (("--insecure", "--tokens", "t.json"), "give no --tokens beside it"),
         (("--insecure", "--local", "--region", "us-east-1"), "a table of its own"),
         (("--insecure", "--tls-key", "key.pem"), "needs both"),

@@ -15,7 +15,6 @@ from ledger.service.asking import (
     EntriesBody,
     EntryBody,
     RetryBody,
-    UntimedKey,
     bound,
     counter_in,
     edge,
@@ -58,7 +57,6 @@ def test_another_key_comes_with_its_time() -> None:
 @pytest.mark.parametrize(
     ("key", "time", "kind", "message"),
     [
-        ("order-17", None, UntimedKey, "'order-17' carries no time"),
         (None, "2026-11-21T06:50:00Z", InvalidInput, "belongs to an Idempotency-Key"),
         ("order-17", "2026-11-21T06:50:00", InvalidInput, "must be a time with a zone"),
         ("order-17", "yesterday", InvalidInput, "got 'yesterday'"),
@@ -143,18 +141,6 @@ def test_a_body_that_breaks_a_rule_is_refused(
     """The message names the member and the rule."""
     with pytest.raises(kind, match=message):
         read_body(ENTRY, body)
-
-
-def test_each_entry_of_many_is_checked_for_its_key_alone() -> None:
-    """So one that breaks the rule does not hold up the others."""
-    body = read_body(
-        TypeAdapter(EntriesBody),
-        b'{"entries": [{"counter": "a", "change": "1", "key": "k"},'
-        b' {"counter": "a", "change": "2", "key": "k", "at": "2026-11-21T06:50:00Z"}]}',
-    )
-    with pytest.raises(UntimedKey):
-        _ = body.entries[0].asked
-    assert body.entries[1].asked.key == "k"
 
 
 @given(st.binary(max_size=200))
