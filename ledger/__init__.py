@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         Throttled,
         TokenReused,
         Unreachable,
+        UntimedKey,
         UpgradeNeeded,
     )
     from ledger.core.index import Listed
@@ -159,6 +160,7 @@ __all__ = [
     "Total",
     "Unknown",
     "Unreachable",
+    "UntimedKey",
     "Update",
     "UpgradeNeeded",
     "WatchSettings",

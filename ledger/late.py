@@ -136,4 +136,4 @@ def _same(ours: Entry, theirs: Entry, line: Line | None = None) -> Entry:
     is_erased = line is not None and line.is_erased
     if not same_change(replace(ours, note=None) if is_erased else ours, theirs):
         raise conflict(ours, theirs)
-    return theirs
+    return replace(theirs, repeated=True)

@@ -194,7 +194,9 @@ def _repeated(entry: Entry, note: str | None, record: Item) -> Entry:
     if not isinstance(found, str):
         raise damaged(record, "the record of a reversal must have entry")
     reversal = replace(
-        entry_of({**record, "pk": {"S": entry.counter}, "sk": {"S": found}}), shard=None
+        entry_of({**record, "pk": {"S": entry.counter}, "sk": {"S": found}}),
+        shard=None,
+        repeated=True,
     )
     if _ERASED not in record and note is not None and note != reversal.note:
         raise InvalidInput(

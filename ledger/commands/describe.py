@@ -5,7 +5,6 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.listed import shown, text_of
 from ledger.commands.regions import Region, region_of
 from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput
@@ -13,6 +12,7 @@ from ledger.ledger import Ledger
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
+from ledger.wire.values import shown, text_of
 
 app = new_app()
 

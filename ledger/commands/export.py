@@ -12,7 +12,6 @@ import anyio
 import orjson
 import typer
 
-from ledger.commands.options import entry_fields
 from ledger.commands.outputs import Force, check_output
 from ledger.commands.regions import Region, region_of
 from ledger.core import keys
@@ -25,6 +24,7 @@ from ledger.runtime.printing import json_line, printable, say, utf8_output
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Scan
+from ledger.wire.values import entry_fields
 
 ROWS = 10_000
 """Entries of one row group of a Parquet file."""

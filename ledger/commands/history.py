@@ -7,9 +7,8 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.options import entry_fields, iso_time
+from ledger.commands.options import iso_time
 from ledger.commands.regions import Region, region_of
-from ledger.commands.total import is_known
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import suffix_of
@@ -23,6 +22,7 @@ from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 from ledger.totals.history import Bound
 from ledger.totals.reader import Total
+from ledger.wire.values import entry_fields, is_known
 from ledger.writing.plan import checked_key
 
 app = new_app()

@@ -1,38 +1,12 @@
 """Listed counters as commands show them."""
 
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
-from typing import Any
 
 from ledger.core import amounts
 from ledger.core.descriptions import Value
 from ledger.core.index import Listed
 from ledger.runtime.tables import Column, Grid, number, prose
-
-
-def listed_fields(one: Listed) -> dict[str, Any]:
-    """Return a listed counter as JSON shows it; its description only if it was asked for."""
-    described = {} if one.description is None else {"description": shown(one.description)}
-    return {
-        "counter": one.counter,
-        "value": amounts.to_text(one.value),
-        "count": one.count,
-        "as_of": one.as_of.isoformat(),
-        "exact": one.is_exact,
-        **described,
-    }
-
-
-def shown(description: Mapping[str, Value]) -> dict[str, str | bool]:
-    """Return attributes as JSON shows them: numbers as text, so that no digit is lost."""
-    return {name: text_of(value) for name, value in description.items()}
-
-
-def text_of(value: Value) -> str | bool:
-    """Return a value of an attribute: a number as text."""
-    if isinstance(value, bool | str):
-        return value
-    return amounts.to_text(Decimal(value))
+from ledger.wire.values import text_of
 
 
 def listed_grid(found: Iterable[Listed], region: str) -> Grid:

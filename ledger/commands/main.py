@@ -60,6 +60,14 @@ COMMANDS = (
         "Run a command under a lease; list the leases of a table, show one.",
     ),
     LazyCommand(
+        "serve",
+        "ledger.commands.serve",
+        "Serve the ledger of one region over HTTP, until SIGTERM.",
+    ),
+    LazyCommand(
+        "token", "ledger.commands.token", "Make, list, rotate and revoke tokens of the service."
+    ),
+    LazyCommand(
         "doctor",
         "ledger.commands.doctor",
         "Check settings, credentials, table, clock, permissions and more, each line with what to"

@@ -2,11 +2,9 @@
 
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
-from ledger.core.values import Entry
 
 
 def iso_time(option: str, text: str | None) -> datetime | None:
@@ -50,17 +48,3 @@ def amount_of(text: str) -> Decimal:
         return amounts.parse(text)
     except AmountOverflow as error:  # of an argument, not of a sum
         raise InvalidAmount(str(error)) from None
-
-
-def entry_fields(entry: Entry) -> dict[str, Any]:
-    """Return an entry as JSON shows it."""
-    return {
-        "counter": entry.counter,
-        "id": entry.id,
-        "change": amounts.to_text(entry.change),
-        "region": entry.region,
-        "note": entry.note,
-        "effective": entry.effective.isoformat() if entry.effective else None,
-        "count": entry.count,
-        "reverses": entry.reverses,
-    }

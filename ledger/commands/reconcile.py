@@ -1,6 +1,6 @@
 """`ledger reconcile`: correct a total by a physical count."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 import typer
@@ -13,6 +13,7 @@ from ledger.ledger import Ledger
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
+from ledger.wire.values import reconciled_fields
 
 app = new_app()
 
@@ -49,7 +50,7 @@ def reconcile(
 
     done = anyio.run(call)
     if as_json:
-        print_json([_fields(done)])
+        print_json([reconciled_fields(done)])
         return
     earlier = " by an earlier call" if done.repeated else ""
     what = f"corrected by {amounts.to_text(done.change)}" if done.change else "nothing to correct"
@@ -57,17 +58,3 @@ def reconcile(
         f"{done.counter}: {what}{earlier}; counted {amounts.to_text(done.counted)}, total"
         f" {amounts.to_text(done.total)} at {done.at.isoformat()} in {done.region}"
     )
-
-
-def _fields(done: Reconciled) -> dict[str, Any]:
-    numbers = {"change": done.change, "counted": done.counted, "total": done.total}
-    return {
-        "counter": done.counter,
-        **{name: amounts.to_text(number) for name, number in numbers.items()},
-        "at": done.at.isoformat(),
-        "region": done.region,
-        "reason": done.reason,
-        "token": done.token,
-        "entry": done.entry,
-        "repeated": done.repeated,
-    }

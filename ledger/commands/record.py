@@ -6,7 +6,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.options import amount_of, entry_fields, iso_time
+from ledger.commands.options import amount_of, iso_time
 from ledger.commands.regions import Region, region_of
 from ledger.core import amounts
 from ledger.core.errors import InvalidEntry, OutcomeUnknown
@@ -15,6 +15,7 @@ from ledger.ledger import Ledger
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
+from ledger.wire.values import entry_fields
 
 app = new_app()
 

@@ -7,7 +7,6 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.options import entry_fields
 from ledger.commands.regions import HomeRegion, home_or
 from ledger.core import amounts
 from ledger.core.keys import checked_counter
@@ -16,6 +15,7 @@ from ledger.ledger import Ledger
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
+from ledger.wire.values import entry_fields
 
 app = new_app()
 

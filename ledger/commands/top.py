@@ -5,7 +5,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.listed import listed_fields, listed_grid
+from ledger.commands.listed import listed_grid
 from ledger.commands.regions import Region, region_of
 from ledger.core.index import TOP_MAX, Listed
 from ledger.ledger import Ledger
@@ -13,6 +13,7 @@ from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json
 from ledger.runtime.tables import print_grid
 from ledger.settings import Settings
+from ledger.wire.values import listed_fields
 
 app = new_app()
 

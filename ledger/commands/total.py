@@ -19,6 +19,7 @@ from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 from ledger.totals.periods import By, PeriodTotals
 from ledger.totals.reader import Total
+from ledger.wire.values import is_known, periods_fields, total_fields
 
 UNKNOWN = "unknown"
 """In place of the total of a counter of which the region has nothing: no change, no net."""
@@ -74,7 +75,7 @@ def total(
         raise InvalidInput("--since, --until and --effective need --by hour, day or month")
     totals = anyio.run(ask_each, regions, partial(_read_totals, settings, counters, steady=steady))
     if as_json:
-        print_json(map(_total_fields, totals.found))
+        print_json(map(total_fields, totals.found))
     elif totals.found:
         print_grid(totals_grid(totals.found))
     _conclude(totals, counters, as_json=as_json)
@@ -118,14 +119,6 @@ def _conclude(answers: Answers[Any], counters: Sequence[str], *, as_json: bool) 
         raise typer.Exit(FAILED)
 
 
-def is_known(total: Total) -> bool:
-    """Return whether a region has anything of a counter: a change, or a net that stands for some.
-
-    A counter whose changes come to 0 is known.
-    """
-    return total.changes > 0 or bool(total.versions)
-
-
 def totals_grid(totals: Iterable[Total]) -> Grid:
     """Return totals as a table."""
     columns = (
@@ -148,7 +141,7 @@ def totals_grid(totals: Iterable[Total]) -> Grid:
 
 def _show_periods(found: Iterable[PeriodTotals], *, as_json: bool) -> None:
     if as_json:
-        print_json(map(_period_fields, found))
+        print_json(map(periods_fields, found))
         return
     for one in found:
         say(f"{one.counter} in {one.region} by {one.by} ({one.zone})")
@@ -166,41 +159,3 @@ def periods_grid(found: PeriodTotals) -> Grid:
         rows.append((each.start.strftime(form), amounts.to_text(each.value), note))
     rows.append(("in all", amounts.to_text(found.closing), ""))
     return Grid((Column(str(found.by)), number("sum"), prose("")), rows)
-
-
-def _period_fields(found: PeriodTotals) -> dict[str, Any]:
-    return {
-        "counter": found.counter,
-        "region": found.region,
-        "as_of": found.as_of.isoformat(),
-        "by": found.by,
-        "zone": found.zone,
-        "effective": found.effective,
-        "opening": amounts.to_text(found.opening),
-        "closing": amounts.to_text(found.closing),
-        "total": amounts.to_text(found.total),
-        "periods": [
-            {
-                "start": each.start.isoformat(),
-                "end": each.end.isoformat(),
-                "value": amounts.to_text(each.value),
-                "whole": each.is_whole,
-            }
-            for each in found.periods
-        ],
-    }
-
-
-def _total_fields(total: Total) -> dict[str, Any]:
-    return {
-        "counter": total.counter,
-        "value": amounts.to_text(total.value),
-        "known": is_known(total),
-        "region": total.region,
-        "as_of": total.as_of.isoformat(),
-        "ended": total.ended.isoformat(),
-        "steady": total.steady,
-        "entries": total.entries,
-        "merged": total.merged,
-        "additions": total.additions,
-    }

@@ -8,6 +8,7 @@
     │   ├── AmountOverflow          exact, but beyond 38 digits or DynamoDB's range
     │   ├── InvalidCounter          not a counter id
     │   ├── InvalidEntry            key, time, note or size breaks a rule
+    │   │   └── UntimedKey          the key carries no time, and none came with it
     │   ├── MethodConflict          the table keeps this counter by another method
     │   ├── RegionConflict          another region writes this counter
     │   ├── RetryHorizonPassed      too late to repeat this change safely
@@ -107,6 +108,10 @@ class InvalidCounter(InvalidInput):
 
 class InvalidEntry(InvalidInput):
     """A key, time, note or size of an entry breaks a rule."""
+
+
+class UntimedKey(InvalidEntry):
+    """A key carries no time, and none came with it: a repeat could count the change twice."""
 
 
 class MethodConflict(InvalidInput):

@@ -20,7 +20,9 @@ class Entry:
     key of its own. `region` is where it was written, `effective` the date from which it applies.
     An entry with a `count` over 1 is the sum of that many combined changes. `shard` is where it
     stands among the collections of its counter; every repeat goes there. None: not known.
-    `reverses` is the id of the entry that it takes back, if it is a reversal.
+    `reverses` is the id of the entry that it takes back, if it is a reversal. `repeated` is whether
+    the call that returned it found it in the table: an earlier call, or an earlier try of this one,
+    had written it.
     """
 
     counter: str
@@ -32,6 +34,7 @@ class Entry:
     count: int = 1
     shard: int | None = field(default=None, compare=False, repr=False)
     reverses: str | None = None
+    repeated: bool = field(default=False, compare=False, repr=False)
 
     @property
     def at(self) -> datetime | None:

@@ -23,6 +23,7 @@ OTHERS = (
     PIPELINE_VARIABLE,
     "LEDGER_DYNOXIDE",
     "LEDGER_LOG_FORMAT",
+    "LEDGER_TOKENS",
 )
 """Variables of ours that are no settings."""
 

@@ -450,8 +450,8 @@ class GroupCommit:
         self._on_group(len(group), len(self._queue))
         try:
             if len(planned) == 1:
-                await self._sender.put(planned[0])
-                report_durable(planned)
+                entry = await self._sender.put(planned[0])
+                self._free(group[0].resolve(entry))
             elif any(change.keyed for change in planned):
                 by_change = dict(zip(map(id, planned), group, strict=True))
                 await self._sender.each(planned, partial(self._report_result, by_change))

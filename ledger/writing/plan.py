@@ -18,6 +18,7 @@ from ledger.core.errors import (
     InvalidEntry,
     KeyConflict,
     RetryHorizonPassed,
+    UntimedKey,
 )
 from ledger.core.timed_keys import one_spelling, time_in
 from ledger.core.values import Entry
@@ -258,7 +259,7 @@ def confirmed(ours: Entry, found: Item) -> Entry:
     theirs = entry_of(found)
     if not same_change(ours, theirs):
         raise conflict(ours, theirs)
-    return theirs
+    return replace(theirs, repeated=True)
 
 
 def conflict(ours: Entry, theirs: Entry) -> KeyConflict:
@@ -305,7 +306,7 @@ def _time_of(counter: str, key: str, at: object) -> datetime:
     if at is None and (carried := time_in(key)) is not None:
         return carried
     if at is None:
-        raise InvalidEntry(
+        raise UntimedKey(
             f"change of {counter!r}: key {key[:40]!r} needs at, the time that was chosen with it"
             " and is the same at each try; a UUIDv7 or a ULID as key carries its own"
         )

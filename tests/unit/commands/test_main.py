@@ -144,6 +144,7 @@ WITHOUT_JSON = {
     "export": "its output is JSON Lines, CSV or Parquet",
     "template": "it writes YAML for CloudFormation",
     "policy": "it writes JSON",
+    "serve": "it serves until SIGTERM",
     "page": "it serves a page until Ctrl-C",
     "lease run": "its output is that of the command which it runs",
 }

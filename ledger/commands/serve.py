@@ -1,0 +1,168 @@
+"""`ledger serve`: the service over HTTP, of one region."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from prometheus_client import CollectorRegistry
+
+from ledger.commands.regions import Region, region_of
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.ledger import Ledger
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
+from ledger.runtime.loops import run_tuned
+from ledger.runtime.printing import say
+from ledger.service.access.keeping import FileAccess
+from ledger.service.access.port import Access, OpenAccess
+from ledger.service.options import ServiceOptions, Tls
+from ledger.settings import Settings
+from ledger.settings.durations import seconds_of
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+LOCAL_REGIONS = ("us-east-1", "eu-west-1")
+
+app = new_app()
+
+
+@app.command()
+def serve(
+    *,
+    region: Region = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 for a free one.")] = 8080,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(envvar="LEDGER_TOKENS", help="File of tokens, as `ledger token` writes it."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Ask for no token; on a loopback address alone.")
+    ] = False,
+    local: Annotated[
+        bool,
+        typer.Option(
+            "--local",
+            help="Try it: a local global table in this process, and the service of each of its two"
+            " regions, on PORT and the next.",
+        ),
+    ] = False,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="Certificate chain, PEM.", show_default="no TLS")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="Its private key, PEM.", show_default=False)
+    ] = None,
+    tls_clients: Annotated[
+        Path | None,
+        typer.Option(
+            help="Authority, PEM, whose certificate each client must show.", show_default=False
+        ),
+    ] = None,
+    drain: Annotated[
+        str, typer.Option(help="From SIGTERM until no new requests are taken.")
+    ] = "5s",
+    log_format: LogFormatOption = LogFormat.TEXT,
+    config: Config = None,
+) -> None:
+    """Serve the ledger of one region over HTTP, until SIGTERM.
+
+    Any number of processes may serve beside each other. After SIGTERM /readyz answers 503 while
+    requests go on for as long as --drain says; then those under way end.
+    """
+    if local and (config is not None or region is not None):
+        raise InvalidInput("--local makes a table of its own: give no --config and no --region")
+    access = _access_of(tokens, host=host, insecure=insecure)
+    tls = _tls_of(tls_certificate, tls_key, tls_clients)
+    options = ServiceOptions(host, port, drain_seconds=seconds_of(drain), tls=tls)
+    settings = None if local else Settings.load(config)
+    regions = LOCAL_REGIONS if settings is None else (region_of(settings, region),)
+    begin_logging(log_format)
+    run_tuned(_serve(settings, regions, options, access))
+
+
+def _access_of(tokens: Path | None, *, host: str, insecure: bool) -> Access:
+    """Return who may do what.
+
+    Raises:
+        InvalidInput: neither tokens nor --insecure is given, or both; or not on a loopback address.
+        LedgerError: the file of tokens cannot be read.
+    """
+    if insecure:
+        if tokens is not None:
+            raise InvalidInput("--insecure asks for no token: give no --tokens beside it")
+        if host not in LOOPBACK:
+            raise InvalidInput(
+                f"--insecure is for a loopback address (127.0.0.1, ::1), not for --host {host}:"
+                " everybody who reaches it could write; make tokens with `ledger token create`"
+            )
+        return OpenAccess()
+    if tokens is None:
+        raise InvalidInput(
+            "give --tokens FILE, which `ledger token create --tokens FILE` makes, or --insecure to"
+            " try it on this machine alone"
+        )
+    return FileAccess(tokens, SystemClock())
+
+
+def _tls_of(certificate: Path | None, key: Path | None, clients: Path | None) -> Tls | None:
+    """Return what TLS goes by; None if it is not used.
+
+    Raises:
+        InvalidInput: a part of it is missing.
+    """
+    if certificate is None and key is None and clients is None:
+        return None
+    if certificate is None or key is None:
+        raise InvalidInput("TLS needs both --tls-certificate and --tls-key")
+    return Tls(certificate, key, clients)
+
+
+async def _serve(
+    settings: Settings | None, regions: Sequence[str], options: ServiceOptions, access: Access
+) -> None:
+    try:
+        # Imported here: FastAPI and uvicorn are an extra.
+        from ledger.service.serving import Instance, serve  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise LedgerError(
+            f"`ledger serve` needs {error.name}: install the extra `service` of this package"
+        ) from None
+    async with _settings_of(settings, regions) as chosen:
+        instances = []
+        for place, region in enumerate(regions):
+            registry = CollectorRegistry()
+            instances.append(
+                Instance(
+                    Ledger.open(chosen, region=region, registry=registry),
+                    replace(options, port=options.port + place if options.port else 0),
+                    registry,
+                    partial(_say_listening, region, options),
+                )
+            )
+        await serve(instances, access=access, clock=SystemClock(), randomness=system_random())
+    say("stopped", err=True)
+
+
+@asynccontextmanager
+async def _settings_of(
+    settings: Settings | None, regions: Sequence[str]
+) -> AsyncIterator[Settings]:
+    """Yield the settings; without any, those of a local global table that runs meanwhile."""
+    if settings is not None:
+        yield settings
+        return
+    from ledger.local import LocalGlobalTable  # noqa: PLC0415 (few services have one)
+
+    async with LocalGlobalTable.start(regions=regions) as world:
+        yield world.settings()
+
+
+def _say_listening(region: str, options: ServiceOptions, port: int) -> None:
+    scheme = "http" if options.tls is None else "https"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    say(f"{region} is served at {scheme}://{host}:{port}", err=True)

@@ -1,0 +1,118 @@
+"""`ledger token`: the file of tokens that `ledger serve` goes by."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import AsJson, new_app
+from ledger.runtime.printing import print_json, say, utc_text
+from ledger.runtime.tables import Column, Grid, print_grid
+from ledger.service.access.token_file import (
+    create_token,
+    read_tokens,
+    revoke_tokens,
+    rotate_token,
+)
+from ledger.service.access.tokens import SCOPES, TokenRecord, checked_grant
+from ledger.settings.durations import seconds_of
+
+app = new_app(about="Make, list, rotate and revoke tokens of the service.")
+
+Tokens = Annotated[Path, typer.Option("--tokens", envvar="LEDGER_TOKENS", help="File of tokens.")]
+Name = Annotated[str, typer.Argument(help="Whose token: the name that logs show.")]
+_FILE = Path("tokens.json")
+
+
+@app.command()
+def create(
+    name: Name,
+    *,
+    scope: Annotated[list[str], typer.Option(help=f"One of {', '.join(SCOPES)}; repeatable.")],
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option(help="Of counters; repeatable.", show_default="every counter"),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Requests a second.", show_default="no limit")
+    ] = None,
+    at_once: Annotated[
+        int | None, typer.Option(help="Requests at a time.", show_default="no limit")
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="After how long, such as 90d.", show_default="never")
+    ] = None,
+    tokens: Tokens = _FILE,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token, and print it: only its hash is kept, so it is shown this once."""
+    now = SystemClock().now()
+    ends = None if expires is None else now + timedelta(seconds=seconds_of(expires))
+    grant = checked_grant(name, scope, prefix or (), rate=rate, at_once=at_once)
+    token = create_token(tokens, grant, now=now, randomness=system_random(), expires=ends)
+    _print(token, name, as_json=as_json)
+
+
+@app.command()
+def rotate(
+    name: Name,
+    *,
+    overlap: Annotated[str, typer.Option(help="How long the old token goes on.")] = "24h",
+    tokens: Tokens = _FILE,
+    as_json: AsJson = False,
+) -> None:
+    """Make another token of a name, and print it; the one before ends after the overlap."""
+    token = rotate_token(
+        tokens,
+        name,
+        now=SystemClock().now(),
+        randomness=system_random(),
+        overlap=timedelta(seconds=seconds_of(overlap)),
+    )
+    _print(token, name, as_json=as_json)
+
+
+@app.command()
+def revoke(name: Name, *, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
+    """End the tokens of a name; services that run see it within a second."""
+    ended = revoke_tokens(tokens, name, now=SystemClock().now())
+    if as_json:
+        print_json([{"name": name, "revoked": ended}])
+    else:
+        say(f"{name}: {ended} revoked" if ended else f"{name} had no valid token")
+
+
+@app.command("list")
+def list_(*, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
+    """List the tokens: whose they are, what they allow, and until when."""
+    records = sorted(read_tokens(tokens).values(), key=lambda one: (one.grant.name, one.made))
+    if as_json:
+        print_json(map(_fields, records))
+        return
+    columns = (
+        Column("name"), Column("id"), Column("scopes"), Column("prefixes"), Column("made (UTC)"),
+        Column("expires (UTC)"), Column("state"),
+    )  # fmt: skip
+    print_grid(Grid(columns, [tuple(map(str, _fields(one).values())) for one in records]))
+
+
+def _print(token: str, name: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json([{"name": name, "token": token}])
+    else:
+        say(token)
+
+
+def _fields(record: TokenRecord) -> dict[str, Any]:
+    grant = record.grant
+    return {
+        "name": grant.name,
+        "id": record.id,
+        "scopes": ", ".join(sorted(grant.scopes)),
+        "prefixes": ", ".join(prefix or "every counter" for prefix in grant.prefixes),
+        "made": utc_text(record.made),
+        "expires": utc_text(record.expires) if record.expires else "never",
+        "state": "valid" if record.is_valid(SystemClock().now()) else "expired",
+    }

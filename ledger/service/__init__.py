@@ -1,0 +1,1 @@
+"""The service: a ledger of one region over HTTP, any number of processes beside each other."""

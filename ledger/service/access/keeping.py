@@ -1,0 +1,81 @@
+"""Access by the file of tokens: looked at again while the service runs, and limits by caller."""
+
+import logging
+from pathlib import Path
+
+from ledger.core.errors import LedgerError
+from ledger.runtime.clock import Clock
+from ledger.service.access.limits import Allowance
+from ledger.service.access.token_file import read_tokens
+from ledger.service.access.tokens import Grant, bearer_in, grant_of
+
+LOOK_SECONDS = 1.0
+"""How long a change of the file may go unseen."""
+
+log = logging.getLogger(__name__)
+
+
+class FileAccess:
+    """Tells callers by the tokens of a file.
+
+    A file that is replaced counts within `LOOK_SECONDS`: a token that was revoked ends, without a
+    restart. One that cannot be read leaves what was read before, and is logged once.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        """Read the file.
+
+        Raises:
+            LedgerError: it cannot be read, or breaks the form.
+        """
+        self._path = path
+        self._clock = clock
+        self._stamp = self._stamp_now()
+        self._records = read_tokens(path)
+        self._looked_at = clock.monotonic()
+        self._allowances: dict[str, Allowance] = {}
+
+    def grant(self, authorization: str | None) -> Grant | None:
+        """Return what the token of an Authorization header allows; None if it is not valid."""
+        token = bearer_in(authorization)
+        if token is None:
+            return None
+        self._look()
+        return grant_of(token, self._records, self._clock.now())
+
+    def enter(self, grant: Grant) -> float:
+        """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
+        if grant.rate is None and grant.at_once is None:
+            return 0.0
+        allowance = self._allowances.get(grant.name)
+        if allowance is None:
+            allowance = self._allowances[grant.name] = Allowance(grant.rate, grant.at_once)
+        allowance.rate, allowance.at_once = grant.rate, grant.at_once
+        return allowance.enter(self._clock.monotonic())
+
+    def leave(self, grant: Grant) -> None:
+        """End a request that `enter` began."""
+        if allowance := self._allowances.get(grant.name):
+            allowance.leave()
+
+    def _look(self) -> None:
+        """Read the file again if it was replaced."""
+        now = self._clock.monotonic()
+        if now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        stamp = self._stamp_now()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._records = read_tokens(self._path)
+        except LedgerError as error:
+            log.error("tokens stay as they were read before: %s", error)  # noqa: TRY400 (one line)
+
+    def _stamp_now(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino

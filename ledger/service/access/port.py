@@ -1,0 +1,33 @@
+"""What the gate asks of whoever tells callers, and the access that lets everybody in."""
+
+from typing import Protocol
+
+from ledger.service.access.tokens import ANYONE, Grant
+
+
+class Access(Protocol):
+    """Tells callers by their tokens, and how much each may do."""
+
+    def grant(self, authorization: str | None) -> Grant | None:
+        """Return what a caller may do; None if its token is not valid."""
+
+    def enter(self, grant: Grant) -> float:
+        """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
+
+    def leave(self, grant: Grant) -> None:
+        """End a request that `enter` began."""
+
+
+class OpenAccess:
+    """Lets everybody do everything: for a service that only this machine reaches."""
+
+    def grant(self, authorization: str | None) -> Grant:  # noqa: ARG002 (as `Access`)
+        """Return the grant of anyone."""
+        return ANYONE
+
+    def enter(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
+        """Bound nothing."""
+        return 0.0
+
+    def leave(self, grant: Grant) -> None:
+        """Keep nothing."""

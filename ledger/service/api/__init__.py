@@ -1,0 +1,1 @@
+"""The endpoints: each reads what is asked, calls the ledger once, and renders what it returned."""

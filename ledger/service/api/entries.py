@@ -1,0 +1,192 @@
+"""Endpoints that write: an entry, many entries, retries, reversals, reconciliations."""
+
+from decimal import Decimal
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from ledger.core.errors import LedgerError
+from ledger.core.values import Entry
+from ledger.ledger import Ledger
+from ledger.runtime.tasks import run_all
+from ledger.service.answers import Refused, answer
+from ledger.service.asking import (
+    BodyModel,
+    EntriesBody,
+    EntryBody,
+    NamedEntryBody,
+    ReconcileBody,
+    RetryBody,
+    ReverseBody,
+    WrittenEntry,
+    counter_in,
+    key_of,
+    read_body,
+    wait_of,
+)
+from ledger.service.context import allow
+from ledger.service.openapi import written
+from ledger.wire.problems import NOT_ACCEPTABLE_BODY, problem_of
+from ledger.wire.values import entry_fields, reconciled_fields
+
+ENTRIES_AT_ONCE = 256
+"""Entries of one request that are under way together; they share batches with all others."""
+JSON = "application/json"
+_NOTHING = Decimal(0)
+
+_ENTRY = TypeAdapter(EntryBody)
+_ENTRIES = TypeAdapter(EntriesBody)
+_RETRY = TypeAdapter(RetryBody)
+_REVERSE = TypeAdapter(ReverseBody)
+_RECONCILE = TypeAdapter(ReconcileBody)
+
+router = APIRouter(prefix="/v1", tags=["writing"])
+
+
+@router.post("/counters/{counter}/entries", openapi_extra=written(EntryBody, "Entry", keyed=True))
+async def record(request: Request) -> Response:
+    """Add a change to a counter; it is durable in this region when the answer comes.
+
+    201 with the entry, 200 with it if an earlier request of this key had written it.
+    """
+    headers = request.headers
+    counter = counter_in(request.path_params["counter"])
+    context = allow(request, "write", counter)
+    body = await _body(request, _ENTRY)
+    key, at = key_of(headers.get("idempotency-key"), headers.get("idempotency-time"))
+    entry = await context.ledger.record(
+        counter,
+        body.change,
+        note=body.note,
+        effective=body.effective,
+        key=key,
+        at=at,
+        timeout=wait_of(headers.get("prefer")),
+    )
+    return answer(entry_fields(entry), _status_of(entry))
+
+
+@router.post("/entries", openapi_extra=written(EntriesBody, "Entries"))
+async def record_many(request: Request) -> Response:
+    """Add many changes: each with an outcome of its own, or, with `together`, all or none.
+
+    The answer's `results` are in the order of the request, each with a `status` and an `entry` or
+    a `problem`. With `together` an error is that of the whole request.
+    """
+    body = await _body(request, _ENTRIES)
+    context = allow(request, "write", *(each.counter for each in body.entries))
+    timeout = wait_of(request.headers.get("prefer"))
+    if body.together:
+        asked = [each.asked for each in body.entries]
+        entries = await context.ledger.record_together(asked, timeout=timeout)
+        return answer({"results": [_result(entry) for entry in entries]})
+    jobs = [partial(_each, context.ledger, each, timeout) for each in body.entries]
+    return answer({"results": await run_all(jobs, at_once=ENTRIES_AT_ONCE)})
+
+
+@router.post("/retries", openapi_extra=written(RetryBody, "Entries"))
+async def retry(request: Request) -> Response:
+    """Write the entries of an `outcome-unknown` problem again, under the same ids.
+
+    Each counts once afterwards, whether the first attempt was applied or not.
+    """
+    body = await _body(request, _RETRY)
+    context = allow(request, "write", *(each.counter for each in body.entries))
+    entries = await context.ledger.retry(
+        [_as_written(each) for each in body.entries],
+        together=body.together,
+        timeout=wait_of(request.headers.get("prefer")),
+    )
+    return answer({"results": [_result(entry) for entry in entries]})
+
+
+@router.post("/entries/{entry}/reverse", openapi_extra=written(ReverseBody, "Entry"))
+async def reverse(request: Request) -> Response:
+    """Take an entry back by the opposite change, in the home region, once.
+
+    Repeated it returns the reversal that was made first, with 200.
+    """
+    body = await _body(request, _REVERSE)
+    context = allow(request, "reverse", body.counter)
+    named = Entry(body.counter, counter_in(request.path_params["entry"]), _NOTHING)
+    entry = await context.ledger.reverse(
+        named, note=body.note, timeout=wait_of(request.headers.get("prefer"))
+    )
+    return answer(entry_fields(entry), _status_of(entry))
+
+
+@router.post(
+    "/counters/{counter}/reconciliations", openapi_extra=written(ReconcileBody, "Reconciled")
+)
+async def reconcile(request: Request) -> Response:
+    """Correct a total by a physical count, in the home region, once for each count."""
+    counter = counter_in(request.path_params["counter"])
+    context = allow(request, "reverse", counter)
+    body = await _body(request, _RECONCILE)
+    done = await context.ledger.reconcile(
+        counter,
+        counted=body.counted,
+        at=body.at,
+        reason=body.reason,
+        token=body.token,
+        timeout=wait_of(request.headers.get("prefer")),
+    )
+    return answer(reconciled_fields(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED)
+
+
+async def _each(ledger: Ledger, asked: NamedEntryBody, seconds: float | None) -> dict[str, Any]:
+    """Return what became of one change of several."""
+    try:
+        change = asked.asked
+        entry = await ledger.record(
+            change.counter,
+            change.change,
+            note=change.note,
+            effective=change.effective,
+            key=change.key,
+            at=change.at,
+            timeout=seconds,
+        )
+    except LedgerError as error:
+        problem = problem_of(error)
+        return {"status": int(problem.kind.status), "problem": problem.fields()}
+    return _result(entry)
+
+
+def _result(entry: Entry) -> dict[str, Any]:
+    return {"status": int(_status_of(entry)), "entry": entry_fields(entry)}
+
+
+def _status_of(entry: Entry) -> HTTPStatus:
+    return HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED
+
+
+def _as_written(entry: WrittenEntry) -> Entry:
+    return Entry(
+        entry.counter,
+        entry.id,
+        entry.change,
+        entry.region,
+        entry.note,
+        entry.effective,
+        entry.count,
+        reverses=entry.reverses,
+    )
+
+
+async def _body(request: Request, kind: TypeAdapter[BodyModel]) -> BodyModel:
+    """Return a request's body, checked.
+
+    Raises:
+        Refused: it is not said to be JSON, or is compressed.
+        InvalidInput: it breaks a rule.
+    """
+    headers = request.headers
+    media = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != JSON or headers.get("content-encoding", "identity") != "identity":
+        raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be {JSON}, got {media or 'no type'!r}")
+    return read_body(kind, await request.body())

@@ -1,0 +1,61 @@
+"""Probes, metrics, and the page of each problem."""
+
+from http import HTTPStatus
+
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.responses import PlainTextResponse, Response
+
+from ledger.service.answers import Refused, answer
+from ledger.service.context import allow, context_of
+from ledger.service.openapi import returns
+from ledger.wire.problems import KINDS, NOT_FOUND
+
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
+"""What is answered without a token: nothing of the table is in it."""
+PUBLIC_PREFIXES = ("/problems/",)
+
+router = APIRouter(tags=["operating"])
+
+
+def is_public(path: str) -> bool:
+    """Return whether a path is answered without a token."""
+    return path in PUBLIC or path.startswith(PUBLIC_PREFIXES)
+
+
+@router.get("/healthz", openapi_extra=returns("Health"))
+async def healthz(request: Request) -> Response:
+    """Return whether the event loop goes on: an answer says it does."""
+    return answer({"status": "ok", "region": context_of(request).region})
+
+
+@router.get("/readyz", openapi_extra=returns("Health"))
+async def readyz(request: Request) -> Response:
+    """Return whether this instance takes requests: 503 while it shuts down, or cannot read."""
+    context = context_of(request)
+    reason = "shutting down" if context.is_leaving else await context.not_ready()
+    status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
+    return answer({"status": reason or "ok", "region": context.region}, status)
+
+
+@router.get("/problems/{name}", response_class=PlainTextResponse)
+async def problem(name: str) -> Response:
+    """Return what a problem means, and what to do."""
+    kind = KINDS.get(name)
+    if kind is None:
+        raise Refused(NOT_FOUND, f"there is no problem {name!r}")
+    status = f"{kind.status.value} {kind.status.phrase}"
+    return PlainTextResponse(f"{kind.title}\n\nHTTP status {status}\n\n{kind.advice}\n")
+
+
+def metrics_router(registry: CollectorRegistry) -> APIRouter:
+    """Return the page of metrics, for tokens with the scope `admin`."""
+    metrics = APIRouter(tags=["operating"])
+
+    @metrics.get("/metrics", response_class=PlainTextResponse)
+    async def show(request: Request) -> Response:
+        """Return the metrics of this instance, in Prometheus' text form."""
+        allow(request, "admin")
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return metrics

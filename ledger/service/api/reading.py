@@ -1,0 +1,116 @@
+"""Endpoints that read: totals, histories, sums by period, lists of counters."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from ledger.service.answers import answer
+from ledger.service.asking import (
+    CountersQuery,
+    HistoryQuery,
+    PeriodsQuery,
+    TotalQuery,
+    TotalsQuery,
+    bound,
+    counter_in,
+    edge,
+    wait_of,
+)
+from ledger.service.context import Context, allow
+from ledger.service.openapi import returns
+from ledger.totals.reader import Total
+from ledger.wire.values import entry_fields, listed_fields, periods_fields, total_fields
+
+router = APIRouter(prefix="/v1", tags=["reading"])
+
+
+@router.get("/counters/{counter}", openapi_extra=returns("Total"))
+async def total(request: Request, asked: Annotated[TotalQuery, Query()]) -> Response:
+    """Return a counter's total, from the cache if it is recent enough."""
+    counter = counter_in(request.path_params["counter"])
+    context = allow(request, "read", counter)
+    found = await context.ledger.total(
+        counter,
+        max_age=asked.max_age,
+        steady=asked.steady,
+        at=bound("at", asked.at),
+        effective=asked.effective,
+        timeout=_wait(request),
+    )
+    return answer(_total(context, found))
+
+
+@router.get("/totals", openapi_extra=returns("Totals"))
+async def totals(request: Request, asked: Annotated[TotalsQuery, Query()]) -> Response:
+    """Return the totals of many counters, in the order asked; all, or an error."""
+    context = allow(request, "read", *asked.id)
+    found = await context.ledger.totals(
+        asked.id, max_age=asked.max_age, steady=asked.steady, timeout=_wait(request)
+    )
+    return answer({"totals": [_total(context, one) for one in found.values()]})
+
+
+@router.get("/counters/{counter}/entries", openapi_extra=returns("History"))
+async def history(request: Request, asked: Annotated[HistoryQuery, Query()]) -> Response:
+    """Return a counter's entries in the order of their ids, those of the archive included."""
+    counter = counter_in(request.path_params["counter"])
+    context = allow(request, "read", counter)
+    entries = context.ledger.history(
+        counter,
+        after=edge("after", asked.after),
+        before=edge("before", asked.before),
+        timeout=_wait(request),
+    )
+    found = []
+    async for entry in entries:
+        found.append(entry)
+        if len(found) > asked.limit:
+            break
+    page = found[: asked.limit]
+    more = page[-1].id if len(found) > asked.limit else None
+    return answer({"entries": [entry_fields(entry) for entry in page], "next": more})
+
+
+@router.get("/counters/{counter}/periods", openapi_extra=returns("Periods"))
+async def periods(request: Request, asked: Annotated[PeriodsQuery, Query()]) -> Response:
+    """Return what a counter came to by hour, day or month."""
+    counter = counter_in(request.path_params["counter"])
+    context = allow(request, "read", counter)
+    found = await context.ledger.periods(
+        counter,
+        by=asked.by,
+        since=bound("since", asked.since),
+        until=bound("until", asked.until),
+        effective=asked.effective,
+        timeout=_wait(request),
+    )
+    return answer(periods_fields(found))
+
+
+@router.get("/counters", openapi_extra=returns("Counters"))
+async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -> Response:
+    """Return the counters that begin with a prefix, from the table's index, in order of ids."""
+    context = allow(request, "read", asked.prefix)
+    listed = context.ledger.counters(
+        asked.prefix,
+        after=asked.after,
+        limit=asked.limit + 1,
+        exact=asked.exact,
+        described=asked.described,
+        timeout=_wait(request),
+    )
+    found = [one async for one in listed]
+    page = found[: asked.limit]
+    more = page[-1].counter if len(found) > asked.limit else None
+    return answer({"counters": [listed_fields(one) for one in page], "next": more})
+
+
+def _total(context: Context, total: Total) -> dict[str, Any]:
+    """Return a total with its age in seconds."""
+    age = (context.clock.now() - total.as_of).total_seconds()
+    return total_fields(total) | {"age": max(0.0, age)}
+
+
+def _wait(request: Request) -> float | None:
+    return wait_of(request.headers.get("prefer"))

@@ -1,0 +1,83 @@
+"""What every request shares: the ledger, the clock, and whether this instance goes on."""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import anyio
+from starlette.requests import Request
+
+from ledger.core.errors import LedgerError
+from ledger.ledger import Ledger
+from ledger.runtime.clock import Clock
+from ledger.service.access.tokens import Grant, Scope
+from ledger.service.answers import Refused
+from ledger.wire.problems import FORBIDDEN
+
+GRANT = "ledger_grant"
+"""Where the gate leaves, in a request's scope, what its caller may do."""
+REQUEST = "ledger_request"
+"""Where it leaves the request's id, which log and answer have."""
+READY_COUNTER = "ledger-service-ready"
+"""The counter whose total is read to see whether the table answers; it need not have entries."""
+READY_SECONDS_MAX = 2.0
+READY_AGE_MAX = 5.0
+"""How long a look at the table may take, and for how many seconds it holds."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What endpoints need; one of each process."""
+
+    ledger: Ledger
+    clock: Clock
+    is_leaving: bool = False
+    is_draining: bool = False
+    _leaving: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def region(self) -> str:
+        """The region whose table this process reads and writes."""
+        return self.ledger.region
+
+    def leave(self) -> None:
+        """Say that this instance is not ready, so that it gets no more; streams of events end."""
+        self.is_leaving = True
+        self._leaving.set()
+
+    def drain(self) -> None:
+        """Take no more requests; those under way go on."""
+        self.leave()
+        self.is_draining = True
+
+    async def left(self) -> None:
+        """Wait until the instance leaves."""
+        await self._leaving.wait()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait so long, or until the instance leaves."""
+        with anyio.move_on_after(seconds):
+            await self._leaving.wait()
+
+    async def not_ready(self) -> str:
+        """Return why the table cannot be read here; empty if it can."""
+        try:
+            await self.ledger.total(READY_COUNTER, max_age=READY_AGE_MAX, timeout=READY_SECONDS_MAX)
+        except LedgerError as error:
+            return str(error)
+        return ""
+
+
+def context_of(request: Request) -> Context:
+    """Return what the request's application shares."""
+    return cast("Context", request.app.state.context)
+
+
+def allow(request: Request, scope: Scope, *counters: str) -> Context:
+    """Return what requests share, if this one's caller may do this to these counters.
+
+    Else the request is refused: the problem says what the caller lacks.
+    """
+    grant = cast("Grant", request.scope[GRANT])
+    if lack := grant.lacks(scope, counters):
+        raise Refused(FORBIDDEN, lack)
+    return context_of(request)

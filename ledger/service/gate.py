@@ -1,0 +1,190 @@
+"""The gate: what every request passes before an endpoint sees it, in this order.
+
+::
+
+    instance draining? ── body too large? ── whose token? ── within its rate? ──> endpoint
+          503                  413               401              429
+                                                                      │
+    access log, metrics, X-Request-Id  <──────────────────────────────┘
+
+It also lets routes see paths as they were sent, so that a counter's id may have slashes: those of
+an id come percent-encoded, and are decoded once the route is found.
+"""
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ledger.runtime.clock import Clock
+from ledger.service.access.port import Access
+from ledger.service.access.tokens import ANYONE, Grant
+from ledger.service.answers import Refused, problem_answer, retry_after
+from ledger.service.context import GRANT, REQUEST, Context
+from ledger.service.options import BODY_BYTES_MAX
+from ledger.wire.problems import (
+    SHUTTING_DOWN,
+    TOO_LARGE,
+    TOO_MANY_REQUESTS,
+    UNAUTHORIZED,
+)
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+"""What probes ask without a token, also while an instance is draining."""
+_REQUEST_ID_HEADER = b"x-request-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request and its answer, as log and metrics take it."""
+
+    id: str
+    method: str
+    route: str
+    path: str
+    caller: str
+    status: int
+    seconds: float
+    problem: str | None
+
+
+class Gate:
+    """The ASGI application around the endpoints."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        context: Context,
+        access: Access,
+        new_id: Callable[[], str],
+        on_request: Callable[[Seen], None],
+        public: Callable[[str], bool],
+        body_max: int = BODY_BYTES_MAX,
+    ) -> None:
+        self._app = app
+        self._context = context
+        self._access = access
+        self._new_id = new_id
+        self._on_request = on_request
+        self._is_public = public
+        self._body_max = body_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; what is not HTTP goes through."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        passage = _Passage(self._new_id(), self._context.clock, send)
+        scope[REQUEST] = passage.id
+        scope["path"] = scope["raw_path"].decode("latin-1")
+        caller = "-"
+        try:
+            grant = self._admitted(scope)
+            caller = grant.name
+            scope[GRANT] = grant
+            try:
+                await self._app(scope, self._bounded(receive), passage.send)
+            finally:
+                self._access.leave(grant)
+        except Refused as error:
+            await passage.refuse(error, scope, receive)
+        finally:
+            self._on_request(passage.seen(scope, caller))
+
+    def _admitted(self, scope: Scope) -> Grant:
+        """Return what the caller may do, once the request may pass.
+
+        Raises:
+            Refused: it may not.
+        """
+        path, headers = scope["path"], Headers(scope=scope)
+        if self._context.is_draining and path not in OPEN_PATHS:
+            detail = "this instance is shutting down"
+            raise Refused(
+                SHUTTING_DOWN,
+                detail,
+                headers=retry_after(0) | {"Connection": "close"},
+                outcome="not_applied",
+                retryable=True,
+            )
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self._body_max:
+            raise self._too_large()
+        if self._is_public(path):
+            return ANYONE
+        grant = self._access.grant(headers.get("authorization"))
+        if grant is None:
+            challenge = {"WWW-Authenticate": 'Bearer realm="ledger"'}
+            raise Refused(UNAUTHORIZED, "the token is missing or not valid", headers=challenge)
+        if wait := self._access.enter(grant):
+            raise Refused(
+                TOO_MANY_REQUESTS,
+                f"token {grant.name!r} has used its share",
+                headers=retry_after(wait),
+                outcome="not_applied",
+                retryable=True,
+            )
+        return grant
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """Return what receives a body no longer than is allowed, whatever its headers say."""
+        left = self._body_max
+
+        async def bounded() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise self._too_large()
+            return message
+
+        return bounded
+
+    def _too_large(self) -> Refused:
+        return Refused(
+            TOO_LARGE,
+            f"a body may have up to {self._body_max:,} bytes",
+            headers={"Connection": "close"},
+            outcome="not_applied",
+            retryable=False,
+        )
+
+
+class _Passage:
+    """One request on its way: its id, and what was answered."""
+
+    def __init__(self, id_: str, clock: Clock, send: Send) -> None:
+        self.id = id_
+        self.is_begun = False
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._send = send
+        self._status = int(HTTPStatus.INTERNAL_SERVER_ERROR)
+        self._kind: str | None = None
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Send a part of the answer, with the request's id among the headers."""
+        if message["type"] == "http.response.start":
+            self.is_begun = True
+            self._status = message["status"]
+            message["headers"] = [*message["headers"], (_REQUEST_ID_HEADER, self.id.encode())]
+        await self._send(message)
+
+    async def refuse(self, error: Refused, scope: Scope, receive: Receive) -> None:
+        """Answer a request that is refused here; one whose body grew too long has no answer yet."""
+        self._kind = error.problem.kind.name
+        if not self.is_begun:
+            await problem_answer(error.problem, error.headers)(scope, receive, self.send)
+
+    def seen(self, scope: Scope, caller: str) -> Seen:
+        """Return what log and metrics take; the route is the pattern, so counters are not in it."""
+        route = getattr(scope.get("route"), "path", "-")
+        seconds = self._clock.monotonic() - self._began
+        return Seen(
+            self.id, scope["method"], route, scope["path"], caller, self._status, seconds,
+            self._kind,
+        )  # fmt: skip

@@ -1,0 +1,64 @@
+"""What the service counts and measures for Prometheus, and writes to its log."""
+
+import logging
+from functools import cache
+from http import HTTPStatus
+
+from ledger.runtime.metrics import LATENCY_BUCKETS_SECONDS, MetricMaker, RegistryMetrics
+from ledger.service.gate import Seen
+
+access_log = logging.getLogger("ledger.service.access")
+audit_log = logging.getLogger("ledger.service.audit")
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class ServiceMetrics(RegistryMetrics):
+    """The metrics of a service; labels are routes and statuses, never counters or callers."""
+
+    def _define(self, make: MetricMaker) -> None:
+        self._requests = make.counter(
+            "ledger_service_requests_total",
+            "Requests answered, by method, route and status.",
+            ("method", "route", "status"),
+        )
+        self._seconds = make.histogram(
+            "ledger_service_request_seconds",
+            "Time to answer a request.",
+            ("route",),
+            buckets=LATENCY_BUCKETS_SECONDS,
+        )
+        self._refused = make.counter(
+            "ledger_service_refused_total",
+            "Requests refused before they reached an endpoint, by kind of problem.",
+            ("problem",),
+        )
+        # Looked up at each request: `labels` takes a lock, and time.
+        self._requests_of = cache(self._requests.labels)
+        self._seconds_of = cache(self._seconds.labels)
+
+    def request(self, seen: Seen) -> None:
+        """Count one request."""
+        self._requests_of(seen.method, seen.route, str(int(seen.status))).inc()
+        self._seconds_of(seen.route).observe(seen.seconds)
+        if seen.problem is not None:
+            self._refused.labels(seen.problem).inc()
+
+
+def log_request(seen: Seen) -> None:
+    """Write what changed something, or was refused for its token, to the audit log.
+
+    The access log has the others, at level DEBUG.
+    """
+    fields = {
+        "request": seen.id,
+        "caller": seen.caller,
+        "method": seen.method,
+        "path": seen.path,
+        "status": int(seen.status),
+        "seconds": round(seen.seconds, 6),
+    }
+    is_refusal = seen.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+    if is_refusal or seen.method not in _READING:
+        audit_log.info("%s %s", seen.method, seen.path, extra=fields)
+    else:
+        access_log.debug("%s %s", seen.method, seen.path, extra=fields)

@@ -1,0 +1,26 @@
+"""How a process of the service listens, shuts down, and bounds what it takes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+BODY_BYTES_MAX = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A certificate with its key, and which authority's certificates clients must show, if any."""
+
+    certificate: Path
+    key: Path
+    client_authority: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """How one process listens and shuts down."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    drain_seconds: float = 5.0
+    body_max: int = BODY_BYTES_MAX
+    tls: Tls | None = None

@@ -1,0 +1,152 @@
+"""The answers of the service as models: what OpenAPI says of them, and what tests hold them to."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+AMOUNT = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Entry(_Answer):
+    """One change of one counter."""
+
+    counter: str
+    id: str = Field(description="Time and 64 random bits; entries sort by it.")
+    change: str = Field(pattern=AMOUNT)
+    region: str | None
+    note: str | None
+    effective: str | None = Field(description="A date.")
+    count: int = Field(description="How many changes it stands for, if it is combined.")
+    reverses: str | None = Field(description="The id of the entry that it takes back.")
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457); `type` is a path of this service with a page about it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    outcome: Literal["not_applied", "unknown"] | None = None
+    retryable: bool | None = None
+
+
+class Result(_Answer):
+    """What became of one of several changes: an entry, or a problem."""
+
+    status: int
+    entry: Entry | None = None
+    problem: Problem | None = None
+
+
+class Entries(_Answer):
+    """What became of each change, in the order of the request."""
+
+    results: list[Result]
+
+
+class Total(_Answer):
+    """The sum of a counter's changes that had reached `region` at `as_of`, each counted once."""
+
+    counter: str
+    value: str = Field(pattern=AMOUNT)
+    known: bool = Field(description="Whether the region has anything of the counter.")
+    region: str
+    as_of: str
+    ended: str = Field(description="Of the changes between `as_of` and this time some count.")
+    at: str | None
+    steady: bool
+    cached: bool
+    entries: int = Field(description="How many entries are not merged yet.")
+    merged: int
+    additions: int = Field(description="How many times pipelines added to it.")
+    versions: list[str] = Field(description="Those of its net changes, one a shard that has one.")
+    age: float = Field(description="Seconds since `as_of`.")
+
+
+class Totals(_Answer):
+    """Totals in the order asked."""
+
+    totals: list[Total]
+
+
+class History(_Answer):
+    """A page of entries; `next` is the `after` of the next one."""
+
+    entries: list[Entry]
+    next: str | None
+
+
+class Period(_Answer):
+    """The sum of one hour, day or month."""
+
+    start: str
+    end: str
+    value: str
+    whole: bool
+
+
+class Periods(_Answer):
+    """Sums by period, each without a gap after the one before."""
+
+    counter: str
+    region: str
+    as_of: str
+    by: Literal["hour", "day", "month"]
+    zone: str
+    effective: bool
+    opening: str
+    closing: str
+    total: str
+    periods: list[Period]
+
+
+class Listed(_Answer):
+    """A counter as the table's index lists it."""
+
+    counter: str
+    value: str
+    count: int
+    as_of: str
+    exact: bool
+    description: dict[str, str | bool] | None = None
+
+
+class Counters(_Answer):
+    """A page of counters; `next` is the `after` of the next one."""
+
+    counters: list[Listed]
+    next: str | None
+
+
+class Reconciled(_Answer):
+    """What a correction by a physical count did."""
+
+    counter: str
+    change: str
+    counted: str
+    total: str
+    at: str
+    region: str
+    token: str
+    reason: str | None
+    entry: str | None
+    repeated: bool
+
+
+class Health(_Answer):
+    """Whether this instance goes on."""
+
+    status: str
+    region: str
+
+
+ANSWERS: tuple[type[BaseModel], ...] = (
+    Entry, Entries, Total, Totals, History, Periods, Counters, Reconciled, Health, Problem,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Values and errors as they go over HTTP, the same for commands' JSON, service and client."""

@@ -1,0 +1,360 @@
+"""Errors as problem details (RFC 9457): which status, type and title each error of the tree has.
+
+One table serves the service, which sends a problem for an error; its page of each problem; and the
+client, which raises the error again that the service had. `type` is a path of the service, where
+its page is found.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any
+
+from ledger.core import errors
+from ledger.core.errors import LedgerError
+from ledger.wire.values import entry_fields, entry_of
+
+MEDIA_TYPE = "application/problem+json"
+TYPES = "/problems/"
+"""The path under which the service shows a page for each type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of problem: the last part of its `type`, its status, and what its page says."""
+
+    name: str
+    status: HTTPStatus
+    title: str
+    advice: str
+
+    @property
+    def type(self) -> str:
+        """The URI reference that names it."""
+        return f"{TYPES}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem: its kind, what happened, and members of its own."""
+
+    kind: Kind
+    detail: str
+    members: Mapping[str, Any] = field(default_factory=dict)
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON shows it."""
+        kind = self.kind
+        return {
+            "type": kind.type,
+            "title": kind.title,
+            "status": int(kind.status),
+            "detail": self.detail,
+            **self.members,
+        }
+
+
+INVALID = Kind(
+    "invalid-request",
+    HTTPStatus.BAD_REQUEST,
+    "The request breaks a rule",
+    "Nothing was written. `detail` names the value and the rule; the same request fails again.",
+)
+UNAUTHORIZED = Kind(
+    "unauthorized",
+    HTTPStatus.UNAUTHORIZED,
+    "No valid token",
+    "Send `Authorization: Bearer TOKEN` with a token that `ledger token create` made. A token that"
+    " expired or was revoked is refused in the same words.",
+)
+FORBIDDEN = Kind(
+    "forbidden",
+    HTTPStatus.FORBIDDEN,
+    "The token does not allow this",
+    "`detail` names the scope or the prefix of counters that the token lacks.",
+)
+NOT_FOUND = Kind(
+    "not-found", HTTPStatus.NOT_FOUND, "There is no such resource", "See `/docs` for all paths."
+)
+METHOD_NOT_ALLOWED = Kind(
+    "method-not-allowed",
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    "The resource has no such method",
+    "The Allow header lists those that it has.",
+)
+NOT_ACCEPTABLE_BODY = Kind(
+    "unsupported-media-type",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "The body must be application/json",
+    "Send `Content-Type: application/json`, and no Content-Encoding.",
+)
+TOO_LARGE = Kind(
+    "too-large",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "The body is too large",
+    "Nothing was written. Send fewer entries at a time, or ask for a higher --body-max.",
+)
+TOO_MANY_REQUESTS = Kind(
+    "too-many-requests",
+    HTTPStatus.TOO_MANY_REQUESTS,
+    "The token's rate, or its number of requests at a time, is exceeded",
+    "Nothing was written. Repeat the request after Retry-After seconds.",
+)
+SHUTTING_DOWN = Kind(
+    "shutting-down",
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "This instance is shutting down",
+    "Nothing was written. Repeat the request: another instance takes it.",
+)
+DEFECT = Kind(
+    "internal-error",
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "A defect of the service",
+    "Whether the change was made is not known. With an Idempotency-Key the request may be repeated."
+    " The service's log has the request's id.",
+)
+_OF_SERVICE = (
+    INVALID,
+    UNAUTHORIZED,
+    FORBIDDEN,
+    NOT_FOUND,
+    METHOD_NOT_ALLOWED,
+    NOT_ACCEPTABLE_BODY,
+    TOO_LARGE,
+    TOO_MANY_REQUESTS,
+    SHUTTING_DOWN,
+    DEFECT,
+)
+
+_AGAIN = "Repeat the request after a moment."
+_OPERATOR = "Nothing that a caller can mend: the operator of the service has to look."
+_KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
+    {
+        errors.InvalidAmount: Kind(
+            "invalid-amount",
+            HTTPStatus.BAD_REQUEST,
+            "Not an exact amount",
+            "Nothing was written. Amounts are strings of decimal numbers of up to 38 digits.",
+        ),
+        errors.AmountOverflow: Kind(
+            "amount-overflow",
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "The amount, or the sum, is beyond 38 digits",
+            "Nothing was written.",
+        ),
+        errors.InvalidCounter: Kind(
+            "invalid-counter",
+            HTTPStatus.BAD_REQUEST,
+            "Not a counter id",
+            "Nothing was written. A counter id is text in normal form C (NFC) without control or"
+            " invisible characters; in a path its slashes and other reserved characters are"
+            " percent-encoded.",
+        ),
+        errors.InvalidEntry: Kind(
+            "invalid-entry",
+            HTTPStatus.BAD_REQUEST,
+            "A key, time, note or size of an entry breaks a rule",
+            "Nothing was written.",
+        ),
+        errors.UntimedKey: Kind(
+            "idempotency-key",
+            HTTPStatus.BAD_REQUEST,
+            "The Idempotency-Key carries no time",
+            "Nothing was written. Send a UUIDv7 or a ULID, chosen once for the change and kept for"
+            " every try, or send the time that was chosen with the key as Idempotency-Time (RFC"
+            " 3339, with a zone). A key without a time could count a change twice, once its entry"
+            " is merged.",
+        ),
+        errors.MethodConflict: Kind(
+            "method-conflict",
+            HTTPStatus.CONFLICT,
+            "The table keeps this counter by another method",
+            "Nothing was written.",
+        ),
+        errors.RegionConflict: Kind(
+            "region-conflict",
+            HTTPStatus.CONFLICT,
+            "Another region writes this counter",
+            "Nothing was written.",
+        ),
+        errors.NeverApplied: Kind(
+            "never-applied",
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "Too late to apply, and it never was applied",
+            "By the archive no try of this change was applied, in any region, and none will be. A"
+            " new key is safe.",
+        ),
+        errors.RetryHorizonPassed: Kind(
+            "retry-horizon-passed",
+            HTTPStatus.GONE,
+            "Too late to tell whether it was applied",
+            "Nothing was written by this request. Whether an earlier one was applied can no longer"
+            " be told: compare with `/entries` of the counter before the change is made again under"
+            " a new key.",
+        ),
+        errors.KeyConflict: Kind(
+            "key-conflict",
+            HTTPStatus.CONFLICT,
+            "The key already stands for another change",
+            "Nothing was written. `ours` is the change that was refused, `theirs` the one in the"
+            " table.",
+        ),
+        errors.OutcomeUnknown: Kind(
+            "outcome-unknown",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "Not known whether the change was made",
+            "The change may or may not be in the table. Repeat the request if `retryable` is true;"
+            " else send `entries` to `POST /v1/retries`. Either counts the change once, until the"
+            " retry horizon (7.5 minutes by default) has passed.",
+        ),
+        errors.NotSent: Kind(
+            "not-sent",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The deadline ended before anything was sent",
+            f"Nothing was written, and nothing will be. {_AGAIN}",
+        ),
+        errors.ReadTooSlow: Kind(
+            "read-too-slow",
+            HTTPStatus.GATEWAY_TIMEOUT,
+            "Not read within the deadline",
+            _AGAIN,
+        ),
+        errors.NetVanished: Kind(
+            "net-vanished",
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "What was merged is no longer in the table",
+            _OPERATOR,
+        ),
+        errors.DamagedItem: Kind(
+            "damaged-item",
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "An item of the table cannot be counted",
+            f"No total is returned that would be wrong. {_OPERATOR}",
+        ),
+        errors.ContractChangeRefused: Kind(
+            "contract-change",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "A change of the table's contract is pending",
+            "Nothing was written. Repeat the request once the change is in force.",
+        ),
+        errors.ArchiveError: Kind(
+            "archive",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The archive cannot be read",
+            _AGAIN,
+        ),
+        errors.Throttled: Kind(
+            "throttled",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "DynamoDB throttles the table",
+            f"Nothing was written. {_AGAIN}",
+        ),
+        errors.Unreachable: Kind(
+            "unreachable",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The region's table does not answer",
+            f"Nothing was written. {_AGAIN}",
+        ),
+        errors.ClockOff: Kind(
+            "clock-off",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The clock of this instance is off",
+            f"Nothing was written. Another instance may do it. {_OPERATOR}",
+        ),
+        errors.AccessDenied: Kind(
+            "access-denied",
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "AWS refuses the service's credentials",
+            f"Nothing was written. {_OPERATOR}",
+        ),
+        errors.StoreError: Kind(
+            "store",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "DynamoDB did not do it",
+            f"Nothing was written. {_AGAIN}",
+        ),
+        errors.InvalidInput: INVALID,
+        errors.LedgerError: Kind(
+            "ledger",
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "The ledger cannot do it",
+            _OPERATOR,
+        ),
+    }
+)
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {kind.name: kind for kind in (*_OF_SERVICE, *_KINDS.values())}
+)
+"""All kinds by name."""
+_ERRORS: Mapping[str, type[LedgerError]] = MappingProxyType(
+    {kind.name: error for error, kind in _KINDS.items()}
+)
+
+
+def kind_of(error: LedgerError) -> Kind:
+    """Return the kind of an error: of its class, or of the nearest above it."""
+    return next(_KINDS[base] for base in type(error).__mro__ if base in _KINDS)
+
+
+def problem_of(error: LedgerError) -> Problem:
+    """Return an error as a problem: `outcome`, `retryable`, and the entries that it carries."""
+    members: dict[str, Any] = {"outcome": error.outcome, "retryable": error.retryable}
+    kind = kind_of(error)
+    match error:
+        case errors.OutcomeUnknown():
+            members["entries"] = [entry_fields(entry) for entry in error.entries]
+            members["together"] = error.together
+        case errors.KeyConflict():
+            members["ours"], members["theirs"] = map(entry_fields, (error.ours, error.theirs))
+        case errors.RetryHorizonPassed():
+            members["entry"] = None if error.entry is None else entry_fields(error.entry)
+        case _:
+            pass
+    return Problem(kind, str(error), members)
+
+
+def error_of(fields: Mapping[str, Any]) -> LedgerError:
+    """Return the error that a problem stands for, as the library raises it.
+
+    A problem of the service itself, or of a kind that this release does not know, is a
+    `LedgerError` with its `outcome` and `retryable`.
+    """
+    name = str(fields.get("type", "")).rpartition("/")[2]
+    detail = str(fields.get("detail") or fields.get("title") or "the service gave no reason")
+    kind = _ERRORS.get(name, _KINDS_OF_SERVICE.get(name, LedgerError))
+    error: LedgerError
+    if kind is errors.OutcomeUnknown:
+        error = errors.OutcomeUnknown(
+            detail,
+            entries=[entry_of(each) for each in fields.get("entries", ())],
+            together=bool(fields.get("together")),
+        )
+    elif kind is errors.KeyConflict:
+        error = errors.KeyConflict(
+            detail, ours=entry_of(fields["ours"]), theirs=entry_of(fields["theirs"])
+        )
+    elif issubclass(kind, errors.RetryHorizonPassed):
+        entry = fields.get("entry")
+        error = kind(detail, entry=entry_of(entry) if entry else None)
+    elif kind is errors.ClockOff:
+        error = errors.StoreError(detail)
+    else:
+        error = kind(detail)
+    if "outcome" in fields:
+        error.outcome = "unknown" if fields["outcome"] == "unknown" else "not_applied"
+        error.retryable = bool(fields.get("retryable"))
+    return error
+
+
+_KINDS_OF_SERVICE: Mapping[str, type[LedgerError]] = MappingProxyType(
+    {
+        INVALID.name: errors.InvalidInput,
+        UNAUTHORIZED.name: errors.AccessDenied,
+        FORBIDDEN.name: errors.AccessDenied,
+        TOO_LARGE.name: errors.InvalidInput,
+        TOO_MANY_REQUESTS.name: errors.Throttled,
+        SHUTTING_DOWN.name: errors.NotSent,
+    }
+)

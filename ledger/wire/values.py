@@ -1,0 +1,183 @@
+"""The library's values as JSON objects, and back: amounts and times are text, so nothing is lost.
+
+`*_fields` renders a value, `*_of` reads what `*_fields` rendered. Commands print these objects,
+the service sends them, and the client makes the library's own values of them again.
+"""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from ledger.core import amounts
+from ledger.core.descriptions import Value
+from ledger.core.index import Listed
+from ledger.core.reconciled import Reconciled
+from ledger.core.values import Entry
+from ledger.totals.periods import Period, PeriodTotals
+from ledger.totals.reader import Total
+
+Fields = dict[str, Any]
+
+
+def entry_fields(entry: Entry) -> Fields:
+    """Return an entry as JSON shows it."""
+    return {
+        "counter": entry.counter,
+        "id": entry.id,
+        "change": amounts.to_text(entry.change),
+        "region": entry.region,
+        "note": entry.note,
+        "effective": entry.effective.isoformat() if entry.effective else None,
+        "count": entry.count,
+        "reverses": entry.reverses,
+    }
+
+
+def entry_of(fields: Fields, *, repeated: bool = False) -> Entry:
+    """Return the entry that was rendered; its shard is not known."""
+    effective = fields.get("effective")
+    return Entry(
+        fields["counter"],
+        fields["id"],
+        Decimal(fields["change"]),
+        fields.get("region"),
+        fields.get("note"),
+        date.fromisoformat(effective) if effective else None,
+        fields.get("count", 1),
+        reverses=fields.get("reverses"),
+        repeated=repeated,
+    )
+
+
+def is_known(total: Total) -> bool:
+    """Return whether a region has anything of a counter: a change, or a net that stands for some.
+
+    A counter whose changes come to 0 is known.
+    """
+    return total.changes > 0 or bool(total.versions)
+
+
+def total_fields(total: Total) -> Fields:
+    """Return a total as JSON shows it."""
+    return {
+        "counter": total.counter,
+        "value": amounts.to_text(total.value),
+        "known": is_known(total),
+        "region": total.region,
+        "as_of": total.as_of.isoformat(),
+        "ended": total.ended.isoformat(),
+        "at": total.at.isoformat() if total.at else None,
+        "steady": total.steady,
+        "cached": total.cached,
+        "entries": total.entries,
+        "merged": total.merged,
+        "additions": total.additions,
+        "versions": list(total.versions),
+    }
+
+
+def total_of(fields: Fields) -> Total:
+    """Return the total that was rendered."""
+    return Total(
+        fields["counter"],
+        Decimal(fields["value"]),
+        datetime.fromisoformat(fields["as_of"]),
+        fields["region"],
+        fields["entries"],
+        fields["merged"],
+        tuple(fields["versions"]),
+        fields["cached"],
+        fields["steady"],
+        ended=datetime.fromisoformat(fields["ended"]),
+        additions=fields["additions"],
+        at=datetime.fromisoformat(fields["at"]) if fields["at"] else None,
+    )
+
+
+def periods_fields(found: PeriodTotals) -> Fields:
+    """Return a counter's sums by period as JSON shows them."""
+    return {
+        "counter": found.counter,
+        "region": found.region,
+        "as_of": found.as_of.isoformat(),
+        "by": found.by,
+        "zone": found.zone,
+        "effective": found.effective,
+        "opening": amounts.to_text(found.opening),
+        "closing": amounts.to_text(found.closing),
+        "total": amounts.to_text(found.total),
+        "periods": [
+            {
+                "start": each.start.isoformat(),
+                "end": each.end.isoformat(),
+                "value": amounts.to_text(each.value),
+                "whole": each.is_whole,
+            }
+            for each in found.periods
+        ],
+    }
+
+
+def periods_of(fields: Fields) -> PeriodTotals:
+    """Return the sums that were rendered."""
+    return PeriodTotals(
+        fields["counter"],
+        fields["by"],
+        fields["zone"],
+        tuple(
+            Period(
+                datetime.fromisoformat(each["start"]),
+                datetime.fromisoformat(each["end"]),
+                Decimal(each["value"]),
+                each["whole"],
+            )
+            for each in fields["periods"]
+        ),
+        Decimal(fields["opening"]),
+        Decimal(fields["total"]),
+        fields["region"],
+        datetime.fromisoformat(fields["as_of"]),
+        fields["effective"],
+    )
+
+
+def listed_fields(one: Listed) -> Fields:
+    """Return a listed counter as JSON shows it; its description only if it was asked for."""
+    described = {} if one.description is None else {"description": shown(one.description)}
+    return {
+        "counter": one.counter,
+        "value": amounts.to_text(one.value),
+        "count": one.count,
+        "as_of": one.as_of.isoformat(),
+        "exact": one.is_exact,
+        **described,
+    }
+
+
+def reconciled_fields(done: Reconciled) -> Fields:
+    """Return a correction as JSON shows it."""
+    return {
+        "counter": done.counter,
+        "change": amounts.to_text(done.change),
+        "counted": amounts.to_text(done.counted),
+        "total": amounts.to_text(done.total),
+        "at": done.at.isoformat(),
+        "region": done.region,
+        "token": done.token,
+        "reason": done.reason,
+        "entry": done.entry,
+        "repeated": done.repeated,
+    }
+
+
+def shown(description: Mapping[str, Value]) -> dict[str, str | bool]:
+    """Return attributes as JSON shows them: numbers as text, so that no digit is lost."""
+    return {name: text_of(value) for name, value in description.items()}
+
+
+def text_of(value: Value) -> str | bool:
+    """Return a value of an attribute: a number as text."""
+    if isinstance(value, bool | str):
+        return value
+    return amounts.to_text(Decimal(value))

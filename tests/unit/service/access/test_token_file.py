@@ -1,0 +1,134 @@
+"""The file of tokens, and access by it."""
+
+import json
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from support.ledgers import seeded
+
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
+from ledger.service.access.token_file import (
+    create_token,
+    read_tokens,
+    revoke_tokens,
+    rotate_token,
+)
+from ledger.service.access.tokens import checked_grant
+from ledger.testing.clock import ManualClock
+
+NOW = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
+GRANT = checked_grant("shop", ["read", "write"], ["shop/"], rate=5.0, at_once=3)
+
+
+def make(path: Path, *, seed: int = 7, expires: datetime | None = None) -> str:
+    """Return a new token of `shop`."""
+    return create_token(path, GRANT, now=NOW, randomness=seeded(seed), expires=expires)
+
+
+def test_a_token_is_kept_by_its_hash_in_a_private_file(tmp_path: Path) -> None:
+    """Everything that it allows comes back; the secret is nowhere."""
+    path = tmp_path / "tokens.json"
+    token = make(path, expires=NOW + timedelta(days=90))
+    (record,) = read_tokens(path).values()
+    assert (record.grant, record.made, record.expires) == (GRANT, NOW, NOW + timedelta(days=90))
+    assert token.rpartition("_")[2] not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IRUSR | stat.S_IWUSR
+
+
+def test_a_name_has_one_token(tmp_path: Path) -> None:
+    """A second one is refused, and changes nothing."""
+    path = tmp_path / "tokens.json"
+    make(path)
+    before = path.read_text()
+    with pytest.raises(InvalidInput, match="'shop' has a valid token: rotate it"):
+        make(path, seed=8)
+    assert path.read_text() == before
+
+
+async def test_after_a_rotation_both_are_valid_for_a_while(tmp_path: Path) -> None:
+    """The new one lives as long as the old one would have when it was made."""
+    path = tmp_path / "tokens.json"
+    first = make(path, expires=NOW + timedelta(days=90))
+    later = NOW + timedelta(days=80)
+    second = rotate_token(
+        path, "shop", now=later, randomness=seeded(8), overlap=timedelta(hours=24)
+    )
+    clock = ManualClock(later)
+    access = FileAccess(path, clock)
+    assert access.grant(f"Bearer {first}") == access.grant(f"Bearer {second}") == GRANT
+    await clock.advance(86_400.0)
+    assert access.grant(f"Bearer {first}") is None
+    await clock.advance(89 * 86_400.0 - 1)
+    assert access.grant(f"Bearer {second}") == GRANT
+    await clock.advance(1.0)
+    assert access.grant(f"Bearer {second}") is None
+
+
+def test_an_overlap_never_prolongs_a_token(tmp_path: Path) -> None:
+    """One that ends before the overlap does ends then."""
+    path = tmp_path / "tokens.json"
+    first = make(path, expires=NOW + timedelta(hours=1))
+    rotate_token(path, "shop", now=NOW, randomness=seeded(8), overlap=timedelta(days=7))
+    clock = ManualClock(NOW + timedelta(hours=1))
+    assert FileAccess(path, clock).grant(f"Bearer {first}") is None
+
+
+async def test_what_is_revoked_ends_while_the_service_runs(tmp_path: Path) -> None:
+    """Without a restart, at the next look at the file."""
+    path = tmp_path / "tokens.json"
+    token = make(path)
+    clock = ManualClock(NOW)
+    access = FileAccess(path, clock)
+    assert access.grant(f"Bearer {token}") == GRANT
+    assert revoke_tokens(path, "shop", now=NOW) == 1
+    assert revoke_tokens(path, "shop", now=NOW) == 0
+    await clock.advance(LOOK_SECONDS)
+    assert access.grant(f"Bearer {token}") is None
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": 1, "tokens": [{}]}', "\x00"])
+async def test_a_file_that_breaks_while_it_is_used_leaves_what_was_read(
+    tmp_path: Path, content: str
+) -> None:
+    """A new process refuses it instead."""
+    path = tmp_path / "tokens.json"
+    token = make(path)
+    clock = ManualClock(NOW)
+    access = FileAccess(path, clock)
+    path.write_text(content)
+    await clock.advance(LOOK_SECONDS)
+    assert access.grant(f"Bearer {token}") == GRANT
+    with pytest.raises(LedgerError, match="is no file of tokens"):
+        FileAccess(path, clock)
+
+
+def test_a_file_of_a_later_release_is_refused(tmp_path: Path) -> None:
+    """By its format."""
+    path = tmp_path / "tokens.json"
+    path.write_text(json.dumps({"format": 2, "tokens": []}))
+    with pytest.raises(LedgerError, match="has format 2, this release 1"):
+        read_tokens(path)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    """With the reason of the operating system."""
+    with pytest.raises(LedgerError, match=r"tokens\.json cannot be read: No such file"):
+        FileAccess(tmp_path / "tokens.json", ManualClock(NOW))
+
+
+def test_limits_are_those_of_a_name_not_of_a_token(tmp_path: Path) -> None:
+    """A rotated token shares the share of the one before."""
+    path = tmp_path / "tokens.json"
+    make(path)
+    access = FileAccess(path, ManualClock(NOW))
+    assert [access.enter(GRANT) for _ in range(3)] == [0.0] * 3
+    assert access.enter(GRANT) > 0  # three at once
+    for _ in range(3):
+        access.leave(GRANT)
+    assert [access.enter(GRANT) for _ in range(2)] == [0.0] * 2
+    for _ in range(2):
+        access.leave(GRANT)
+    assert access.enter(GRANT) > 0  # five a second

@@ -1,0 +1,178 @@
+"""The gate: tokens, limits, bodies that are too long, and an instance that shuts down."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from support.ledgers import seeded
+from support.serving import Served, served
+
+from ledger.service.access.keeping import FileAccess
+from ledger.service.access.token_file import create_token
+from ledger.service.access.tokens import Scope, checked_grant
+from ledger.testing import MemoryGlobalTable
+
+
+def token_of(
+    path: Path, table: MemoryGlobalTable, *scopes: Scope, name: str = "shop", **limits: float
+) -> dict[str, str]:
+    """Return the header of a new token for counters that begin with `shop/`."""
+    grant = checked_grant(
+        name,
+        scopes,
+        ["shop/"],
+        rate=limits.get("rate"),
+        at_once=int(limits["at_once"]) if "at_once" in limits else None,
+    )
+    now = table.clock.now()
+    token = create_token(
+        path, grant, now=now, randomness=seeded(len(name)), expires=now + timedelta(days=1)
+    )
+    return {"Authorization": f"Bearer {token}"}
+
+
+ENTRY = {"change": "1"}
+SHOP = "/v1/counters/shop%2Fa"
+JSON = {"content-type": "application/json"}
+
+
+async def test_without_a_valid_token_nothing_of_the_table_is_answered(tmp_path: Path) -> None:
+    """The challenge says what is wanted; probes and problems' pages need none."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    token_of(path, table, "read")
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eDp5"}):
+            for url in (SHOP, "/v1/totals", "/metrics", "/nothing"):
+                answer = await service.http.get(url, headers=headers)
+                assert answer.status_code == 401
+                assert answer.headers["www-authenticate"] == 'Bearer realm="ledger"'
+        for url in ("/healthz", "/readyz", "/openapi.json", "/problems/unauthorized"):
+            assert (await service.http.get(url)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("scopes", "method", "path", "body"),
+    [
+        (["write"], "GET", SHOP, None),
+        (["read"], "POST", f"{SHOP}/entries", ENTRY),
+        (["read", "write"], "POST", "/v1/entries/x/reverse", {"counter": "shop/a"}),
+        (["read", "write"], "POST", f"{SHOP}/reconciliations", {"counted": "1"}),
+        (["read", "write", "reverse"], "GET", "/metrics", None),
+        (["read"], "GET", "/v1/counters/other", None),
+        (["read"], "GET", "/v1/counters/other/entries", None),
+        (["read"], "GET", "/v1/counters/other/periods?by=day", None),
+        (["read"], "GET", "/v1/counters", None),
+        (["read"], "GET", "/v1/counters?prefix=sho", None),
+        (["read"], "GET", "/v1/totals?id=shop/a&id=other", None),
+        (["read"], "GET", "/v1/live?id=shop/a&id=other", None),
+        (["write"], "POST", "/v1/counters/other/entries", ENTRY),
+        (["write"], "POST", "/v1/entries", {"entries": [{"counter": "other", "change": "1"}]}),
+        (
+            ["write"],
+            "POST",
+            "/v1/retries",
+            {"entries": [{"counter": "other", "id": "x", "change": "1"}]},
+        ),
+        (["reverse"], "POST", "/v1/entries/x/reverse", {"counter": "other"}),
+    ],
+)
+async def test_a_token_allows_its_scopes_and_prefixes_alone(
+    tmp_path: Path, scopes: list[Scope], method: str, path: str, body: object
+) -> None:
+    """The problem names what is missing, and nothing is read or written."""
+    table, file = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    headers = token_of(file, table, *scopes)
+    async with served(table, access=FileAccess(file, table.clock)) as service:
+        answer = await service.http.request(method, path, json=body, headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (403, "/problems/forbidden")
+        assert "'shop'" in answer.json()["detail"]
+        assert (await service.ledger.total("other")).changes == 0
+
+
+async def test_a_caller_beyond_its_rate_is_told_when_to_come_again(tmp_path: Path) -> None:
+    """A 429 with Retry-After; another caller is not held up."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    slow = token_of(path, table, "read", rate=0.5)
+    other = token_of(path, table, "read", name="other")
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        assert (await service.http.get(SHOP, headers=slow)).status_code == 200
+        refused = await service.http.get(SHOP, headers=slow)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
+        assert (await service.http.get(SHOP, headers=other)).status_code == 200
+        await table.clock.advance(2.0)
+        assert (await service.http.get(SHOP, headers=slow)).status_code == 200
+
+
+async def test_a_share_is_given_back_however_a_request_ends(tmp_path: Path) -> None:
+    """After errors, too."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    headers = token_of(path, table, "read", "write", at_once=1)
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        for url in (SHOP, "/v1/counters/other", "/nothing", f"{SHOP}?max_age=-1"):
+            assert (await service.http.get(url, headers=headers)).status_code != 429
+        long = await service.http.post(f"{SHOP}/entries", content=_long(), headers=headers | JSON)
+        assert long.status_code == 413
+        assert (await service.http.get(SHOP, headers=headers)).status_code == 200
+
+
+async def _long() -> AsyncIterator[bytes]:
+    for _ in range(20):
+        yield b" " * 10_000
+
+
+@pytest.mark.parametrize("length", ["100001", "1e3", "-5", "9" * 30])
+async def test_a_body_that_says_it_is_too_long_is_refused(length: str) -> None:
+    """Before any of it is read."""
+    async with served() as service:
+        request = service.http.build_request(
+            "POST", f"{SHOP}/entries", headers={"content-type": "application/json"}
+        )
+        request.headers["content-length"] = length
+        assert (await service.http.send(request)).status_code == 413
+
+
+async def test_a_body_without_a_length_is_counted() -> None:
+    """One that grows beyond the limit is cut off."""
+    async with served() as service:
+        answer = await service.http.post(
+            f"{SHOP}/entries", content=_long(), headers={"content-type": "application/json"}
+        )
+        assert (answer.status_code, answer.json()["type"]) == (413, "/problems/too-large")
+
+
+async def test_an_instance_that_leaves_is_not_ready_and_serves_on() -> None:
+    """Once it drains, requests are safe to repeat elsewhere."""
+    async with served() as service:
+        service.context.leave()
+        assert (await service.http.get("/readyz")).status_code == 503
+        assert (await service.record("shop%2Fa", "1")).status_code == 201
+        service.context.drain()
+        answer = await service.record("shop%2Fa", "1")
+        assert (answer.status_code, answer.json()["type"]) == (503, "/problems/shutting-down")
+        assert (answer.json()["outcome"], answer.json()["retryable"]) == ("not_applied", True)
+        assert (await service.http.get("/healthz")).status_code == 200
+
+
+async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
+    """Whatever became of it; the route has no counter in it."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    headers = token_of(path, table, "write")
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        answer = await _post(service, headers)
+        await _post(service, {})
+        await service.http.get("/nothing", headers=headers)
+    created, refused, missing = service.seen
+    assert answer.headers["x-request-id"] == created.id
+    assert (created.caller, created.status, created.route) == (
+        "shop",
+        201,
+        "/v1/counters/{counter}/entries",
+    )
+    assert (refused.caller, refused.status, refused.problem) == ("-", 401, "unauthorized")
+    assert (missing.caller, missing.status, missing.route) == ("shop", 404, "-")
+
+
+async def _post(service: Served, headers: dict[str, str]) -> httpx.Response:
+    return await service.http.post(f"{SHOP}/entries", json=ENTRY, headers=headers)

@@ -1,0 +1,354 @@
+"""The service's endpoints over a ledger in memory."""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from support.serving import AWAY, served
+
+from ledger.core.errors import OutcomeUnknown, Unreachable
+from ledger.service import schemas
+from ledger.testing import MemoryGlobalTable
+
+JSON = "application/json"
+
+
+async def test_an_entry_is_created_once_by_its_key() -> None:
+    """201 with it, then 200 with the same; another amount under the key is a 409."""
+    async with served() as service:
+        named = {
+            "Idempotency_Key": "order-17",
+            "Idempotency_Time": service.table.clock.now().isoformat(),
+        }
+        first = await service.record("stock", "-1.50", **named)
+        again = await service.record("stock", "-1.5", **named)
+        other = await service.record("stock", "-2", **named)
+        assert (first.status_code, again.status_code) == (201, 200)
+        assert first.json() == again.json()
+        assert schemas.Entry(**first.json()).change == "-1.5"
+        assert other.status_code == 409
+        assert other.headers["content-type"] == "application/problem+json"
+        assert other.json()["theirs"]["change"] == "-1.5"
+        assert await service.value("stock") == "-1.5"
+
+
+async def test_a_repeat_is_answered_in_another_region_too() -> None:
+    """Once replication has brought the entry there, merged meanwhile or not."""
+    table = MemoryGlobalTable(["us-east-1", AWAY], compactor={"fold_min": 1, "scan_every": 0})
+    named = {
+        "Idempotency_Key": "order-17",
+        "Idempotency_Time": table.clock.now().isoformat(),
+    }
+    async with served(table) as home:
+        assert (await home.record("stock", "4", **named)).status_code == 201
+    table.replicate()
+    async with served(table, region=AWAY) as away:
+        assert (await away.record("stock", "4", **named)).status_code == 200
+        assert await away.value("stock") == "4"
+
+
+async def test_past_the_retry_horizon_it_can_no_longer_be_told() -> None:
+    """Without an archive that is a 410, and nothing is written."""
+    async with served() as service:
+        old = service.table.clock.now() - timedelta(hours=1)
+        answer = await service.record(
+            "stock", "1", Idempotency_Key="order-17", Idempotency_Time=old.isoformat()
+        )
+        assert (answer.status_code, answer.json()["type"]) == (
+            410,
+            "/problems/retry-horizon-passed",
+        )
+        assert await service.value("stock") == "0"
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind"),
+    [
+        ({"Idempotency_Key": "order-17"}, "idempotency-key"),
+        ({"Idempotency_Time": "2026-11-21T06:50:00Z"}, "invalid-request"),
+        ({"Prefer": "wait=99"}, "invalid-request"),
+    ],
+)
+async def test_a_header_that_breaks_a_rule_is_a_400(headers: dict[str, str], kind: str) -> None:
+    """And the problem's page says what to send."""
+    async with served() as service:
+        answer = await service.record("stock", "1", **headers)
+        assert (answer.status_code, answer.json()["type"]) == (400, f"/problems/{kind}")
+        page = await service.http.get(answer.json()["type"])
+        assert page.status_code == 200
+        assert answer.json()["title"] in page.text
+        assert await service.value("stock") == "0"
+
+
+async def test_a_counter_may_have_slashes() -> None:
+    """Percent-encoded in a path; `a/entries` is not the entries of `a`."""
+    async with served() as service:
+        await service.record("a%2Fentries", "2")
+        await service.record("a", "5")
+        assert await service.value("a%2Fentries") == "2"
+        assert await service.value("a") == "5"
+        entries = (await service.http.get("/v1/counters/a/entries")).json()["entries"]
+        assert [entry["change"] for entry in entries] == ["5"]
+
+
+async def test_many_entries_have_an_outcome_each() -> None:
+    """One that is refused leaves the others."""
+    async with served() as service:
+        answer = await service.post(
+            "/v1/entries",
+            {
+                "entries": [
+                    {"counter": "a", "change": "1"},
+                    {"counter": "", "change": "1"},
+                    {"counter": "b", "change": "2", "key": "untimed"},
+                    {"counter": "b", "change": "3", "note": "n", "effective": "2026-11-20"},
+                ]
+            },
+        )
+        results = schemas.Entries(**answer.json()).results
+        assert [result.status for result in results] == [201, 400, 400, 201]
+        assert results[1].problem is not None
+        assert results[1].problem.type == "/problems/invalid-counter"
+        assert results[2].problem is not None
+        assert results[2].problem.type == "/problems/idempotency-key"
+        assert await service.value("a") == "1"
+        assert await service.value("b") == "3"
+
+
+async def test_entries_together_are_all_or_none() -> None:
+    """One that breaks a rule is the problem of the request."""
+    async with served() as service:
+        bad = {"entries": [{"counter": "a", "change": "1"}, {"counter": "", "change": "1"}]}
+        answer = await service.post("/v1/entries", bad | {"together": True})
+        assert answer.status_code == 400
+        assert await service.value("a") == "0"
+        good = {"entries": [{"counter": "a", "change": "1"}, {"counter": "b", "change": "2"}]}
+        answer = await service.post("/v1/entries", good | {"together": True})
+        assert [result["status"] for result in answer.json()["results"]] == [201, 201]
+
+
+async def test_an_unknown_outcome_is_a_503_whose_entries_can_be_retried() -> None:
+    """Written or not by the first request, it counts once after the retry."""
+    async with served() as service:
+        written = await service.ledger.record("stock", Decimal(7))
+        lost = OutcomeUnknown("no answer", entries=[written])
+
+        async def unanswered(*_: Any, **__: Any) -> Any:
+            raise lost
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", unanswered)
+            answer = await service.record("stock", "7")
+        problem = answer.json()
+        assert (answer.status_code, problem["outcome"]) == (503, "unknown")
+        assert answer.headers["retry-after"] == "1"
+        repeated = await service.post("/v1/retries", {"entries": problem["entries"]})
+        assert repeated.status_code == 200
+        assert await service.value("stock") == "7"
+
+
+async def test_a_reversal_is_made_once_at_home() -> None:
+    """201, then 200 with the same; elsewhere it is refused."""
+    table = MemoryGlobalTable(["us-east-1", AWAY])
+    async with served(table) as home, served(table, region=AWAY) as away:
+        entry = (await home.record("stock", "5")).json()["id"].replace("#", "%23")
+        table.replicate()
+        path = f"/v1/entries/{entry}/reverse"
+        first = await home.post(path, {"counter": "stock", "note": "typed wrong"})
+        again = await home.post(path, {"counter": "stock"})
+        other = await away.post(path, {"counter": "stock"})
+        assert (first.status_code, again.status_code) == (201, 200)
+        assert first.json() == again.json()
+        assert first.json()["change"] == "-5"
+        assert other.status_code == 400
+        assert "home" in other.json()["detail"]
+        assert await home.value("stock") == "0"
+
+
+async def test_a_count_corrects_a_total_once() -> None:
+    """By its token."""
+    async with served() as service:
+        await service.record("stock", "5")
+        await service.table.clock.advance(3_600)
+        path, body = "/v1/counters/stock/reconciliations", {"counted": "4", "token": "count-1"}
+        first, again = await service.post(path, body), await service.post(path, body)
+        assert (first.status_code, again.status_code) == (201, 200)
+        assert schemas.Reconciled(**first.json()).change == "-1"
+        assert await service.value("stock") == "4"
+
+
+async def test_totals_say_how_old_they_are() -> None:
+    """A cached one has its age; of one that nobody wrote nothing is known."""
+    async with served() as service:
+        await service.record("stock", "5")
+        fresh = schemas.Total(**(await service.http.get("/v1/counters/stock")).json())
+        await service.table.clock.advance(1.0)
+        kept = schemas.Total(
+            **(await service.http.get("/v1/counters/stock", params={"max_age": 5})).json()
+        )
+        assert (fresh.value, fresh.cached, fresh.age) == ("5", False, 0.0)
+        assert (kept.value, kept.cached, kept.age) == ("5", True, 1.0)
+        many = await service.http.get("/v1/totals", params={"id": ["stock", "none"]})
+        found = schemas.Totals(**many.json()).totals
+        assert [(one.counter, one.known) for one in found] == [("stock", True), ("none", False)]
+
+
+async def test_a_total_of_a_moment() -> None:
+    """What was made later is not in it."""
+    async with served() as service:
+        await service.record("stock", "5")
+        await service.table.clock.advance(10)
+        then = service.table.clock.now().isoformat()
+        await service.table.clock.advance(10)
+        await service.record("stock", "2")
+        answer = await service.http.get("/v1/counters/stock", params={"at": then})
+        assert (answer.json()["value"], answer.json()["at"]) == ("5", then)
+
+
+async def test_a_history_comes_in_pages() -> None:
+    """The `next` of one is the `after` of the next; the last has none."""
+    async with served() as service:
+        for change in range(5):
+            await service.record("stock", str(change))
+            await service.table.clock.advance(0.001)
+        found, after = [], None
+        for _ in range(3):
+            asked = {"limit": 2} | ({"after": after} if after else {})
+            answer = await service.http.get("/v1/counters/stock/entries", params=asked)
+            page = schemas.History(**answer.json())
+            found += [entry.change for entry in page.entries]
+            after = page.next
+        assert found == ["0", "1", "2", "3", "4"]
+        assert after is None
+
+
+async def test_counters_are_listed_by_prefix_in_pages() -> None:
+    """From the index that merging keeps."""
+    table = MemoryGlobalTable(
+        ["us-east-1"], index=["shop/*"], compactor={"fold_min": 1, "scan_every": 0}
+    )
+    async with served(table) as service:
+        for name in ("a", "b", "c"):
+            await service.record(f"shop%2F{name}", "1")
+        await table.merge()
+        asked: dict[str, str | int | None] = {"prefix": "shop/", "limit": 2}
+        first = schemas.Counters(**(await service.http.get("/v1/counters", params=asked)).json())
+        rest = schemas.Counters(
+            **(await service.http.get("/v1/counters", params=asked | {"after": first.next})).json()
+        )
+        assert [one.counter for one in first.counters] == ["shop/a", "shop/b"]
+        assert [one.counter for one in rest.counters] == ["shop/c"]
+        assert rest.next is None
+
+
+async def test_sums_by_day() -> None:
+    """Where the table keeps them."""
+    table = MemoryGlobalTable(["us-east-1"], periods={"*": {"days": 62}})
+    async with served(table) as service:
+        await service.record("stock", "5")
+        answer = await service.http.get("/v1/counters/stock/periods", params={"by": "day"})
+        found = schemas.Periods(**answer.json())
+        assert [period.value for period in found.periods][-1] == "5"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/counters/stock?max_age=-1", 400),
+        ("GET", "/v1/counters/stock?max_age=soon", 400),
+        ("GET", "/v1/counters/stock?colour=red", 400),
+        ("GET", "/v1/counters/stock?at=soon", 400),
+        ("GET", "/v1/counters/%00", 400),
+        ("GET", "/v1/counters/%FF", 400),
+        ("GET", "/v1/totals", 400),
+        ("GET", "/v1/counters/stock/entries?limit=0", 400),
+        ("GET", "/v1/counters/stock/periods", 400),
+        ("GET", "/v1/counters/stock/periods?by=week", 400),
+        ("GET", "/v1/counters?prefix=none", 400),
+        ("GET", "/nothing", 404),
+        ("GET", "/problems/none", 404),
+        ("DELETE", "/v1/counters/stock", 405),
+    ],
+)
+async def test_a_request_that_breaks_a_rule_is_a_problem(
+    method: str, path: str, status: int
+) -> None:
+    """Of the form of RFC 9457, whoever found it."""
+    async with served() as service:
+        answer = await service.http.request(method, path)
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            status,
+            "application/problem+json",
+        )
+        assert schemas.Problem(**answer.json()).status == status
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "text/plain"},
+        {"content-type": JSON, "content-encoding": "gzip"},
+        {"content-type": ""},
+    ],
+)
+async def test_a_body_of_another_type_is_a_415(headers: dict[str, str]) -> None:
+    """So no form of another site can write."""
+    async with served() as service:
+        answer = await service.http.post(
+            "/v1/counters/stock/entries", content=b'{"change": "1"}', headers=headers
+        )
+        assert answer.status_code == 415
+        assert await service.value("stock") == "0"
+
+
+async def test_a_table_that_does_not_answer_is_a_503_and_not_ready() -> None:
+    """The health of the process is another matter."""
+    async with served() as service:
+
+        async def unreachable(*_: Any, **__: Any) -> Any:
+            raise Unreachable("no connection")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "total", unreachable)
+            assert (await service.http.get("/v1/counters/stock")).status_code == 503
+            ready = await service.http.get("/readyz")
+            assert (ready.status_code, ready.json()["status"]) == (503, "no connection")
+            assert (await service.http.get("/healthz")).status_code == 200
+        assert (await service.http.get("/readyz")).status_code == 200
+
+
+async def test_a_defect_is_a_500_that_says_nothing_of_its_cause() -> None:
+    """The log has the request's id; with a key it may be repeated."""
+    async with served() as service:
+
+        async def broken(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("a secret of the process")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", broken)
+            answer = await service.record("stock", "1")
+        assert answer.status_code == 500
+        assert "secret" not in answer.text
+        assert answer.json()["outcome"] == "unknown"
+        assert service.seen[-1].id in answer.json()["detail"]
+
+
+async def test_totals_come_as_events_when_they_change() -> None:
+    """One of each at first; the stream ends when the instance leaves."""
+    async with served() as service:
+        await service.record("stock", "5")
+        service.context.leave()  # one look, since the stream ends with the next pause
+        answer = await service.http.get("/v1/live", params={"id": ["stock"]})
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.text.startswith("retry: 1000\n\n")
+
+
+async def test_the_schemas_of_the_document_are_all_there() -> None:
+    """Each reference leads to a schema."""
+    async with served() as service:
+        document = (await service.http.get("/openapi.json")).text
+        schemas_there = (await service.http.get("/openapi.json")).json()["components"]["schemas"]
+        named = {part.split('"')[0] for part in document.split("#/components/schemas/")[1:]}
+        assert named <= set(schemas_there)
+        assert "HTTPValidationError" not in named
