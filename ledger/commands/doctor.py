@@ -56,7 +56,7 @@ def doctor(
         typer.Option(
             metavar="ROLE",
             help=f"Whose permissions to try: {', '.join(Role)}; repeatable.",
-            show_default="reader and writer",
+            show_default="reader, and writer or strict-writer",
         ),
     ] = None,
     region: Annotated[
@@ -84,7 +84,7 @@ def doctor(
     they are allowed, for a few units in each region. Exits with 1 if something is a problem;
     warnings, and what could not be looked at, do not fail.
     """
-    roles = [_role(name) for name in role or (Role.READER, Role.WRITER)]
+    asked = [_role(name) for name in role or ()]
     if not LEAST_SECONDS <= timeout <= MOST_SECONDS:
         raise InvalidInput(
             f"--timeout must be {LEAST_SECONDS:g} to {MOST_SECONDS:g} seconds, got {timeout:g}"
@@ -101,6 +101,8 @@ def doctor(
         raise typer.Exit(FAILED) from None
     if region is not None:
         checked_region(settings, "--region", region)
+    writer = Role.STRICT_WRITER if settings.writer.strict else Role.WRITER
+    roles = asked or [Role.READER, writer]
     asking = _Doctor(settings, source, roles, region, probe, sample, timeout)
     found = anyio.run(asking.findings)
     _show(found, title=f"table {settings.table}", as_json=as_json)

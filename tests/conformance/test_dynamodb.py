@@ -9,6 +9,7 @@ from conformance.known_gaps import DYNAMODB_LOCAL, DYNOXIDE, MOTO
 from conformance.store_suite import StoreSuite
 from support.engines import REGIONS, bare_dynoxide, empty_table
 
+from ledger.core.signatures import NetKey, NetKeys
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
@@ -18,6 +19,7 @@ from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.net_signatures import NetSigningStore
 
 REGION = REGIONS[0]
 _numbers = count()
@@ -145,9 +147,10 @@ class TestWrapped(StoreSuite):
 
     @pytest.fixture
     def store(self) -> Store:
-        """Return a metered, faultless store over an empty table."""
+        """Return a metered, faultless store, which signs net changes, over an empty table."""
         inner = FaultyStore(MemoryStore(REGION), InOrder())
-        return MeteredStore(inner, metrics=Metrics(None), clock=SystemClock())
+        metered = MeteredStore(inner, metrics=Metrics(None), clock=SystemClock())
+        return NetSigningStore(metered, NetKeys((NetKey("one", bytes(32)),)))
 
 
 async def local_store(engine: str, transport: str = "aiobotocore") -> AsyncIterator[Store]:

@@ -276,6 +276,16 @@ def test_a_permission_that_is_denied(desk: Desk, operation: str, role: str, name
     assert f"`ledger deploy policy {role}`" in found.do
 
 
+def test_a_strict_writer_is_tried_as_one(desk: Desk) -> None:
+    """By its settings: a plain writer's permissions it does not have, and does not need."""
+    desk.write_settings(desk.settings(writer={"strict": True}))
+    desk.world.faults(Fault.DENIED, operations=["UpdateItem", "DeleteItem"])
+    status, lines = doctor(desk)
+    assert (status, wrong(lines)) == (0, [])
+    tried = {one.what.partition(":")[0] for one in lines if one.check == "permissions"}
+    assert tried == {"reader", "strict-writer"}
+
+
 def test_what_may_not_be_looked_at_is_unknown(desk: Desk) -> None:
     """A writer may not describe the table: nothing is wrong with it for that."""
     operations = ["DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "Scan"]
@@ -411,7 +421,7 @@ def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--role", "nobody"], "'nobody' is not one of writer, reader"),
+        (["--role", "nobody"], "'nobody' is not one of writer, strict-writer"),
         (["--probe", "--region", HOME], "--probe measures between regions"),
         (["--sample", "101"], "--sample"),
         (["--timeout", "0"], "--timeout must be 1 to 300 seconds, got 0"),
