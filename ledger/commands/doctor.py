@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError
 
 from compactor.passes_seen import passes_seen
 from ledger.administration.diagnosis import judging, table_judging
-from ledger.administration.diagnosis.asking import Looks, asked, looked
+from ledger.administration.diagnosis.asking import KeptOpen, Looks, asked, looked
 from ledger.administration.diagnosis.finding import Check, Finding, State, in_order
 from ledger.administration.diagnosis.hot import HotSample
 from ledger.administration.diagnosis.identity import known_regions
@@ -139,8 +139,12 @@ class _Doctor:
     seconds_max: float
 
     async def findings(self) -> list[Finding]:
-        """Look at everything, and judge it."""
-        looks = Looks(SystemClock(), system_random().getrandbits(NUMBER_BITS), self.seconds_max)
+        """Look at everything, and judge it; each region is opened once."""
+        number = system_random().getrandbits(NUMBER_BITS)
+        async with KeptOpen() as opening:
+            return await self._found(Looks(SystemClock(), number, self.seconds_max, opening))
+
+    async def _found(self, looks: Looks) -> list[Finding]:
         seen = await look_at_all(self.settings, looks, roles=self.roles, only=self.region)
         more: list[Callable[[], Awaitable[Any]]] = [
             partial(passes_seen, seen.settings, clock=looks.clock),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 from botocore import exceptions
@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.administration.diagnosis.observed import Cause, CredentialsSeen, Failed
 from ledger.administration.diagnosis.trials import DENIED_CODES
+from ledger.archive.places.s3 import s3_client
 from ledger.core.errors import (
     AccessDenied,
     LedgerError,
@@ -87,7 +88,8 @@ class NotingTransport:
 class Looks:
     """How regions are asked: `seconds_max` bounds each look, `number` is drawn for each run.
 
-    `identify` finds whose a region's credentials are, by default as the AWS SDK does.
+    `identify` finds whose a region's credentials are, by default as the AWS SDK does; `objects`
+    opens a client of S3.
     """
 
     clock: Clock
@@ -95,6 +97,37 @@ class Looks:
     seconds_max: float
     opening: OpenTransport = open_transport
     identify: Identify | None = None
+    objects: Callable[[], AbstractAsyncContextManager[Any]] = s3_client
+
+
+class KeptOpen:
+    """Opens each region once, at its first look, and closes all of them in the end.
+
+    It is given as the `opening` of `Looks`. A region that could not be opened is tried again.
+    """
+
+    def __init__(self, opening: OpenTransport = open_transport) -> None:
+        self._opening = opening
+        self._stack = AsyncExitStack()
+        self._locks: dict[str, anyio.Lock] = {}
+        self._open: dict[str, Transport] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._stack.aclose()
+
+    @asynccontextmanager
+    async def __call__(
+        self, settings: Settings, region: str, *, clock: Clock
+    ) -> AsyncIterator[Transport]:
+        """Open a region, unless it is; it stays so."""
+        async with self._locks.setdefault(region, anyio.Lock()):
+            if region not in self._open:
+                opening = self._opening(settings, region, clock=clock)
+                self._open[region] = await self._stack.enter_async_context(opening)
+        yield self._open[region]
 
 
 @asynccontextmanager

@@ -169,6 +169,14 @@ def with_notes(seen: RegionSeen, notes: Notes) -> RegionSeen:
     )
 
 
+async def _sent_to_s3(trial: Trial, client: Any) -> Tried:
+    try:
+        await getattr(client, trial.operation)(**(trial.request or {}))
+    except ClientError as error:
+        return trials.refused_by_s3(trial, error_code(error), str(error))
+    return Tried(trial, "allowed")
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
     settings: Settings
@@ -226,15 +234,28 @@ class _Look:
     async def all_tried(self, made: Sequence[Trial]) -> list[Tried]:
         """Try permissions, a few at a time."""
         silence: list[str] = []
-        jobs = [partial(self._tried, one, silence) for one in made if one.request is not None]
+        sent = [one for one in made if one.request is not None]
+        jobs = [partial(self._tried, one, silence) for one in sent if one.service != "s3"]
         tried = await run_all(jobs, at_once=TRIALS_AT_ONCE) if jobs else []
-        return [*tried, *trials.not_tried(made)]
+        of_s3 = await self._tried_of_s3([one for one in sent if one.service == "s3"])
+        return [*tried, *of_s3, *trials.not_tried(made)]
 
-    async def _tried(self, trial: Trial, silence: list[str]) -> Tried:
+    async def _tried_of_s3(self, made: Sequence[Trial]) -> list[Tried]:
+        """Try permissions on the archive's objects, with the credentials that archives use."""
+        if not made:
+            return []
+        try:
+            async with self.looks.objects() as client:
+                return [await self._tried(one, [], client) for one in made]
+        except BotoCoreError as error:
+            return [_untried(one, str(error)) for one in made]
+
+    async def _tried(self, trial: Trial, silence: list[str], client: Any = None) -> Tried:
         """Try one permission; none is tried in a region any more that did not answer to another."""
         if silence:
             return _untried(trial, silence[0])
-        found = await self._within(partial(self._sent, trial))
+        send = partial(self._sent, trial) if client is None else partial(_sent_to_s3, trial, client)
+        found = await self._within(send)
         if not isinstance(found, Failed):
             return found
         if found.cause is Cause.UNANSWERED:

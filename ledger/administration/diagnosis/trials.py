@@ -16,11 +16,18 @@ PartiQLUpdate       a statement on the same condition                     1 writ
 BatchWriteItem,     deletes an item that is never there                   1 write unit
 PartiQLDelete
 Describe...         the description itself                                nothing
+GetObject           of an object that is never there                      a GET of S3
+PutObject           in place of an object that is never there, `If-Match` a PUT of S3
+ListBucket          HeadBucket                                            a HEAD of S3
 =================== ===================================================== =================
 
 Write units are charged in the region of the request alone: what changes nothing is not replicated.
 Not tried are PartiQLInsert, which has no condition, and what makes or changes a table: no request
-is documented to fail after it was authorized and before it acts. Nor are the archive's objects.
+is documented to fail after it was authorized and before it acts. Nor is DeleteObject: of an object
+that is not there it leaves a marker where versions are kept.
+
+S3 answers 403 for an object that is missing, too, to whom may not list the bucket. It then says
+that ListBucket was missing, not GetObject: by that a reader's permission is known.
 
 The partition keys are those that the policy names, its `*` filled in, or `~doctor`; the sort key
 ends in a number that is drawn for each run, so that no item has it.
@@ -28,7 +35,9 @@ ends in a number that is drawn for each run, so that no item has it.
 Sources: Amazon DynamoDB API Reference, "DeleteItem" (of an item that is not there it does nothing);
 Developer Guide, "DynamoDB read and write operations" (a condition that fails consumes write units;
 a read of nothing, the least there is), "Using IAM policy conditions for fine-grained access
-control" (keys are compared before anything is read), "IAM security policies with PartiQL".
+control" (keys are compared before anything is read), "IAM security policies with PartiQL". Amazon
+S3 API Reference, "GetObject" (404 or 403), "PutObject" (`If-Match`: 404 without an object);
+User Guide, "Troubleshoot access denied (403 Forbidden) errors" (which action is named).
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -59,7 +68,9 @@ DESCRIPTIONS = {
 }
 NO_INSERT = "an INSERT has no condition that could keep it from writing"
 NO_CHANGE = "no request is known to fail after it was authorized and before it acts"
-NO_OBJECTS = "the archive's objects are left alone: `ledger verify --archive` reads them"
+NO_DELETE = "where versions are kept it would leave a marker, though no object has the name"
+_ETAG = '"00000000000000000000000000000000"'
+"""Of no object: S3's are of what is in them, or of their parts."""
 
 Outcome = Literal["allowed", "denied", "unknown", "not tried"]
 ALLOWED_CODES = frozenset({"ConditionalCheckFailedException"})
@@ -70,6 +81,8 @@ DENIED_CODES = frozenset(
 )
 
 
+_DENIED_BY_S3 = frozenset({"403", "AccessDenied"})
+_NO_OBJECT = frozenset({"404", "NoSuchKey", "412", "PreconditionFailed"})
 _ANSWERS: Mapping[str, str] = {
     "query": "Items",
     "scan": "Items",
@@ -86,7 +99,10 @@ _ANSWERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One permission and the request that tries it; without an operation `reason` says why none."""
+    """One permission and the request that tries it; without an operation `reason` says why none.
+
+    `service` is the one whose client has the operation.
+    """
 
     grant: str
     action: str
@@ -95,6 +111,7 @@ class Trial:
     operation: str = ""
     request: Request | None = None
     reason: str = ""
+    service: str = "dynamodb"
 
     @property
     def name(self) -> str:
@@ -123,7 +140,7 @@ def trials_of(role: Role, settings: Settings, region: str, *, number: int) -> It
 
 def _trials(grant: Grant, action: str, table: str, number: int) -> Iterator[Trial]:
     if grant.service == "s3":
-        yield Trial(grant.name, action, table, reason=NO_OBJECTS)
+        yield _on_path(grant, action, table, number)
         return
     if action == "Scan" or action in DESCRIPTIONS:
         operation, request = _on_table(action, table)
@@ -137,6 +154,21 @@ def _trials(grant: Grant, action: str, table: str, number: int) -> Iterator[Tria
             yield Trial(grant.name, action, table, reason=reason)
             return
         yield Trial(grant.name, action, table, partition, *made)
+
+
+def _on_path(grant: Grant, action: str, path: str, number: int) -> Trial:
+    """Return the trial of an action on a bucket, or on the objects `BUCKET/PREFIX*`."""
+    bucket, _, prefix = path.partition("/")
+    named = {"Bucket": bucket, "Key": prefix.replace("*", f"{FILLED_IN}-{number}")}
+    made: Mapping[str, tuple[str, Request]] = {
+        "GetObject": ("get_object", named),
+        "PutObject": ("put_object", {**named, "Body": b"", "IfMatch": _ETAG}),
+        "ListBucket": ("head_bucket", {"Bucket": bucket}),
+    }
+    if action not in made:
+        return Trial(grant.name, action, path, reason=NO_DELETE, service="s3")
+    operation, request = made[action]
+    return Trial(grant.name, action, path, "", operation, request, service="s3")
 
 
 def partitions_of(grant: Grant) -> list[str]:
@@ -212,6 +244,19 @@ def refused(trial: Trial, code: str, reasons: frozenset[str], text: str) -> Trie
     if code in DENIED_CODES:
         return Tried(trial, "denied", text)
     return Tried(trial, "unknown", text)
+
+
+def refused_by_s3(trial: Trial, code: str, text: str) -> Tried:
+    """Return what an error of S3 says; HEAD has a status alone."""
+    if code in _NO_OBJECT and trial.action != "ListBucket":
+        return Tried(trial, "allowed")
+    if code not in _DENIED_BY_S3:
+        return Tried(trial, "unknown", text)
+    if trial.action == "GetObject" and "s3:GetObject" not in text:
+        if "s3:ListBucket" in text:
+            return Tried(trial, "allowed")
+        return Tried(trial, "unknown", f"{text}: S3 says the same of an object that is missing")
+    return Tried(trial, "denied", text)
 
 
 def not_tried(trials: Sequence[Trial]) -> list[Tried]:

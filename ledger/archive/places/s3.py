@@ -10,7 +10,7 @@ than `x-amz-checksum-sha256` says ("Checking object integrity").
 import base64
 import hashlib
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from aiobotocore.config import AioConfig
@@ -33,16 +33,26 @@ _NO_RANGE = {"416", "InvalidRange"}
 Result = TypeVar("Result")
 
 
-@asynccontextmanager
-async def open_s3(url: str) -> AsyncIterator["S3Place"]:
-    """Open a place in a bucket; the SDK's own retries repeat requests, all of them harmless."""
+def s3_client() -> AbstractAsyncContextManager[Any]:
+    """Return a client, to be entered; the SDK's own retries repeat requests, all of them harmless.
+
+    Raises:
+        BotoCoreError: the SDK's configuration is wrong.
+    """
     config = AioConfig(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS_MAX},
     )
+    opening: AbstractAsyncContextManager[Any] = get_session().create_client("s3", config=config)
+    return opening
+
+
+@asynccontextmanager
+async def open_s3(url: str) -> AsyncIterator["S3Place"]:
+    """Open a place in a bucket."""
     try:
-        async with get_session().create_client("s3", config=config) as client:
+        async with s3_client() as client:
             yield S3Place(url, client)
     except BotoCoreError as error:
         raise ArchiveError(f"{url}: {error}") from None

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from email.utils import format_datetime
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import pytest
@@ -18,7 +18,7 @@ from botocore.exceptions import (
 from support.fake_aws import refused
 from support.ledgers import AWAY, HOME, SOUTH, make_settings, seeded
 
-from ledger.administration.diagnosis.asking import Looks, Notes, NotingTransport, failed
+from ledger.administration.diagnosis.asking import KeptOpen, Looks, Notes, NotingTransport, failed
 from ledger.administration.diagnosis.hot import HotSample
 from ledger.administration.diagnosis.judging import local_credentials
 from ledger.administration.diagnosis.observed import (
@@ -465,3 +465,82 @@ async def test_a_role_that_may_not_scan_sees_hints() -> None:
     )
     sample = await sampled(answer)
     assert (sample.pages, "Scan is denied" in sample.unseen) == (0, True)
+
+
+class FakeObjects:
+    """A client of S3 that answers each operation with an error, or not at all."""
+
+    def __init__(self, **errors: Any) -> None:
+        self._errors = errors
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        pass
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        async def answer(**_request: Any) -> Any:
+            error = self._errors.get(operation)
+            if error is hang:
+                await hang()
+            if error is not None:
+                raise error
+            return {}
+
+        return answer
+
+
+ARCHIVED = make_settings(archive=["s3://kept/ledger"])
+
+
+async def test_the_archives_objects_are_tried() -> None:
+    """What each answers, of the reader and of the compactor; what is not answered is unknown."""
+    objects = FakeObjects(
+        get_object=refused("NoSuchKey"), put_object=refused("AccessDenied"), head_bucket=hang
+    )
+    contract = contract_item(Contract(terms=ARCHIVED.terms))
+
+    def answer(operation: str, request: Request) -> Any:
+        if operation == "query" and request.get("ScanIndexForward") is False:
+            return {"Items": [contract]}
+        return whole(operation, request)
+
+    seen = await look(
+        {HOME: answer, AWAY: answer},
+        settings=ARCHIVED,
+        roles=(Role.READER, Role.COMPACTOR),
+        objects=lambda: objects,
+    )
+    tried = {
+        (role, one.trial.action): one.outcome
+        for role, each in of(seen, HOME).tried.items()
+        for one in each
+        if one.trial.service == "s3"
+    }
+    assert tried == {
+        ("reader", "GetObject"): "allowed",
+        ("compactor", "GetObject"): "allowed",
+        ("compactor", "PutObject"): "denied",
+        ("compactor", "ListBucket"): "unknown",
+    }
+
+
+async def test_a_region_is_opened_once_for_all_looks() -> None:
+    """And closed in the end; one that could not be opened is tried again."""
+    said: list[str] = []
+
+    @asynccontextmanager
+    async def opening(_settings: Settings, region: str, *, clock: Any) -> AsyncIterator[Any]:
+        assert clock is not None
+        said.append(f"opens {region}")
+        if region == AWAY and said.count(f"opens {AWAY}") == 1:
+            raise ProfileNotFound(profile="absent")
+        yield FakeTransport(whole)
+        said.append(f"closes {region}")
+
+    async with KeptOpen(opening) as kept:
+        await look(opening=kept, roles=(Role.READER,))
+        await look(opening=kept)
+        assert sorted(said) == [f"opens {AWAY}", f"opens {AWAY}", f"opens {HOME}"]
+    assert sorted(said[3:]) == [f"closes {AWAY}", f"closes {HOME}"]
