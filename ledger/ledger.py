@@ -4,28 +4,21 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date, datetime
 from decimal import Decimal
-from functools import partial
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-import anyio
-
-from ledger.archive.access import ArchiveAccess
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.port import Place
-from ledger.contract.view import ContractView
-from ledger.core import keys
 from ledger.core.choices import checked_bool
 from ledger.core.errors import LedgerError, RetryHorizonPassed
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
-from ledger.late import LateAnswers
 from ledger.listing.calls import Listings
-from ledger.parts import CALLS, WRITES, Parts, check_age, counters_of, named_in
-from ledger.reconciling import Reconciler
-from ledger.reversing import Reverser
+from ledger.opening import Opening
+from ledger.parts import CALLS, WRITES, Parts, named_in
+from ledger.reading import Readings
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.deadline import NEVER, bounded, end_of, not_sent
 from ledger.runtime.metrics import Metrics
@@ -34,24 +27,16 @@ from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.totals.cache import TotalCache
-from ledger.totals.history import Bound, history
-from ledger.totals.periods import Asking, By, PeriodTotals
-from ledger.totals.reader import Reader, Total
 from ledger.watching.delivery import Call, Watched, checked_call
-from ledger.watching.noticing import Watcher, Watches
+from ledger.watching.noticing import Watches
 from ledger.writing.asked import ChangeLike, changes_of
-from ledger.writing.hints import Hints
 from ledger.writing.plan import Change
-from ledger.writing.writer import Writer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from ledger.runtime.tracing.shared import SharedSpans
 
-
-class Ledger(Listings):
+class Ledger(Readings, Listings):
     """Counters and balances of one region.
 
     Writes go to this region and are durable here when they return; they reach the others by the
@@ -84,24 +69,33 @@ class Ledger(Listings):
         archive: Sequence[Place] | None = None,
     ) -> None:
         checked_settings(settings).region(region)
-        self._given_archive = archive
         self.settings = settings
         self.region = region
         self.metrics: Metrics = Metrics.of(registry)
-        self._archive_metrics = ArchiveMetrics.of(registry)
-        self._given_store, self._given_home = store, home
-        self._is_contracted = contract or store is None
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self._watches = Watches(settings)
-        self._view: ContractView | None = None
+        self._view = None
         self._opening = Supervised(self._opened)
-        self._tracing = tracing_of(settings.tracing)
-        if self._tracing is not None:
+        self._given = Opening(
+            settings=settings,
+            region=region,
+            metrics=self.metrics,
+            archive_metrics=ArchiveMetrics.of(registry),
+            watches=self._watches,
+            clock=self._clock,
+            randomness=self._random,
+            store=store,
+            home=home,
+            archive=archive,
+            is_contracted=contract or store is None,
+        )
+        tracing = tracing_of(settings.tracing)
+        if tracing is not None:
             from ledger.runtime.tracing.calls import trace_calls  # noqa: PLC0415 (an extra)
 
             trace_calls(
-                self, CALLS, self._tracing, region=region, writes=WRITES, counters_of=named_in
+                self, CALLS, tracing, region=region, writes=WRITES, counters_of=named_in
             )
 
     @classmethod
@@ -131,83 +125,8 @@ class Ledger(Listings):
     async def _opened(self) -> AsyncIterator[Parts]:
         """Make the parts, and close them in the reverse order."""
         async with AsyncExitStack() as stack:
-            yield await self._open(stack)
-
-    async def _open(self, stack: AsyncExitStack) -> Parts:
-        store, settings = self._given_store, self.settings
-        live: LiveSettings = settings
-        if store is None:
-            # Imported only here, since it brings botocore.
-            from ledger.store.opening import open_store  # noqa: PLC0415
-
-            opening = open_store(
-                self.settings,
-                self.region,
-                metrics=self.metrics,
-                clock=self._clock,
-                randomness=self._random,
-            )
-            store = await stack.enter_async_context(opening)
-        if self._is_contracted:
-            live = self._view = ContractView(store, settings, clock=self._clock)
-            await self._view.open()
-            stack.callback(self._view.close)
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(tasks.cancel_scope.cancel)
-        writer = Writer(store, settings=live, clock=self._clock, randomness=self._random)
-        writer.share(
-            tasks, on_group=partial(self.metrics.group, self.region), spans=self._shared_spans()
-        )
-        stack.callback(writer.close)
-        reader = Reader(store, settings=live, clock=self._clock, metrics=self.metrics)
-        watcher = Watcher(
-            self._watches,
-            store,
-            home=self._given_home,
-            may_open=self._given_store is None,
-            settings=live,
-            clock=self._clock,
-            randomness=self._random,
-            metrics=self.metrics,
-            tasks=tasks,
-        )
-        cache = TotalCache(
-            reader.total,
-            region=self.region,
-            settings=settings.cache,
-            clock=self._clock,
-            metrics=self.metrics,
-            tasks=tasks,
-            on_read=watcher.saw,
-            spans=self._shared_spans(),
-        )
-        hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
-        stack.push_async_callback(hints.close)
-        stack.push_async_callback(watcher.close)
-        archive = ArchiveAccess(
-            live,
-            region=self.region,
-            clock=self._clock,
-            metrics=self._archive_metrics,
-            places=self._given_archive,
-        )
-        stack.push_async_callback(archive.close)
-        late = LateAnswers(store, live, archive, hints)
-        reverser = Reverser(
-            store, live, self._clock, self._random, archive=archive, on_entry=hints.wrote
-        )
-        reconciler = Reconciler(store, live, self._clock, self._random, on_entry=hints.wrote)
-        return Parts(
-            store, live, writer, reader, cache, hints, watcher, reconciler, archive, late, reverser
-        )
-
-    def _shared_spans(self) -> "SharedSpans | None":
-        """Return what makes spans of what calls share, None if there are none."""
-        if self._tracing is None:
-            return None
-        from ledger.runtime.tracing.shared import SharedSpans  # noqa: PLC0415 (an extra)
-
-        return SharedSpans(self._tracing)
+            parts, self._view = await self._given.open(stack)
+            yield parts
 
     async def __aexit__(
         self,
@@ -420,204 +339,6 @@ class Ledger(Listings):
         reverser, end = self._open_parts.reverser, end_of(timeout)
         await self._renew_by(end)
         return await self._counted(reverser.reverse(entry, note=note, end=end))
-
-    async def total(
-        self,
-        counter: str,
-        *,
-        max_age: float | None = None,
-        steady: bool = False,
-        at: datetime | date | None = None,
-        effective: bool = False,
-        timeout: float | None = None,
-    ) -> Total:
-        """Return the total of a counter, from the cache if it is recent enough.
-
-        `max_age` is in seconds, by default `cache.max_age` of the settings; 0 reads the table, and
-        then includes every change acknowledged in this region before the call.
-
-        A total of several shards, or pages, is no state of one moment: of the changes that arrive
-        while it is read, between `as_of` and `ended`, it counts some. A balance that was never
-        negative may be read as negative. With `steady` the table is read until two looks in a row
-        agree: the total then was true at every moment from `as_of` to `ended`. It costs at least
-        two strongly consistent reads, and fails where a counter is written all the time.
-
-        With `at` it is that of what was made before this moment (by the time in an entry's id), or
-        with `effective` what is effective before this date; a date begins in the zone of the
-        counter's periods, by default in UTC. Late and back-dated entries count where they belong.
-        Merged entries are told apart by the table's archive.
-
-        Raises:
-            InvalidCounter: not a counter id.
-            InvalidInput: `steady` with a `max_age`: a steady total is never cached. Or `at` is no
-                moment, or so far back that what was merged since, without an archive, is not known.
-            ArchiveError: the archive cannot be read.
-            ReadTooSlow: the collection cannot be read within `read_deadline`, or the call's
-                `timeout` in seconds, or no two looks agreed within it.
-            DamagedItem: an item cannot be counted; the message has its key.
-            NetVanished: what was merged, and was read here before, is no longer in the table.
-            AmountOverflow: the sum does not fit in 38 digits.
-            StoreError: DynamoDB could not do it.
-        """
-        if timeout is not None:
-            asked = self.total(counter, max_age=max_age, steady=steady, at=at, effective=effective)
-            return await self._in_time(timeout, asked)
-        checked = keys.checked_counter(counter)
-        check_age(max_age, steady=steady, at=at, effective=effective)
-        parts = self._open_parts
-        await self._counted(self._renew())
-        if at is not None:
-            archive = await self._counted(parts.archive.reader())
-            return await self._counted(
-                parts.reader.total_before(checked, at, effective=effective, archive=archive)
-            )
-        if steady:
-            return (await self._steady([checked]))[checked]
-        total = await self._counted(parts.cache.total(checked, max_age))
-        parts.hints.read(total)
-        return total
-
-    async def totals(
-        self,
-        counters: Iterable[str],
-        *,
-        max_age: float | None = None,
-        steady: bool = False,
-        timeout: float | None = None,
-    ) -> dict[str, Total]:
-        """Return the totals of many counters by name, in the order asked, each name once.
-
-        Each is what `total` would return; a bounded number are read at a time, so they do not show
-        one moment. With `steady` they do, all together: each look reads all of them. Either all are
-        returned or an error is raised: the first read that fails cancels the rest, and the message
-        names its counter.
-
-        Raises:
-            InvalidInput: `counters` is not a list of them; nothing was read.
-            And as `total`.
-        """
-        if timeout is not None:
-            asked = self.totals(counters, max_age=max_age, steady=steady)
-            return await self._in_time(timeout, asked)
-        checked = counters_of(counters)
-        check_age(max_age, steady=steady)
-        parts = self._open_parts
-        await self._counted(self._renew())
-        if steady:
-            return await self._steady(list(dict.fromkeys(checked)))
-        found = await self._counted(parts.cache.totals(checked, max_age))
-        for total in found.values():
-            parts.hints.read(total)
-        return found
-
-    async def _steady(self, counters: list[str]) -> dict[str, Total]:
-        parts = self._open_parts
-        found = await self._counted(parts.reader.steady_totals(counters))
-        for total in found.values():
-            parts.hints.read(total)
-            parts.watcher.saw(total)
-        return found
-
-    async def periods(
-        self,
-        counter: str,
-        *,
-        by: By,
-        since: datetime | date | None = None,
-        until: datetime | date | None = None,
-        effective: bool = False,
-        timeout: float | None = None,
-    ) -> PeriodTotals:
-        """Return what a counter came to by hour, by day or by month, read from the table.
-
-        Kept of the counters that match a pattern of `periods` in the table's contract, from the
-        first merge under it on; until an entry is merged it counts in its period just as well.
-        `since` is by default as far back as sums of this kind are kept, `until` includes the latest
-        change. A date begins in the zone of the pattern, and so do days and months. By default a
-        change counts when it was made (the time in its id); with `effective`, from its effective
-        date on, or the date on which it was made.
-
-        Raises:
-            InvalidCounter: not a counter id.
-            InvalidInput: no such sums are kept of this counter, or not so far back; a bound is
-                neither a date nor an aware time; or over 10,000 periods are asked for.
-            ReadTooSlow: a shard has over a million entries that are not merged; and as `total`.
-            DamagedItem, NetVanished, AmountOverflow, StoreError: as `total`.
-        """
-        found = await self.periods_many(
-            [counter], by=by, since=since, until=until, effective=effective, timeout=timeout
-        )
-        return found[counter]
-
-    async def periods_many(
-        self,
-        counters: Iterable[str],
-        *,
-        by: By,
-        since: datetime | date | None = None,
-        until: datetime | date | None = None,
-        effective: bool = False,
-        timeout: float | None = None,
-    ) -> dict[str, PeriodTotals]:
-        """Return what `periods` would of many counters, by name, in the order asked.
-
-        A bounded number are read at a time; the first that fails cancels the rest.
-        """
-        if timeout is not None:
-            asked = self.periods_many(
-                counters, by=by, since=since, until=until, effective=effective
-            )
-            return await self._in_time(timeout, asked)
-        checked, parts = counters_of(counters), self._open_parts
-        checked_bool("effective", effective)
-        await self._counted(self._renew())
-        ask = Asking(by, since=since, until=until, effective=effective, now=self._clock.now())
-        return await self._counted(parts.reader.periods(checked, ask))
-
-    async def history(
-        self,
-        counter: str,
-        *,
-        after: Bound = None,
-        before: Bound = None,
-        timeout: float | None = None,
-    ) -> AsyncIterator[Entry]:
-        """Yield a counter's entries in the order of their ids, from all shards.
-
-        `after` and `before` are aware times or ids of entries; both bounds are left out. An id
-        that is not in the ledger's form must be that of an entry of this counter. Where the table
-        has an archive, entries that were merged since it began come from there, in their order;
-        those merged before, or without one, are not yielded. Pages are read as they are needed,
-        so the entries do not show one moment. `timeout` bounds each wait for the next one, in
-        seconds.
-
-        Raises:
-            InvalidCounter, InvalidEntry: a bound or the counter breaks a rule.
-            DamagedItem: an entry cannot be read.
-            ArchiveError: the archive cannot be read, or is damaged.
-            ReadTooSlow: `timeout` ended.
-            StoreError: DynamoDB could not do it.
-        """
-        if timeout is not None:
-            asked = self.history(counter, after=after, before=before)
-            async for entry in self._each_in_time(timeout, asked):
-                yield entry
-            return
-        checked = keys.checked_counter(counter)
-        parts = self._open_parts
-        await self._counted(self._renew())
-        entries = history(
-            parts.store,
-            checked,
-            shards=parts.settings.current.shards_max(checked),
-            after=after,
-            before=before,
-            consistent=self.settings.consistent_reads,
-            archive=await self._counted(parts.archive.reader()),
-            settings=parts.settings,
-        )
-        async for entry in entries:
-            yield entry
 
     def watch(
         self,

@@ -1,11 +1,9 @@
 """`Listings`: what a `Ledger` says of many counters without reading them, and descriptions."""
 
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ledger.contract.view import ContractView
 from ledger.core import keys
 from ledger.core.choices import checked_bool
 from ledger.core.descriptions import Value
@@ -13,26 +11,16 @@ from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.index import TOP_MAX, Best, Listed, checked_prefix
 from ledger.listing.describing import Describer
 from ledger.listing.reading import in_order, indexed
-from ledger.parts import Parts
-from ledger.runtime.clock import Clock
-from ledger.runtime.deadline import bounded, end_of, not_read, not_sent
-from ledger.runtime.metrics import Metrics
-from ledger.runtime.supervised import Supervised
+from ledger.opened import OpenedLedger
+from ledger.runtime.deadline import end_of
 
 Result = TypeVar("Result")
 PAGE_COUNTERS = 100
 """Counters whose totals, or descriptions, are read together."""
 
 
-class Listings:
+class Listings(OpenedLedger):
     """The half of a `Ledger` that lists and describes counters."""
-
-    region: str
-    metrics: Metrics
-    _clock: Clock
-    _random: Random
-    _view: ContractView | None
-    _opening: Supervised[Parts]
 
     async def counters(
         self,
@@ -225,62 +213,6 @@ class Listings:
     def _describer(self) -> Describer:
         parts = self._open_parts
         return Describer(parts.store, parts.settings, clock=self._clock, randomness=self._random)
-
-    async def _renew(self) -> None:
-        """Read the table's contract again if that is due."""
-        if self._view is not None:
-            await self._view.renew()
-
-    async def _renew_by(self, end: float) -> None:
-        """Read it again for a call that writes, by the call's end."""
-        await self._counted(bounded(end, self._renew(), not_sent))
-
-    async def _in_time(self, timeout: float, call: Coroutine[Any, Any, Result]) -> Result:
-        """Await a call that reads, for so many seconds.
-
-        Raises:
-            ReadTooSlow: they have passed.
-            And as the call.
-        """
-        try:
-            end = end_of(timeout)
-        except InvalidInput:
-            call.close()
-            raise
-        return await bounded(end, call, self._not_read)
-
-    async def _each_in_time(
-        self, timeout: float, items: AsyncIterator[Result]
-    ) -> AsyncIterator[Result]:
-        """Yield what an iterator yields, with so many seconds for each wait.
-
-        Raises:
-            ReadTooSlow: they have passed.
-            And as the iterator.
-        """
-        while True:
-            try:
-                item = await bounded(end_of(timeout), anext(items), self._not_read)
-            except StopAsyncIteration:
-                return
-            yield item
-
-    def _not_read(self) -> LedgerError:
-        error = not_read()
-        self.metrics.error(self.region, error)
-        return error
-
-    @property
-    def _open_parts(self) -> Parts:
-        return self._opening.here()
-
-    async def _counted(self, call: Awaitable[Result]) -> Result:
-        """Count the errors raised to the caller."""
-        try:
-            return await call
-        except LedgerError as error:
-            self.metrics.error(self.region, error)
-            raise
 
 
 def _check_count(what: str, count: object, most: int | None = None) -> None:

@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from support.ledgers import AWAY, HOME, make_ledger, make_settings
 from support.tables import make_table
 
-import ledger.ledger
+import ledger.opening
 import ledger.store.opening
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import (
@@ -342,7 +342,7 @@ async def test_failed_opening_gives_everything_back(monkeypatch: pytest.MonkeyPa
         raise LedgerError("no reader")
 
     monkeypatch.setattr(ledger.store.opening, "open_store", lambda *_, **__: Opened())
-    monkeypatch.setattr(ledger.ledger, "Reader", fail)
+    monkeypatch.setattr(ledger.opening, "Reader", fail)
     with pytest.raises(LedgerError, match="no reader"):
         await Ledger.open(make_settings()).__aenter__()
 

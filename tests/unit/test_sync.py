@@ -21,6 +21,7 @@ from ledger.core.errors import (
 )
 from ledger.core.watches import Crossing
 from ledger.ledger import Ledger as AsyncLedger
+from ledger.opening import Opening
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived, Raises
@@ -181,7 +182,7 @@ def test_failed_opening_gives_the_thread_back(monkeypatch: pytest.MonkeyPatch) -
     async def fail(*_: object) -> None:
         raise LedgerError("no store")
 
-    monkeypatch.setattr(AsyncLedger, "_open", fail)
+    monkeypatch.setattr(Opening, "open", fail)
     book = make_ledger()
 
     with pytest.raises(LedgerError, match="no store"):

@@ -7,7 +7,7 @@ one without `timeout`, or without a row in `support.public_calls`, fails here.
 import inspect
 import math
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,21 +16,36 @@ import anyio
 import pytest
 from support.ledgers import HOME, make_settings, seeded
 from support.pipelines import FIELDS
-from support.public_calls import EXEMPT, Made, all_made_of, calls, faces, public_calls
+from support.public_calls import (
+    EVENT,
+    EXEMPT,
+    TITLE,
+    Made,
+    all_made_of,
+    calls,
+    faces,
+    handler,
+    public_calls,
+)
 from support.silent import LoopClock, SilentStore
 
 from ledger import (
+    Action,
     InvalidInput,
     LedgerError,
     NotSent,
     OutcomeUnknown,
     ReadTooSlow,
+    Rejected,
     Table,
     Unknown,
     sync,
 )
 from ledger.lab.simulator.loop import run
-from ledger.primitives.sequences import MaybeNumbered
+from ledger.primitives.leases import NotHeld
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.sequences import MaybeNumbered, Numbered
+from ledger.primitives.versions import Event, Handled
 
 SECONDS = 5.0
 REFUSED = r"counter '(new|other)-"
@@ -189,3 +204,101 @@ def test_a_call_in_time_is_as_without(name: str, tmp_path: Path) -> None:
 def test_faces_are_found() -> None:
     """The classes come from `ledger.sync`, which has one for each that a table opens."""
     assert {"Ledger", "Table", "Lease", "SlotsCounter", "Importer", "Pipeline"} <= set(faces())
+
+
+def test_an_append_without_an_answer_is_resumed() -> None:
+    """What it ended in says under which number it may lie: the call goes on from there."""
+
+    async def main() -> None:
+        store = SilentStore()
+        async with make(store) as table:
+            items = table.sequence("s", method="sort-key")
+            store.is_silent, store.answers_reads = True, True
+            ended = await items.append(TITLE, timeout=SECONDS)
+            store.is_silent = False
+            assert isinstance(ended, MaybeNumbered)
+            assert await items.append(TITLE, resume=ended) == Numbered(1)
+            assert await items.highest() == 1
+
+    run(main)
+
+
+def test_a_change_without_an_answer_is_repeated_by_its_token() -> None:
+    """The token that the call made comes back with the outcome: it counts once."""
+
+    async def main() -> None:
+        store = SilentStore()
+        async with make(store) as table:
+            stock = table.counter("stock", method="marker")
+            await stock.add(5)
+            store.is_silent, store.answers_reads = True, True
+            ended = await stock.add(1, timeout=SECONDS)
+            store.is_silent = False
+            assert isinstance(ended, Unknown)
+            assert ended.token is not None
+            again = await stock.add(1, token=ended.token)
+            assert isinstance(again, Rejected)
+            assert again.reason == "applied before"
+            assert await stock.value() == 6
+
+    run(main)
+
+
+def test_a_handler_that_runs_at_the_end_is_cancelled() -> None:
+    """Its version is not written, so the event is handled again; a lock left behind runs out."""
+
+    async def main() -> None:
+        ran: list[str] = []
+
+        async def slow(event: Event, lease: Lease) -> Sequence[Action]:
+            del event, lease
+            ran.append("began")
+            await anyio.sleep_forever()
+            return []
+
+        async with make(SilentStore()) as table:
+            lock = table.versions(method="lock")
+            with pytest.raises(OutcomeUnknown, match="its version is not written") as caught:
+                await lock.handle(EVENT, slow, timeout=SECONDS)
+            assert anyio.current_time() == pytest.approx(SECONDS)
+            assert caught.value.retryable
+            assert ran == ["began"]
+            assert await lock.handle(EVENT, handler, wait_seconds=60) == Handled(EVENT.version)
+
+    run(main)
+
+
+def test_a_wait_for_a_lease_ends_with_the_call() -> None:
+    """Who waits without a limit is told who holds it, and has asked for nothing."""
+
+    async def main() -> None:
+        async with make(SilentStore()) as table:
+            await table.lease("job").acquire(0)
+            found = await table.lease("job").acquire(None, timeout=SECONDS)
+            assert isinstance(found, NotHeld)
+            assert anyio.current_time() == pytest.approx(SECONDS)
+
+    run(main)
+
+
+def test_a_call_inside_another_ends_with_that() -> None:
+    """A handler's own calls are cut off with it, and what is true of the whole is said once."""
+
+    async def main() -> None:
+        store = SilentStore()
+        async with make(store) as table:
+            counter = table.counter("c", method="marker")
+            await counter.add(1)
+
+            async def counts(event: Event, lease: Lease) -> Sequence[Action]:
+                del event, lease
+                store.is_silent = True
+                await counter.value(timeout=60)
+                return []
+
+            with pytest.raises(OutcomeUnknown, match="timeout ended"):
+                await table.versions(method="lock").handle(EVENT, counts, timeout=SECONDS)
+            assert anyio.current_time() == pytest.approx(SECONDS)
+            store.is_silent = False
+
+    run(main)

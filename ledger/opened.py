@@ -1,0 +1,84 @@
+"""What every call of an open `Ledger` does first and last: the contract, the end, the errors."""
+
+from collections.abc import AsyncIterator, Awaitable, Coroutine
+from random import Random
+from typing import Any, TypeVar
+
+from ledger.contract.view import ContractView
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.parts import Parts
+from ledger.runtime.clock import Clock
+from ledger.runtime.deadline import bounded, end_of, not_read, not_sent
+from ledger.runtime.metrics import Metrics
+from ledger.runtime.supervised import Supervised
+from ledger.settings import Settings
+
+Result = TypeVar("Result")
+
+
+class OpenedLedger:
+    """The parts of a ledger while it is open, for the calls that are made of them."""
+
+    settings: Settings
+    region: str
+    metrics: Metrics
+    _clock: Clock
+    _random: Random
+    _view: ContractView | None
+    _opening: Supervised[Parts]
+
+    async def _renew(self) -> None:
+        """Read the table's contract again if that is due."""
+        if self._view is not None:
+            await self._view.renew()
+
+    async def _renew_by(self, end: float) -> None:
+        """Read it again for a call that writes, by the call's end."""
+        await self._counted(bounded(end, self._renew(), not_sent))
+
+    async def _in_time(self, timeout: float, call: Coroutine[Any, Any, Result]) -> Result:
+        """Await a call that reads, for so many seconds.
+
+        Raises:
+            ReadTooSlow: they have passed.
+            And as the call.
+        """
+        try:
+            end = end_of(timeout)
+        except InvalidInput:
+            call.close()
+            raise
+        return await bounded(end, call, self._not_read)
+
+    async def _each_in_time(
+        self, timeout: float, items: AsyncIterator[Result]
+    ) -> AsyncIterator[Result]:
+        """Yield what an iterator yields, with so many seconds for each wait.
+
+        Raises:
+            ReadTooSlow: they have passed.
+            And as the iterator.
+        """
+        while True:
+            try:
+                item = await bounded(end_of(timeout), anext(items), self._not_read)
+            except StopAsyncIteration:
+                return
+            yield item
+
+    def _not_read(self) -> LedgerError:
+        error = not_read()
+        self.metrics.error(self.region, error)
+        return error
+
+    @property
+    def _open_parts(self) -> Parts:
+        return self._opening.here()
+
+    async def _counted(self, call: Awaitable[Result]) -> Result:
+        """Count the errors raised to the caller."""
+        try:
+            return await call
+        except LedgerError as error:
+            self.metrics.error(self.region, error)
+            raise

@@ -1,0 +1,155 @@
+"""What an open `Ledger` is made of, opened in order and closed in the reverse one."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ledger.archive.access import ArchiveAccess
+from ledger.archive.metrics import ArchiveMetrics
+from ledger.archive.places.port import Place
+from ledger.contract.view import ContractView
+from ledger.late import LateAnswers
+from ledger.parts import Parts
+from ledger.reconciling import Reconciler
+from ledger.reversing import Reverser
+from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
+from ledger.runtime.tracing.choice import tracing_of
+from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
+from ledger.store.port import Store
+from ledger.totals.cache import TotalCache
+from ledger.totals.reader import Reader
+from ledger.watching.noticing import Watcher, Watches
+from ledger.writing.hints import Hints
+from ledger.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from ledger.runtime.tracing.shared import SharedSpans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What a ledger is opened with.
+
+    `store`, `home` and `archive` are given in place of those that the settings name. Without
+    `is_contracted` the settings stand for the table's contract.
+    """
+
+    settings: Settings
+    region: str
+    metrics: Metrics
+    archive_metrics: ArchiveMetrics
+    watches: Watches
+    clock: Clock
+    randomness: Random
+    store: Store | None
+    home: Store | None
+    archive: Sequence[Place] | None
+    is_contracted: bool
+
+    async def open(self, stack: AsyncExitStack) -> tuple[Parts, ContractView | None]:
+        """Return the parts, and the view of the contract that they go by.
+
+        Raises:
+            ContractMissing, ContractConflict, ContractDamaged, UpgradeNeeded: of the contract.
+            StoreError: it cannot be read.
+        """
+        store = await self._store(stack)
+        view = await self._contract(stack, store)
+        live: LiveSettings = self.settings if view is None else view
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        writer = Writer(store, settings=live, clock=self.clock, randomness=self.randomness)
+        writer.share(
+            tasks, on_group=partial(self.metrics.group, self.region), spans=self._shared_spans()
+        )
+        stack.callback(writer.close)
+        reader = Reader(store, settings=live, clock=self.clock, metrics=self.metrics)
+        watcher = Watcher(
+            self.watches,
+            store,
+            home=self.home,
+            may_open=self.store is None,
+            settings=live,
+            clock=self.clock,
+            randomness=self.randomness,
+            metrics=self.metrics,
+            tasks=tasks,
+        )
+        cache = TotalCache(
+            reader.total,
+            region=self.region,
+            settings=self.settings.cache,
+            clock=self.clock,
+            metrics=self.metrics,
+            tasks=tasks,
+            on_read=watcher.saw,
+            spans=self._shared_spans(),
+        )
+        hints = Hints(store, settings=live, clock=self.clock, metrics=self.metrics, tasks=tasks)
+        stack.push_async_callback(hints.close)
+        stack.push_async_callback(watcher.close)
+        archive = self._archive(live)
+        stack.push_async_callback(archive.close)
+        made = store, live, self.clock, self.randomness
+        parts = Parts(
+            store=store,
+            settings=live,
+            writer=writer,
+            reader=reader,
+            cache=cache,
+            hints=hints,
+            watcher=watcher,
+            reconciler=Reconciler(*made, on_entry=hints.wrote),
+            archive=archive,
+            late=LateAnswers(store, live, archive, hints),
+            reverser=Reverser(*made, archive=archive, on_entry=hints.wrote),
+        )
+        return parts, view
+
+    async def _store(self, stack: AsyncExitStack) -> Store:
+        if self.store is not None:
+            return self.store
+        # Imported only here, since it brings botocore.
+        from ledger.store.opening import open_store  # noqa: PLC0415
+
+        opening = open_store(
+            self.settings,
+            self.region,
+            metrics=self.metrics,
+            clock=self.clock,
+            randomness=self.randomness,
+        )
+        return await stack.enter_async_context(opening)
+
+    async def _contract(self, stack: AsyncExitStack, store: Store) -> ContractView | None:
+        if not self.is_contracted:
+            return None
+        view = ContractView(store, self.settings, clock=self.clock)
+        await view.open()
+        stack.callback(view.close)
+        return view
+
+    def _shared_spans(self) -> "SharedSpans | None":
+        """Return what makes spans of what calls share, None if there are none."""
+        tracing = tracing_of(self.settings.tracing)
+        if tracing is None:
+            return None
+        from ledger.runtime.tracing.shared import SharedSpans  # noqa: PLC0415 (an extra)
+
+        return SharedSpans(tracing)
+
+    def _archive(self, live: LiveSettings) -> ArchiveAccess:
+        return ArchiveAccess(
+            live,
+            region=self.region,
+            clock=self.clock,
+            metrics=self.archive_metrics,
+            places=self.archive,
+        )
