@@ -94,9 +94,7 @@ class Ledger(Readings, Listings):
         if tracing is not None:
             from ledger.runtime.tracing.calls import trace_calls  # noqa: PLC0415 (an extra)
 
-            trace_calls(
-                self, CALLS, tracing, region=region, writes=WRITES, counters_of=named_in
-            )
+            trace_calls(self, CALLS, tracing, region=region, writes=WRITES, counters_of=named_in)
 
     @classmethod
     def open(
