@@ -114,12 +114,14 @@ OPTIONS = [
     usage("compactor run --once --metrics-port 70000", "less than or equal to 65535"),
 ]
 REGIONS_AND_TABLES = [
-    Case("ledger record a 1 --region mars-1", "'mars-1' is not one of the regions in the settings"),
-    Case("ledger total a --region mars-1", "'mars-1' is not one of the regions in the settings"),
+    usage(
+        "ledger record a 1 --region mars-1", "'mars-1' is not one of the regions in the settings"
+    ),
+    usage("ledger total a --region mars-1", "'mars-1' is not one of the regions in the settings"),
     usage("ledger record a 1 --region ''", "--region is empty: it must be one of us-east-1"),
     usage("ledger total a --region ''", "--region is empty: it must be one of us-east-1"),
     usage("ledger total a --region us-east-1 --everywhere", "give one of them"),
-    Case("ledger deploy policy reader --region mars-1", "'mars-1' is not one of the regions"),
+    usage("ledger deploy policy reader --region mars-1", "'mars-1' is not one of the regions"),
     Case("compactor move-home mars-1", "home 'mars-1' is not one of the regions us-east-1"),
     Case("ledger record a 1", "table nothere: the table is not in this region", table="nothere"),
     Case("ledger total a", "table nothere: the table is not in this region", table="nothere"),

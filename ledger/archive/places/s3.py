@@ -36,8 +36,7 @@ Result = TypeVar("Result")
 def s3_client() -> AbstractAsyncContextManager[Any]:
     """Return a client, to be entered; the SDK's own retries repeat requests, all of them harmless.
 
-    Raises:
-        BotoCoreError: the SDK's configuration is wrong.
+    Errors are botocore's.
     """
     config = AioConfig(
         connect_timeout=CONNECT_SECONDS,
