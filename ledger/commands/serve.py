@@ -15,6 +15,7 @@ from ledger.core.errors import InvalidInput, LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.extras import install
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import say
@@ -130,7 +131,7 @@ async def _serve(
         from ledger.service.serving import Instance, serve  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise LedgerError(
-            f"`ledger serve` needs {error.name}: install the extra `service` of this package"
+            f"`ledger serve` needs {error.name}: {install('fastapi uvicorn', extra='service')}"
         ) from None
     async with _settings_of(settings, regions) as chosen:
         instances = []

@@ -156,6 +156,7 @@ def _config(app: Any, options: ServiceOptions) -> uvicorn.Config:
         port=options.port,
         lifespan="off",
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         date_header=True,

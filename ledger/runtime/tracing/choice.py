@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ledger.core.errors import SettingsError
+from ledger.runtime.extras import install
 
 if TYPE_CHECKING:
     from ledger.runtime.tracing.spans import Tracing
@@ -22,6 +23,7 @@ def tracing_of(setting: str) -> "Tracing | None":
         if (error.name or "").partition(".")[0] != "opentelemetry":
             raise
         raise SettingsError(
-            f"tracing: {setting} needs opentelemetry-api: pip install 'multi-region-ledger[otel]'"
+            f"tracing: {setting} needs opentelemetry-api:"
+            f" {install('opentelemetry-api', extra='otel')}"
         ) from None
     return Tracing(names_counters=setting == "counters")
