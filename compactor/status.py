@@ -68,22 +68,27 @@ async def status_of(settings: Settings) -> CompactorStatus:
     newest = (await show(settings)).newest
     if newest is not None:
         settings = settings.under(newest.obeyed, home=newest.terms.home)
-    name = lease_name(settings)
     async with AsyncExitStack() as stack:
         stores = {
             region: await stack.enter_async_context(open_store(settings, region))
             for region in settings.regions
         }
-        # Beside each other: a region that hangs holds up the answer once, not for each in turn.
-        jobs = [partial(_lease, store, name) for store in stores.values()]
-        shown = dict(zip(stores, await run_all(jobs, at_once=len(jobs)), strict=True))
-        home = stores[settings.home]
-        led = await _led(home, name, shown[settings.home], settings.compactor.slices)
-        # What a pass left at home may not have arrived elsewhere yet.
-        passes: Sequence[Recorded] = ()
-        for region in settings.home_first:
-            if not passes and not isinstance(shown[region], StoreError):
-                passes = await recorded_passes(stores[region], name)
+        return await status_in(stores, settings)
+
+
+async def status_in(stores: Mapping[str, Store], settings: Settings) -> CompactorStatus:
+    """Read the lease in every region, through its open store; settings are under the contract."""
+    name = lease_name(settings)
+    # Beside each other: a region that hangs holds up the answer once, not for each in turn.
+    jobs = [partial(_lease, store, name) for store in stores.values()]
+    shown = dict(zip(stores, await run_all(jobs, at_once=len(jobs)), strict=True))
+    home = stores[settings.home]
+    led = await _led(home, name, shown[settings.home], settings.compactor.slices)
+    # What a pass left at home may not have arrived elsewhere yet.
+    passes: Sequence[Recorded] = ()
+    for region in settings.home_first:
+        if not passes and not isinstance(shown[region], StoreError):
+            passes = await recorded_passes(stores[region], name)
     return CompactorStatus(settings.table, name, shown, led, passes)
 
 

@@ -6,7 +6,7 @@ hangs hides nothing else.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +24,9 @@ from ledger.administration.diagnosis.asking import KeptOpen, Looks, asked, looke
 from ledger.administration.diagnosis.finding import Check, Finding, State, in_order
 from ledger.administration.diagnosis.hot import HotSample
 from ledger.administration.diagnosis.identity import known_regions
+from ledger.administration.diagnosis.judged import seen_findings
 from ledger.administration.diagnosis.observed import Failed, LagSeen
-from ledger.administration.diagnosis.observing import Seen, look_at_all, with_notes
+from ledger.administration.diagnosis.observing import Seen, look_at_all
 from ledger.administration.diagnosis.probing import probed
 from ledger.administration.diagnosis.sampling import hot_collections
 from ledger.administration.templates import Role
@@ -163,10 +164,7 @@ class _Doctor:
                     known=None if isinstance(known, Failed) else known,
                     contract=seen.contract,
                 ),
-                *_each_region(seen),
-                *table_judging.table_findings(seen.regions, seen.settings),
-                *table_judging.replica_findings(seen.regions, contract=seen.contract),
-                *table_judging.contract_findings(seen.regions, seen.settings),
+                *seen_findings(seen),
                 *lags(regions=seen.settings.regions),
                 *judging.compactor_findings(passes),
                 *judging.hot_findings(hot, region=self.region or seen.settings.home),
@@ -206,16 +204,6 @@ class _Doctor:
                 number=looks.number,
                 seconds_max=self.seconds_max,
             )
-
-
-def _each_region(seen: Seen) -> Iterator[Finding]:
-    skew = seen.settings.clock_skew
-    for region in seen.regions:
-        one = with_notes(region, seen.notes[region.region])
-        yield from judging.credentials_findings(one)
-        yield from judging.clock_findings(one, skew=skew)
-        yield from judging.permission_findings(one)
-        yield from judging.throttling_findings(one)
 
 
 def _show(found: Sequence[Finding], *, title: str, as_json: bool) -> None:

@@ -48,8 +48,8 @@ def serve(
         bool,
         typer.Option(
             "--local",
-            help="Try it: a local global table in this process, and the service of each of its two"
-            " regions, on PORT and the next.",
+            help="Try it: a local global table with its compactor in this process, and the service"
+            " of each of its two regions, on PORT and the next.",
         ),
     ] = False,
     tls_certificate: Annotated[
@@ -157,10 +157,10 @@ async def _settings_of(
     if settings is not None:
         yield settings
         return
-    from ledger.local import LocalGlobalTable  # noqa: PLC0415 (few services have one)
+    from ledger.commands.serve_trial import trial_table  # noqa: PLC0415 (few services have one)
 
-    async with LocalGlobalTable.start(regions=regions) as world:
-        yield world.settings()
+    async with trial_table(regions) as made:
+        yield made
 
 
 def _say_listening(region: str, options: ServiceOptions, port: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from http import HTTPStatus
 from importlib.metadata import version
+from random import Random
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,14 +15,17 @@ from starlette.types import ASGIApp
 
 from ledger.core.errors import LedgerError
 from ledger.ledger import Ledger
-from ledger.runtime.clock import Clock
+from ledger.runtime.clock import Clock, system_random
 from ledger.service.access.port import Access
 from ledger.service.answers import Refused, on_ledger_error, on_refused, problem_answer
 from ledger.service.api import entries, live, probes, reading
+from ledger.service.api.fleet import fleet_router
 from ledger.service.context import REQUEST, Context
+from ledger.service.fleet.looking import Fleet
 from ledger.service.gate import Gate, Seen
 from ledger.service.openapi import add_models
 from ledger.service.options import BODY_BYTES_MAX
+from ledger.service.page.serving import is_page, page_router
 from ledger.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
 
 _KINDS: dict[int, Kind] = {
@@ -39,9 +43,11 @@ def create_app(
     new_id: Callable[[], str],
     on_request: Callable[[Seen], None],
     body_max: int = BODY_BYTES_MAX,
+    randomness: Random | None = None,
 ) -> tuple[ASGIApp, Context]:
     """Return the application over a ledger that is open while it is used, and what it shares."""
-    context = Context(ledger, clock)
+    fleet = Fleet(ledger, clock=clock, randomness=randomness or system_random())
+    context = Context(ledger, clock, fleet)
     app = FastAPI(
         title="Ledger",
         version=version("multi-region-ledger"),
@@ -53,6 +59,8 @@ def create_app(
     for router in (entries.router, reading.router, live.router, probes.router):
         app.include_router(router)
     app.include_router(probes.metrics_router(registry))
+    app.include_router(fleet_router(registry))
+    app.include_router(page_router())
     app.add_exception_handler(LedgerError, on_ledger_error)
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(HTTPException, _on_http_error)
@@ -72,7 +80,7 @@ def create_app(
         access=access,
         new_id=new_id,
         on_request=on_request,
-        public=probes.is_public,
+        public=lambda path: probes.is_public(path) or is_page(path),
         body_max=body_max,
     )
     return gate, context

@@ -234,12 +234,17 @@ class TotalQuery(BaseModel):
     effective: bool = Field(default=False, description="With `at`: what is effective before it.")
 
 
-class TotalsQuery(BaseModel):
-    """Which totals are to be read, and how."""
+class IdsQuery(BaseModel):
+    """Which totals are to be read."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: list[str] = Field(min_length=1, max_length=IDS_MAX, description="Counter ids.")
+
+
+class TotalsQuery(IdsQuery):
+    """Which totals are to be read, and how."""
+
     max_age: float | None = Field(None, ge=0)
     steady: bool = False
 

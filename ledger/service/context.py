@@ -11,6 +11,7 @@ from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.service.access.tokens import Grant, Scope
 from ledger.service.answers import Refused
+from ledger.service.fleet.looking import Fleet
 from ledger.wire.problems import FORBIDDEN
 
 GRANT = "ledger_grant"
@@ -30,6 +31,7 @@ class Context:
 
     ledger: Ledger
     clock: Clock
+    fleet: Fleet
     is_leaving: bool = False
     is_draining: bool = False
     _leaving: anyio.Event = field(default_factory=anyio.Event)

@@ -1,12 +1,16 @@
 """What the service counts and measures for Prometheus, and writes to its log."""
 
 import logging
+from collections import Counter
 from functools import cache
 from http import HTTPStatus
+
+from prometheus_client import CollectorRegistry
 
 from ledger.runtime.metrics import LATENCY_BUCKETS_SECONDS, MetricMaker, RegistryMetrics
 from ledger.service.gate import Seen
 
+REQUESTS = "ledger_service_requests"
 access_log = logging.getLogger("ledger.service.access")
 audit_log = logging.getLogger("ledger.service.audit")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -17,7 +21,7 @@ class ServiceMetrics(RegistryMetrics):
 
     def _define(self, make: MetricMaker) -> None:
         self._requests = make.counter(
-            "ledger_service_requests_total",
+            f"{REQUESTS}_total",
             "Requests answered, by method, route and status.",
             ("method", "route", "status"),
         )
@@ -42,6 +46,17 @@ class ServiceMetrics(RegistryMetrics):
         self._seconds_of(seen.route).observe(seen.seconds)
         if seen.problem is not None:
             self._refused.labels(seen.problem).inc()
+
+
+def answered_in(registry: CollectorRegistry) -> dict[str, int]:
+    """Return how many requests of each status were answered, as a registry has counted them."""
+    found = Counter[str]()
+    for family in registry.collect():
+        if family.name == REQUESTS:
+            for sample in family.samples:
+                if sample.name == f"{REQUESTS}_total":
+                    found[sample.labels["status"]] += int(sample.value)
+    return dict(sorted(found.items()))
 
 
 def log_request(seen: Seen) -> None:

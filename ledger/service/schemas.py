@@ -1,6 +1,6 @@
 """The answers of the service as models: what OpenAPI says of them, and what tests hold them to."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -140,6 +140,45 @@ class Reconciled(_Answer):
     repeated: bool
 
 
+class Session(_Answer):
+    """What the caller may do, which region answers, and what the table's contract keeps."""
+
+    caller: str
+    scopes: list[str]
+    prefixes: list[str]
+    region: str
+    home: str
+    regions: list[str] = Field(description="All of the table, the home region first.")
+    index: list[str] = Field(description="Patterns of counters that can be listed.")
+    periods: list[str] = Field(description="Patterns of counters with sums by period.")
+
+
+class RegionTotals(_Answer):
+    """By region its `totals`, or why it shows none: `failed`."""
+
+    regions: dict[str, dict[str, Any]]
+
+
+class Fleet(_Answer):
+    """The state of all regions; what could not be read is `{"failed": why}` in its place."""
+
+    at: str
+    region: str
+    table: str
+    home: str
+    regions: list[dict[str, Any]]
+    contract: dict[str, Any] | None
+    lags: list[dict[str, Any]]
+    lags_at: str | None = Field(description="When they were probed; null: by the last pass.")
+    compactor: dict[str, Any]
+    merging: dict[str, Any]
+    trend: list[dict[str, Any]]
+    hot: dict[str, Any]
+    pipelines: list[dict[str, Any]] | dict[str, Any]
+    requests: dict[str, int] = Field(description="Answered by this instance, by status.")
+    findings: list[dict[str, Any]] = Field(description="As `ledger doctor` puts them.")
+
+
 class Health(_Answer):
     """Whether this instance goes on."""
 
@@ -148,5 +187,6 @@ class Health(_Answer):
 
 
 ANSWERS: tuple[type[BaseModel], ...] = (
-    Entry, Entries, Total, Totals, History, Periods, Counters, Reconciled, Health, Problem,
+    Entry, Entries, Total, Totals, History, Periods, Counters, Reconciled, Session, Fleet,
+    RegionTotals, Health, Problem,
 )  # fmt: skip

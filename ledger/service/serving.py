@@ -89,6 +89,7 @@ class _Running:
             new_id=lambda: randomness.randbytes(_REQUEST_ID_BYTES).hex(),
             on_request=seen,
             body_max=instance.options.body_max,
+            randomness=randomness,
         )
         self._ledger = instance.ledger
         self._options = instance.options
@@ -101,7 +102,7 @@ class _Running:
             LedgerError: as `serve`.
         """
         host, port = self._options.host, self._options.port
-        async with self._ledger, background_tasks() as tasks:
+        async with self._ledger, self.context.fleet, background_tasks() as tasks:
             tasks.start_soon(_shut_down, self.context, self._server, self._options.drain_seconds)
             try:
                 await self._server.serve()

@@ -79,6 +79,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "pyarrow": partial(_module, "pyarrow", "PyPI: pyarrow"),
     "uvloop": partial(_module, "uvloop", "PyPI: uvloop"),
     "browser": _browser,
+    "playwright": partial(_module, "playwright", "PyPI: playwright"),
     "sdk_v3": _sdk_v3,
 }
 

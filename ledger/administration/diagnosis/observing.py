@@ -138,7 +138,9 @@ async def _described(
 async def _then(
     settings: Settings, seen: RegionSeen, notes: Notes, looks: Looks, roles: Sequence[Role]
 ) -> RegionSeen:
-    """Try the permissions of roles in one region."""
+    """Try the permissions of roles in one region, if any are asked for."""
+    if not roles:
+        return seen
     made = {
         role: list(trials.trials_of(role, settings, seen.region, number=looks.number))
         for role in roles

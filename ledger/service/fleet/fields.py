@@ -1,0 +1,157 @@
+"""The state of the fleet as JSON.
+
+Nothing is left out: what could not be read stands in its place as `{"failed": why}`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from compactor.output import status_fields
+from compactor.status import CompactorStatus
+from ledger.administration.diagnosis import judging
+from ledger.administration.diagnosis.finding import Check, Finding, State, in_order
+from ledger.administration.diagnosis.hot import HotSample
+from ledger.administration.diagnosis.judged import seen_findings
+from ledger.administration.diagnosis.observed import Failed, PassesSeen, RegionSeen
+from ledger.administration.diagnosis.observing import Seen, with_notes
+from ledger.core.contract_item import Contract, terms_to_values
+from ledger.core.errors import LedgerError
+from ledger.service.fleet.lanes import PipelineSeen
+from ledger.service.fleet.looking import LOOK_SECONDS_MAX, FleetSeen
+from ledger.wire.values import Fields
+
+HOT_MAX = 10
+
+
+def fleet_fields(found: FleetSeen, *, region: str) -> Fields:
+    """Return a look at the fleet as JSON; `region` is that of this instance."""
+    seen = found.seen
+    return {
+        "at": found.at.isoformat(),
+        "region": region,
+        "table": seen.settings.table,
+        "home": seen.settings.home,
+        "regions": [_region(with_notes(one, seen.notes[one.region]), seen) for one in seen.regions],
+        "contract": _contract(seen.contract),
+        "lags": _lags(found),
+        "lags_at": found.probed_at.isoformat() if found.probed_at else None,
+        "compactor": _compactor(found.status, found.at),
+        "merging": _failed_or(found.passes, _merging),
+        "trend": [
+            {"at": one.at.isoformat(), "backlog": one.backlog, "late_seconds": one.late_seconds}
+            for one in found.trend
+        ],
+        "hot": _failed_or(found.hot, _hot),
+        "pipelines": _failed_or(found.pipelines, _pipelines),
+        "findings": [asdict(one) for one in in_order(_findings(found))],
+    }
+
+
+def _findings(found: FleetSeen) -> list[Finding]:
+    # Whose the credentials are was not asked; that the table refuses them is still a finding.
+    of_regions = (
+        one
+        for one in seen_findings(found.seen)
+        if one.check is not Check.CREDENTIALS or one.state is not State.OK
+    )
+    return [
+        *of_regions,
+        *judging.lag_findings(
+            found.lags,
+            found.passes,
+            regions=found.seen.settings.regions,
+            seconds_max=LOOK_SECONDS_MAX,
+        ),
+        *judging.compactor_findings(found.passes),
+        *judging.hot_findings(found.hot, region=found.seen.settings.home),
+    ]
+
+
+def _failed_or(found: Any, render: Any) -> Any:
+    return {"failed": found.text} if isinstance(found, Failed) else render(found)
+
+
+def _region(one: RegionSeen, seen: Seen) -> Fields:
+    return {
+        "region": one.region,
+        "home": one.region == seen.settings.home,
+        "table": _table(one),
+        "contract": _contract(one.contract),
+        "clock": one.offset
+        and {
+            "seconds": one.offset.middle,
+            "least": one.offset.least,
+            "most": one.offset.most,
+            "skew_max": seen.settings.clock_skew,
+        },
+        "requests": one.requests,
+        "throttled": dict(one.throttled),
+    }
+
+
+def _table(one: RegionSeen) -> Fields:
+    if isinstance(one.table, Failed):
+        return {"failed": one.table.text}
+    view = one.table.view
+    if view is None:
+        return {"failed": "there is no table"}
+    return {
+        "status": view.status,
+        "recovery": view.recovery,
+        "protected": view.protected,
+        "replicas": dict(view.replicas),
+    }
+
+
+def _contract(contract: Contract | LedgerError | Failed | None) -> Fields | None:
+    match contract:
+        case Contract():
+            return {
+                "revision": contract.revision,
+                "generation": contract.generation,
+                "pending": contract.coming is not None,
+                "terms": terms_to_values(contract.terms),
+            }
+        case Failed():
+            return {"failed": contract.text}
+        case LedgerError():
+            return {"failed": str(contract)}
+    return None
+
+
+def _lags(found: FleetSeen) -> list[Fields]:
+    if found.lags is not None:
+        return [asdict(one) for one in found.lags]
+    if isinstance(found.passes, Failed):
+        return []
+    home = found.passes.home
+    return [
+        {"source": home, "target": region, "seconds": seconds, "failed": ""}
+        for region, seconds in found.passes.lag_seconds.items()
+        if region != home
+    ]
+
+
+def _compactor(status: CompactorStatus | Failed, now: datetime) -> Fields:
+    return {"failed": status.text} if isinstance(status, Failed) else status_fields(status, now=now)
+
+
+def _merging(passes: PassesSeen) -> Fields:
+    return asdict(passes)
+
+
+def _hot(found: HotSample) -> Fields:
+    return {
+        "looked_at": len(found.collections),
+        "counters": [
+            {"counter": one.counter, "rate": one.rate, "units": one.units, "shards": one.shards}
+            for one in found.collections[:HOT_MAX]
+            if one.rate > 0
+        ],
+    }
+
+
+def _pipelines(found: Sequence[PipelineSeen]) -> list[Fields]:
+    return [asdict(one) for one in found]

@@ -1,0 +1,210 @@
+"""Looks at every region of the table: one at a time, shared by all who ask at once.
+
+A look costs some reads in each region, and opens connections of its own, so its result holds for
+`LOOK_AGE_MAX` seconds. What fails or hangs in a look is a `Failed` in its place, and hides nothing
+else.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from random import Random
+from typing import Self, TypeVar
+
+import anyio
+import anyio.to_thread
+from botocore.exceptions import BotoCoreError
+
+from compactor.observe import lease_name
+from compactor.passes_seen import passes_of
+from compactor.status import CompactorStatus, status_in
+from ledger.administration.diagnosis.asking import Looks, Notes, NotingTransport, asked, looked
+from ledger.administration.diagnosis.hot import HotSample
+from ledger.administration.diagnosis.judging import local_credentials
+from ledger.administration.diagnosis.observed import CredentialsSeen, Failed, LagSeen, PassesSeen
+from ledger.administration.diagnosis.observing import Seen, look_at_all
+from ledger.administration.diagnosis.probing import probed
+from ledger.administration.diagnosis.sampling import hot_collections
+from ledger.core.errors import LedgerError
+from ledger.ledger import Ledger, live_settings
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+from ledger.service.fleet.lanes import PipelineSeen, pipelines_in
+from ledger.service.fleet.trend import Sample, sample_of
+from ledger.settings import Settings
+from ledger.store.dynamodb.clock_watch import ClockWatch
+from ledger.store.opening import open_store
+from ledger.store.port import Store
+from ledger.totals.reader import Total
+
+LOOK_AGE_MAX = 10.0
+"""Seconds for which a look holds, however many ask."""
+LOOK_SECONDS_MAX = 5.0
+"""How long each part of a look may take."""
+SAMPLES_MAX = 720
+"""Looks whose backlog is remembered: two hours while somebody watches."""
+NUMBER_BITS = 64
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSeen:
+    """What one look showed; `lags` are the pairs that were probed last, at `probed_at`."""
+
+    at: datetime
+    seen: Seen
+    status: CompactorStatus | Failed
+    passes: PassesSeen | Failed
+    hot: HotSample | Failed
+    pipelines: Sequence[PipelineSeen] | Failed
+    trend: Sequence[Sample] = ()
+    lags: Sequence[LagSeen] | None = None
+    probed_at: datetime | None = None
+
+
+class Fleet:
+    """Looks at the table of a ledger, through this process's own credentials.
+
+    To be used in `async with`: stores and ledgers of other regions are opened when they are first
+    needed, and closed at the end.
+    """
+
+    def __init__(self, ledger: Ledger, *, clock: Clock, randomness: Random) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._random = randomness
+        self._lock = anyio.Lock()
+        self._trend: deque[Sample] = deque(maxlen=SAMPLES_MAX)
+        self._lags: Sequence[LagSeen] | None = None
+        self._probed_at: datetime | None = None
+        self._last: FleetSeen | None = None
+        self._last_at = 0.0
+        self._stack = AsyncExitStack()
+        self._stores: dict[str, Store] = {}
+        self._others: dict[str, Ledger] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        for other in self._others.values():
+            await other.close()
+        await self._stack.aclose()
+
+    async def look(self) -> FleetSeen:
+        """Return a look that is recent enough, or take one."""
+        async with self._lock:
+            if self._last is None or self._clock.monotonic() - self._last_at >= LOOK_AGE_MAX:
+                self._last = await self._looked()
+                self._last_at = self._clock.monotonic()
+            return replace(self._last, lags=self._lags, probed_at=self._probed_at)
+
+    async def probe(self) -> FleetSeen:
+        """Measure the lag of each pair of regions by an item in each, which is deleted again."""
+        async with self._lock:
+            self._lags = await _in_thread(self._probed)
+            self._probed_at = self._clock.now()
+        return await self.look()
+
+    async def totals(self, counters: list[str]) -> Mapping[str, Mapping[str, Total] | Failed]:
+        """Return totals as each region shows them now, or why one shows none."""
+        regions = live_settings(self._ledger).current.home_first
+        jobs = [
+            partial(self._within, region, partial(self._totals, region, counters))
+            for region in regions
+        ]
+        return dict(zip(regions, await run_all(jobs, at_once=len(jobs)), strict=True))
+
+    async def _totals(self, region: str, counters: list[str]) -> Mapping[str, Total]:
+        if region == self._ledger.region:
+            return await self._ledger.totals(counters, max_age=0)
+        if region not in self._others:
+            other = Ledger.open(self._ledger.settings, region=region)
+            await other.__aenter__()
+            # Another request may have opened one meanwhile.
+            if self._others.setdefault(region, other) is not other:
+                await other.close()
+        return await self._others[region].totals(counters, max_age=0)
+
+    async def _looked(self) -> FleetSeen:
+        seen, hot = await _in_thread(self._seen)
+        settings, now = seen.settings, self._clock.now()
+        pipelines = await self._pipelines()
+        status = await self._within(settings.home, partial(self._status, settings))
+        if isinstance(status, Failed):
+            passes: PassesSeen | Failed = status
+        else:
+            passes = passes_of(status.passes, settings, lease_name(settings), now=now)
+            self._remember(status)
+        return FleetSeen(now, seen, status, passes, hot, pipelines, tuple(self._trend))
+
+    async def _seen(self) -> tuple[Seen, HotSample | Failed]:
+        looks = self._looks()
+        seen = await look_at_all(self._ledger.settings, looks, roles=())
+        return seen, await self._within(seen.settings.home, partial(self._hot, seen, looks))
+
+    async def _probed(self) -> Sequence[LagSeen]:
+        settings, looks = self._ledger.settings, self._looks()
+        async with AsyncExitStack() as stack:
+            transports, lags = dict[str, NotingTransport](), list[LagSeen]()
+            for region in settings.regions:
+                opening = asked(settings, region, Notes(ClockWatch(self._clock)), looks)
+                try:
+                    transports[region] = await stack.enter_async_context(opening)
+                except (BotoCoreError, LedgerError) as error:
+                    others = (other for other in settings.regions if other != region)
+                    lags += [LagSeen(region, other, None, str(error)) for other in others]
+            found = await probed(
+                transports,
+                table=settings.table,
+                clock=self._clock,
+                number=looks.number,
+                seconds_max=LOOK_SECONDS_MAX,
+            )
+            return [*found, *lags]
+
+    async def _status(self, settings: Settings) -> CompactorStatus:
+        for region in settings.regions:
+            if region not in self._stores:
+                opening = open_store(settings, region, clock=self._clock)
+                self._stores[region] = await self._stack.enter_async_context(opening)
+        return await status_in({name: self._stores[name] for name in settings.regions}, settings)
+
+    async def _pipelines(self) -> Sequence[PipelineSeen] | Failed:
+        store, settings = self._ledger.store, live_settings(self._ledger).current
+        read = partial(pipelines_in, store, settings, clock=self._clock)
+        return await self._within(self._ledger.region, read)
+
+    def _remember(self, status: CompactorStatus) -> None:
+        sample = sample_of([one.record for one in status.newest if one.record])
+        if sample is not None and (not self._trend or self._trend[-1].at < sample.at):
+            self._trend.append(sample)
+
+    def _looks(self) -> Looks:
+        number = self._random.getrandbits(NUMBER_BITS)
+        return Looks(self._clock, number, LOOK_SECONDS_MAX, identify=_not_asked)
+
+    async def _within(self, region: str, look: Callable[[], Awaitable[Found]]) -> Found | Failed:
+        table = self._ledger.settings.table
+        return await looked(look, region=region, table=table, seconds_max=LOOK_SECONDS_MAX)
+
+    async def _hot(self, seen: Seen, looks: Looks) -> HotSample:
+        """Look at the counters that the newest hints name; the table itself is not sampled."""
+        home = seen.settings.home
+        async with asked(seen.settings, home, seen.notes[home], looks) as transport:
+            return await hot_collections(
+                transport, seen.settings, clock=self._clock, randomness=self._random, pages=0
+            )
+
+
+async def _in_thread(look: Callable[[], Awaitable[Found]]) -> Found:
+    """Run a look in a thread, on a loop of its own: while clients are made, no request waits."""
+    return await anyio.to_thread.run_sync(partial(anyio.run, look))
+
+
+async def _not_asked(_settings: Settings, _region: str) -> CredentialsSeen:
+    """Ask STS nothing: that the table answers is all that is needed here."""
+    return local_credentials()

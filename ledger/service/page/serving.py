@@ -1,0 +1,109 @@
+"""Serves the page's files: read once, named by their content, under a policy that lets in no other.
+
+The files are public: nothing of the table is in them. What the page shows it asks for with the
+token that its user entered.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from http import HTTPStatus
+from importlib.resources import files
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from ledger.service.answers import Refused
+from ledger.wire.problems import NOT_FOUND
+
+ROOT = "/"
+INDEX = "index.html"
+PREFIX = "/page/"
+"""What the paths of all other files begin with."""
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""Nothing from elsewhere, nothing inline, and no text that becomes markup or code."""
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "X-Frame-Options": "DENY",
+    # Asked for each time, and answered 304 while it is the same: an upgrade shows at once.
+    "Cache-Control": "no-cache",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file of the page, and the tag by which a browser knows that it has it."""
+
+    content: bytes
+    kind: str
+    tag: str
+
+
+def is_page(path: str) -> bool:
+    """Return whether a path is one of the page's, answered without a token."""
+    return path == ROOT or path.startswith(PREFIX)
+
+
+def page_router() -> APIRouter:
+    """Return the paths of the page's files."""
+    router = APIRouter(include_in_schema=False)
+    found = page_files()
+
+    @router.api_route(ROOT, methods=["GET", "HEAD"])
+    async def index(request: Request) -> Response:
+        """Return the page."""
+        return _answered(request, found[INDEX])
+
+    @router.api_route(PREFIX + "{name}", methods=["GET", "HEAD"])
+    async def part(request: Request, name: str) -> Response:
+        """Return a script, a style sheet or the icon of the page."""
+        if name not in found or name == INDEX:
+            raise Refused(NOT_FOUND, f"the page has no file {name!r}")
+        return _answered(request, found[name])
+
+    return router
+
+
+def page_files() -> Mapping[str, StaticFile]:
+    """Return the page's files by name."""
+    folder = files(__package__) / "static"
+    found = {}
+    for each in sorted(folder.iterdir(), key=lambda one: one.name):
+        kind = TYPES.get(f".{each.name.rpartition('.')[2]}")
+        if kind is not None:
+            content = each.read_bytes()
+            tag = f'"{sha256(content).hexdigest()[:32]}"'
+            found[each.name] = StaticFile(content, kind, tag)
+    return found
+
+
+def _answered(request: Request, file: StaticFile) -> Response:
+    headers = HEADERS | {"ETag": file.tag}
+    known = request.headers.get("if-none-match", "")
+    if file.tag in {one.strip().removeprefix("W/") for one in known.split(",")}:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(file.content, headers=headers, media_type=file.kind)

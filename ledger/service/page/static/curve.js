@@ -1,0 +1,105 @@
+// The curve of a counter by hour or day: from the sums that the table keeps, or else its entries.
+
+import {add, shown as amountText} from "./amounts.js";
+import {counterPath, get, untilAnswered} from "./api.js";
+import {drawChart} from "./chart.js";
+import {element, section, stateLine} from "./dom.js";
+import {periodsOf} from "./entries.js";
+import {clockText, dateText, fullText, shortText, timeOf} from "./times.js";
+
+const HOUR_MS = 3600e3, DAY_MS = 24 * HOUR_MS;
+const KINDS = [["hour", "By hour"], ["day", "By day"], ["entry", "Each entry"]];
+const PERIODS_MIN = 3;      // of fewer, the entries themselves tell more
+const SPANS = {hour: 72 * HOUR_MS, day: 62 * DAY_MS};
+
+// `statement` gives the statement that is shown, where the table keeps no sums.
+export function curvePanel(counter, {signal, statement}) {
+  const place = element("div", {class: "chart"});
+  const note = element("p", {class: "note"});
+  const choice = {by: "hour", isChosen: false};
+  const buttons = KINDS.map(([by, name]) => element("button", {type: "button", "data-by": by, click: () => {
+    choice.isChosen = true;
+    choose(by);
+    load();
+  }}, name));
+  const panel = section("Over time", element("div", {class: "toolbar", role: "group", "aria-label": "Period"}, buttons), place, note);
+  let found = null;
+  choose("hour");
+
+  function choose(by) {
+    choice.by = by;
+    for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.by === by));
+  }
+
+  async function load() {
+    const by = choice.by;
+    if (by === "entry") {
+      note.textContent = "The balance after each entry of the statement below.";
+      return drawEntries();
+    }
+    const since = new Date(Date.now() - SPANS[by]).toISOString();
+    try {
+      const query = [["by", by], ["since", since]];
+      found = await untilAnswered(signal, () => get(counterPath(counter, "/periods"), query, {signal}));
+      note.textContent = `Sums by ${by} as the table keeps them, ${found.zone}.`;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error.status !== 400) return place.replaceChildren(stateLine(error.message, {failed: true}));
+      const known = statement();
+      if (known === null) return;
+      found = periodsOf(known, by, timeOf);
+      note.textContent = `The table keeps no sums by ${by} of this counter: drawn from the entries of the statement below.`;
+    }
+    if (by !== choice.by) return;
+    const isSparse = withoutLeadingZeros(found.periods).length < PERIODS_MIN;
+    if (!choice.isChosen && isSparse && (statement()?.lines.length ?? 0) > 1) {
+      choose("entry");
+      return load();
+    }
+    draw();
+  }
+
+  function drawEntries() {
+    const known = statement();
+    if (known === null) return;
+    const lines = known.lines.filter(({entry}) => timeOf(entry.id) !== null);
+    if (lines.length === 0) return place.replaceChildren(stateLine("No entries in this time."));
+    const points = lines.map(({entry, balance}) => ({
+      x: timeOf(entry.id), y: Number(balance),
+      label: `${fullText(timeOf(entry.id))}: ${amountText(entry.change, {signed: true})}, then ${amountText(balance)}`,
+    }));
+    const span = points.at(-1).x - points[0].x;
+    const xText = span < HOUR_MS ? clockText : span < 2 * DAY_MS ? shortText : dateText;
+    points.unshift({x: points[0].x, y: Number(known.opening), label: `before: ${amountText(known.opening)}`});
+    drawChart(place, {points, xText, label: `Balance after each of ${lines.length} entries, up to ${amountText(known.closing)}`});
+  }
+
+  function draw() {
+    const periods = withoutLeadingZeros(found.periods);
+    if (periods.length === 0) return place.replaceChildren(stateLine("No changes in this time."));
+    let balance = found.opening;
+    const points = [{x: Date.parse(periods[0].start), y: Number(balance), label: `${fullText(periods[0].start)}: ${amountText(balance)}`}];
+    const bars = periods.map((one) => {
+      balance = add(balance, one.value);
+      const end = Math.min(Date.parse(one.end), Math.max(Date.now(), Date.parse(one.start) + 1));
+      points.push({x: end, y: Number(balance), label: `${fullText(end)}: ${amountText(balance)}`});
+      return {from: Date.parse(one.start), to: end, y: Number(one.value),
+        label: `${fullText(one.start)}: ${amountText(one.value, {signed: true})}`};
+    });
+    const isShort = points.at(-1).x - points[0].x < 2 * DAY_MS;
+    drawChart(place, {
+      points, bars, stepped: false, xText: isShort ? shortText : dateText,
+      label: `Balance and changes by ${choice.by}, from ${amountText(found.opening)} to ${amountText(balance)}`,
+    });
+  }
+
+  const resized = new ResizeObserver(() => choice.by === "entry" ? drawEntries() : found && draw());
+  resized.observe(panel);
+  signal.addEventListener("abort", () => resized.disconnect(), {once: true});
+  return {panel, load};
+}
+
+function withoutLeadingZeros(periods) {
+  const first = periods.findIndex((one) => Number(one.value) !== 0);
+  return first < 0 ? [] : periods.slice(Math.max(0, first - 1));
+}

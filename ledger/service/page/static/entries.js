@@ -1,0 +1,66 @@
+// A counter's entries from a time on, and the balances between them. No elements here.
+
+import {add, negated, sum} from "./amounts.js";
+import {counterPath, get} from "./api.js";
+
+const PAGE = 1000;
+export const ENTRIES_MAX = 5000;
+const LOOKS_MAX = 3;
+
+// Return the entries after a time (null: all), and a total that counts exactly these last ones.
+//
+// Balances are counted back from the total, so an entry that arrives between the two looks would
+// shift them all. Entries are therefore read again until no further one comes.
+export async function statementSince(counter, since, {signal}) {
+  let entries = [], total = null, isCut = false;
+  for (let look = 0; look < LOOKS_MAX; look += 1) {
+    const found = await entriesSince(counter, since, signal);
+    const isSame = total !== null && found.entries.length === entries.length;
+    ({entries, isCut} = found);
+    if (isSame) break;
+    total = await get(counterPath(counter), [["max_age", 0]], {signal});
+  }
+  const lines = [];
+  let balance = total.value;
+  for (const entry of entries.toReversed()) {
+    lines.push({entry, balance});
+    balance = add(balance, negated(entry.change));
+  }
+  return {lines: lines.reverse(), opening: balance, closing: total.value, total, isCut};
+}
+
+// Read a page at a time; of more than ENTRIES_MAX the oldest are left out, since balances count back.
+async function entriesSince(counter, since, signal) {
+  let entries = [], after = since, isCut = false;
+  do {
+    const page = await get(counterPath(counter, "/entries"), [["after", after], ["limit", PAGE]], {signal});
+    entries = entries.concat(page.entries);
+    if (entries.length > ENTRIES_MAX) {
+      entries = entries.slice(-ENTRIES_MAX);
+      isCut = true;
+    }
+    after = page.next;
+  } while (after !== null);
+  return {entries, isCut};
+}
+
+// Return sums by hour or day of these lines, as `/periods` gives them.
+export function periodsOf(statement, by, timeOf) {
+  const found = new Map();
+  for (const {entry} of statement.lines) {
+    const time = timeOf(entry.id);
+    if (time === null) continue;
+    const start = new Date(time);
+    if (by === "day") start.setHours(0);
+    start.setMinutes(0, 0, 0);
+    const key = start.getTime();
+    found.set(key, [...(found.get(key) ?? []), entry.change]);
+  }
+  const periods = [...found].sort(([one], [other]) => one - other).map(([start, changes]) => {
+    const end = new Date(start);
+    if (by === "day") end.setDate(end.getDate() + 1);
+    else end.setHours(end.getHours() + 1);
+    return {start: new Date(start).toISOString(), end: end.toISOString(), value: sum(changes)};
+  });
+  return {opening: statement.opening, periods};
+}

@@ -1,0 +1,168 @@
+"""The state of the fleet over a local global table: what is read, what is named, who may ask."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from compactor.job import Compactor
+from ledger.ledger import Ledger
+from ledger.local import LocalGlobalTable
+from ledger.pipeline.core.registry import lane_entry
+from ledger.runtime.clock import SystemClock
+from ledger.service.access.port import OpenAccess
+from ledger.service.access.tokens import Grant, checked_grant
+from ledger.service.app import create_app
+from ledger.settings import Settings
+from ledger.store.writes import Put
+
+HOME, AWAY = "us-east-1", "eu-west-1"
+
+
+class GrantedAccess(OpenAccess):
+    """Everybody has one grant."""
+
+    def __init__(self, grant: Grant) -> None:
+        self._grant = grant
+
+    def grant(self, authorization: str | None) -> Grant:  # noqa: ARG002 (as `Access`)
+        """Return it."""
+        return self._grant
+
+
+@dataclass(frozen=True, slots=True)
+class FleetService:
+    """A service of home over a local table."""
+
+    world: LocalGlobalTable
+    settings: Settings
+    ledger: Ledger
+    http: httpx.AsyncClient
+
+    async def get(self, path: str) -> Any:
+        """Return the JSON at a path."""
+        answer = await self.http.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@asynccontextmanager
+async def fleet_service(*scopes: str) -> AsyncIterator[FleetService]:
+    """Serve two regions; with scopes, callers have these alone."""
+    async with LocalGlobalTable.start(regions=[HOME, AWAY], lag=0.0, jitter=0.0) as world:
+        settings = world.settings(index=["*"])
+        ledger = Ledger.open(settings, region=HOME)
+        app, context = create_app(
+            ledger,
+            clock=SystemClock(),
+            access=GrantedAccess(checked_grant("some", scopes)) if scopes else OpenAccess(),
+            registry=CollectorRegistry(),
+            new_id=lambda: "id",
+            on_request=lambda _seen: None,
+        )
+        transport = httpx.ASGITransport(app=app)
+        async with (
+            ledger,
+            context.fleet,
+            httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as http,
+        ):
+            yield FleetService(world, settings, ledger, http)
+
+
+async def test_regions_contract_leaders_and_backlog_are_read() -> None:
+    """After a pass of a compactor all of them are known, and every region is there."""
+    async with fleet_service() as service:
+        await service.ledger.record("shop", 5)
+        report = await Compactor(service.settings).run_once()
+        assert report.is_success, report.sentence()
+        found = await service.get("/v1/fleet")
+    assert [one["region"] for one in found["regions"]] == [HOME, AWAY]
+    assert [one["home"] for one in found["regions"]] == [True, False]
+    assert {one["table"]["status"] for one in found["regions"]} == {"ACTIVE"}
+    assert all(one["clock"]["least"] <= one["clock"]["most"] for one in found["regions"])
+    assert found["contract"]["terms"]["index"] == ["*"]
+    assert found["merging"]["has_passes"]
+    assert [one["outcome"] for one in found["compactor"]["passes"]] == ["done"]
+    assert len(found["trend"]) == 1
+    assert {one["target"] for one in found["lags"]} == {AWAY}
+    assert {one["state"] for one in found["findings"]} <= {"ok", "unknown", "warning"}
+    assert "credentials" not in {one["check"] for one in found["findings"]}
+
+
+async def test_a_look_holds_for_some_seconds() -> None:
+    """However many people watch, the table is asked once."""
+    async with fleet_service() as service:
+        first, second = await service.get("/v1/fleet"), await service.get("/v1/fleet")
+    assert first["at"] == second["at"]
+
+
+async def test_each_pair_of_regions_is_probed() -> None:
+    """Both directions, and the items are gone afterwards."""
+    async with fleet_service() as service:
+        answer = await service.http.post("/v1/fleet/probe")
+        assert answer.status_code == 200
+        found = answer.json()
+    assert {(one["source"], one["target"]) for one in found["lags"]} == {(HOME, AWAY), (AWAY, HOME)}
+    assert all(one["failed"] == "" for one in found["lags"])
+    assert found["lags_at"] is not None
+
+
+async def test_a_region_that_cannot_be_reached_is_named() -> None:
+    """It hides neither the other region nor what home knows of merging."""
+    async with fleet_service() as service:
+        service.world.set_outage(AWAY, on=True)
+        found = await service.get("/v1/fleet")
+        totals = (await service.get("/v1/fleet/totals?id=shop"))["regions"]
+    tables = {one["region"]: one["table"] for one in found["regions"]}
+    assert tables[HOME]["status"] == "ACTIVE"
+    assert tables[AWAY]["failed"]
+    assert any(one["region"] == AWAY and one["state"] == "unknown" for one in found["findings"])
+    assert found["merging"]["home"] == HOME
+    assert totals[HOME]["totals"][0]["value"] == "0"
+    assert totals[AWAY]["failed"]
+
+
+async def test_totals_are_read_in_every_region() -> None:
+    """Each region's own, beside each other."""
+    async with fleet_service() as service:
+        await service.ledger.record("shop", 5)
+        await service.ledger.record("other", -1)
+        await service.world.wait_replicated()
+        found = await service.get("/v1/fleet/totals?id=shop&id=other")
+    for region in (HOME, AWAY):
+        assert [one["value"] for one in found["regions"][region]["totals"]] == ["5", "-1"]
+
+
+async def test_lanes_of_pipelines_are_listed() -> None:
+    """As the registry names them, whether they have a position yet or not."""
+    async with fleet_service() as service:
+        await service.ledger.store.write(Put(lane_entry(f"{HOME}/trades")))
+        found = await service.get("/v1/fleet")
+    ((pipeline),) = found["pipelines"]
+    assert [one["lane"] for one in pipeline["lanes"]] == [f"{HOME}/trades"]
+    assert pipeline["lanes"][0]["waiting"] == 0
+
+
+async def test_the_session_says_what_the_caller_may_do_and_where() -> None:
+    """Any scope is enough to ask."""
+    async with fleet_service("read") as service:
+        found = await service.get("/v1/session")
+    assert found["caller"] == "some"
+    assert found["scopes"] == ["read"]
+    assert (found["region"], found["home"], found["regions"]) == (HOME, HOME, [HOME, AWAY])
+    assert found["index"] == ["*"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/v1/fleet"), ("POST", "/v1/fleet/probe"), ("GET", "/v1/fleet/totals?id=a")],
+)
+async def test_the_fleet_is_for_operators(method: str, path: str) -> None:
+    """Whoever may read and write counters may not look at the fleet."""
+    async with fleet_service("read", "write", "reverse") as service:
+        answer = await service.http.request(method, path)
+    assert answer.status_code == 403
