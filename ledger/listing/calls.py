@@ -80,7 +80,7 @@ class Listings:
                 yield one
             return
         if limit is not None:
-            _check_count("limit", limit)
+            check_count("limit", limit)
         behind = None if after is None else keys.checked_counter(after, "after")
         left = limit
         async for page in self._pages(prefix, after=behind, limit=limit, exact=exact):
@@ -114,7 +114,7 @@ class Listings:
         """
         if timeout is not None:
             return await self._in_time(timeout, self.top(prefix, n, smallest=smallest, exact=exact))
-        _check_count("n", n, TOP_MAX)
+        check_count("n", n, TOP_MAX)
         best = Best(n, smallest=smallest)
         async for page in self._pages(prefix):
             for one in page:
@@ -278,7 +278,12 @@ class Listings:
             raise
 
 
-def _check_count(what: str, count: object, most: int | None = None) -> None:
+def check_count(what: str, count: object, most: int | None = None) -> None:
+    """Refuse a number that is not whole, below 1, or above `most`.
+
+    Raises:
+        InvalidInput: it is.
+    """
     is_count = isinstance(count, int) and not isinstance(count, bool)
     if not is_count or not 1 <= int(str(count)) <= (most or int(str(count))):
         upto = f"1 to {most:,}" if most else "1 or more"

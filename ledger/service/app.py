@@ -17,7 +17,7 @@ from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.answers import Refused, on_ledger_error, on_refused, problem_answer
-from ledger.service.api import entries, live, probes, reading
+from ledger.service.api import describing, entries, live, probes, reading
 from ledger.service.context import Context
 from ledger.service.gate import Gate, Seen
 from ledger.service.openapi import add_models
@@ -50,7 +50,7 @@ def create_app(
         docs_url=None,
     )
     app.state.context = context
-    for router in (entries.router, reading.router, live.router, probes.router):
+    for router in (entries.router, reading.router, describing.router, live.router, probes.router):
         app.include_router(router)
     app.include_router(probes.metrics_router(registry))
     app.add_exception_handler(LedgerError, on_ledger_error)

@@ -12,7 +12,9 @@ from urllib.parse import unquote_to_bytes
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ledger.core import amounts
+from ledger.core.descriptions import Value
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidCounter, InvalidInput
+from ledger.core.index import TOP_MAX
 from ledger.core.timed_keys import time_in
 from ledger.writing.plan import Change, checked_key
 
@@ -303,6 +305,37 @@ class CountersQuery(BaseModel):
     limit: int = Field(100, ge=1, le=PAGE_MAX)
     exact: bool = Field(default=False, description="Read each total from the table.")
     described: bool = False
+
+
+class TopQuery(BaseModel):
+    """Which counters are to be ranked, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: str = ""
+    n: int = Field(10, ge=1, le=TOP_MAX, description="How many are returned at most.")
+    smallest: bool = Field(default=False, description="Those with the smallest values.")
+    exact: bool = Field(default=False, description="Read the totals of those found.")
+
+
+class NumberBody(Body):
+    """A number among the attributes of a counter, as text, so that no digit is lost."""
+
+    number: Amount
+
+
+class DescriptionBody(Body):
+    """Attributes to set, by name; one that is null is removed, one that is not named stays."""
+
+    attributes: dict[str, str | bool | NumberBody | None] = Field(min_length=1)
+
+    @property
+    def asked(self) -> dict[str, Value | None]:
+        """The attributes as the ledger takes them."""
+        return {
+            name: value.number if isinstance(value, NumberBody) else value
+            for name, value in self.attributes.items()
+        }
 
 
 BodyModel = TypeVar("BodyModel", bound=Body)

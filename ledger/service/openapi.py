@@ -10,12 +10,19 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ledger.service import schemas
-from ledger.service.asking import EntriesBody, EntryBody, ReconcileBody, RetryBody, ReverseBody
+from ledger.service.asking import (
+    DescriptionBody,
+    EntriesBody,
+    EntryBody,
+    ReconcileBody,
+    RetryBody,
+    ReverseBody,
+)
 from ledger.wire.problems import KINDS, MEDIA_TYPE
 
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (
-    EntryBody, EntriesBody, RetryBody, ReverseBody, ReconcileBody,
+    EntryBody, EntriesBody, RetryBody, ReverseBody, ReconcileBody, DescriptionBody,
 )  # fmt: skip
 _PREFER = {
     "name": "Prefer",
@@ -43,14 +50,15 @@ _TIME = {
 
 def written(body: type[BaseModel], model: str, *, keyed: bool = False) -> dict[str, Any]:
     """Return what is said of an endpoint that writes."""
-    return {
-        **returns(model, created=True),
-        "parameters": [*([_KEY, _TIME] if keyed else []), _PREFER],
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"$ref": _ref(body.__name__)}}},
-        },
-    }
+    said = returns(model, created=True)
+    said["parameters"] = [*([_KEY, _TIME] if keyed else []), _PREFER]
+    return asks(body, said)
+
+
+def asks(body: type[BaseModel], said: dict[str, Any]) -> dict[str, Any]:
+    """Return what is said of an endpoint, with the body that it takes."""
+    content = {"application/json": {"schema": {"$ref": _ref(body.__name__)}}}
+    return {**said, "requestBody": {"required": True, "content": content}}
 
 
 def returns(model: str, *, created: bool = False) -> dict[str, Any]:
