@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp
 
 from ledger.core.errors import LedgerError
@@ -18,11 +19,11 @@ from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.answers import Refused, on_ledger_error, on_refused, problem_answer
 from ledger.service.api import describing, entries, live, probes, reading
-from ledger.service.context import Context
+from ledger.service.context import REQUEST, Context
 from ledger.service.gate import Gate, Seen
 from ledger.service.openapi import add_models
 from ledger.service.options import BODY_BYTES_MAX
-from ledger.wire.problems import INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
+from ledger.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
 
 _KINDS: dict[int, Kind] = {
     HTTPStatus.NOT_FOUND: NOT_FOUND,
@@ -57,6 +58,7 @@ def create_app(
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(Exception, _on_defect)
     made: dict[str, Any] = {}
 
     def document() -> dict[str, Any]:
@@ -77,13 +79,31 @@ def create_app(
     return gate, context
 
 
-async def _on_http_error(_request: Request, error: Exception) -> Response:
+async def _on_http_error(request: Request, error: Exception) -> Response:
     """Answer what no route is for."""
     if not isinstance(error, HTTPException):
         raise error
     kind = _KINDS.get(error.status_code, INVALID)
-    headers = dict(error.headers) if error.headers else None
+    headers = dict(error.headers or {})
+    if kind is METHOD_NOT_ALLOWED:
+        headers = {"Allow": ", ".join(_methods(request))}
     return problem_answer(Problem(kind, str(error.detail)), headers)
+
+
+async def _on_defect(request: Request, _error: Exception) -> Response:
+    """Answer what is a defect; the gate logs it."""
+    problem = Problem(DEFECT, f"request {request.scope[REQUEST]}", {"outcome": "unknown"})
+    return problem_answer(problem)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods of a path, of all routes that it fits: Starlette names the first one's."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            found.update(getattr(route, "methods", None) or ())
+    return sorted(found)
 
 
 async def _on_invalid(_request: Request, error: Exception) -> Response:

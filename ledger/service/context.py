@@ -15,6 +15,8 @@ from ledger.wire.problems import FORBIDDEN
 
 GRANT = "ledger_grant"
 """Where the gate leaves, in a request's scope, what its caller may do."""
+REQUEST = "ledger_request"
+"""Where it leaves the request's id."""
 READY_COUNTER = "ledger-service-ready"
 """The counter whose total is read to see whether the table answers; it need not have entries."""
 READY_SECONDS_MAX = 2.0

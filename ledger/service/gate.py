@@ -23,7 +23,7 @@ from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
-from ledger.service.context import GRANT, Context
+from ledger.service.context import GRANT, REQUEST, Context
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.wire.problems import (
     DEFECT,
@@ -81,6 +81,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         passage = _Passage(self._new_id(), self._context.clock, send)
+        scope[REQUEST] = passage.id
         scope["path"] = scope["raw_path"].decode("latin-1")
         caller = "-"
         try:

@@ -6,20 +6,17 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ledger.service.answers import answer
-from ledger.service.asking import (
+from ledger.service.asking import bound, counter_in, edge, wait_of
+from ledger.service.context import Context, allow
+from ledger.service.openapi import returns
+from ledger.service.queries import (
     CountersQuery,
     HistoryQuery,
     PeriodsQuery,
     TopQuery,
     TotalQuery,
     TotalsQuery,
-    bound,
-    counter_in,
-    edge,
-    wait_of,
 )
-from ledger.service.context import Context, allow
-from ledger.service.openapi import returns
 from ledger.totals.reader import Total
 from ledger.wire.values import entry_fields, listed_typed_fields, periods_fields, total_fields
 
