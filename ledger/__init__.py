@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     )
     from ledger.table import Table
     from ledger.totals.periods import Period, PeriodTotals
-    from ledger.totals.reader import Total
+    from ledger.totals.total import Total
     from ledger.writing.plan import Change
 
 __all__ = [
@@ -195,7 +195,7 @@ _PLACES = {
     "Settings": "ledger.settings",
     "ShardStep": _GROUPS,
     "Table": "ledger.table",
-    "Total": "ledger.totals.reader",
+    "Total": "ledger.totals.total",
     "Unknown": _WRITES,
     "Update": _WRITES,
     "WatchSettings": _GROUPS,

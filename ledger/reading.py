@@ -10,7 +10,7 @@ from ledger.opened import OpenedLedger
 from ledger.parts import check_age, counters_of
 from ledger.totals.history import Bound, history
 from ledger.totals.periods import Asking, By, PeriodTotals
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 
 class Readings(OpenedLedger):

@@ -1,1 +1,8 @@
-"""The client: the methods of a ledger over HTTP, with the errors and values of the library."""
+"""The client: the methods of a ledger over HTTP, with the errors and values of the library.
+
+`Ledger` is async, `ledger.client.sync.Ledger` is not. See README.md beside this file.
+"""
+
+from ledger.client.ledger import Ledger
+
+__all__ = ["Ledger"]

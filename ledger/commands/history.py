@@ -21,7 +21,7 @@ from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 from ledger.totals.history import Bound
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 from ledger.wire.values import entry_fields, is_known
 from ledger.writing.plan import checked_key
 

@@ -18,7 +18,7 @@ from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 from ledger.totals.periods import By, PeriodTotals
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 from ledger.wire.values import is_known, periods_fields, total_fields
 
 UNKNOWN = "unknown"

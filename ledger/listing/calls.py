@@ -71,7 +71,7 @@ class Listings(OpenedLedger):
         checked_bool("exact", exact)
         checked_bool("described", described)
         if limit is not None:
-            _check_count("limit", limit)
+            check_count("limit", limit)
         behind = None if after is None else keys.checked_counter(after, "after")
         left = limit
         async for page in self._pages(prefix, after=behind, limit=limit, exact=exact):
@@ -105,7 +105,7 @@ class Listings(OpenedLedger):
         """
         if timeout is not None:
             return await self._in_time(timeout, self.top(prefix, n, smallest=smallest, exact=exact))
-        _check_count("n", n, TOP_MAX)
+        check_count("n", n, TOP_MAX)
         checked_bool("smallest", smallest)
         checked_bool("exact", exact)
         best = Best(n, smallest=smallest)
@@ -215,7 +215,12 @@ class Listings(OpenedLedger):
         return Describer(parts.store, parts.settings, clock=self._clock, randomness=self._random)
 
 
-def _check_count(what: str, count: object, most: int | None = None) -> None:
+def check_count(what: str, count: object, most: int | None = None) -> None:
+    """Refuse a number that is not whole, below 1, or above `most`.
+
+    Raises:
+        InvalidInput: it is.
+    """
     is_count = isinstance(count, int) and not isinstance(count, bool)
     if not is_count or not 1 <= int(str(count)) <= (most or int(str(count))):
         upto = f"1 to {most:,}" if most else "1 or more"

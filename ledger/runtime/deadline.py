@@ -20,12 +20,19 @@ def end_of(timeout: float | None) -> float:
     Raises:
         InvalidInput: it is not a number above 0.
     """
-    if timeout is None:
-        return NEVER
+    return NEVER if timeout is None else anyio.current_time() + check_timeout(timeout)
+
+
+def check_timeout(timeout: float) -> float:
+    """Return how long a call may take.
+
+    Raises:
+        InvalidInput: it is not a number above 0.
+    """
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if not (is_number and timeout > 0):
         raise InvalidInput(f"timeout must be a number of seconds above 0, got {timeout!r}")
-    return anyio.current_time() + timeout
+    return timeout
 
 
 def has_come(end: float) -> bool:

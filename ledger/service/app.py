@@ -8,17 +8,19 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Scope
 
 from ledger.core.errors import LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock, system_random
 from ledger.service.access.port import Access
 from ledger.service.answers import Refused, on_ledger_error, on_refused, problem_answer
-from ledger.service.api import entries, live, probes, reading
+from ledger.service.api import describing, entries, live, probes, reading
 from ledger.service.api.fleet import fleet_router
 from ledger.service.context import REQUEST, Context
 from ledger.service.fleet.looking import Fleet
@@ -56,7 +58,14 @@ def create_app(
         docs_url=None,
     )
     app.state.context = context
-    for router in (entries.router, reading.router, live.router, probes.router):
+    # Endpoints that read the request themselves are routed by Starlette, in two thirds of the time
+    # that FastAPI takes; FastAPI's own routes of them are what the document is made of.
+    app.router.routes.extend(
+        _PlainRoute(route.path, route.endpoint, methods=list(route.methods or ()))
+        for route in entries.router.routes
+        if isinstance(route, APIRoute)
+    )
+    for router in (entries.router, reading.router, describing.router, live.router, probes.router):
         app.include_router(router)
     app.include_router(probes.metrics_router(registry))
     app.include_router(fleet_router(registry))
@@ -86,19 +95,40 @@ def create_app(
     return gate, context
 
 
+class _PlainRoute(Route):
+    """A route that a request's scope names, as FastAPI's do: metrics and log take its path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether a request is this route's."""
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
+
+
 async def _on_defect(request: Request, _error: Exception) -> Response:
     """Answer a defect; the server's log has the traceback, the answer nothing of it."""
     members = {"outcome": "unknown", "retryable": False}
     return problem_answer(Problem(DEFECT, f"request {request.scope[REQUEST]}", members))
 
 
-async def _on_http_error(_request: Request, error: Exception) -> Response:
+async def _on_http_error(request: Request, error: Exception) -> Response:
     """Answer what no route is for."""
     if not isinstance(error, HTTPException):
         raise error
     kind = _KINDS.get(error.status_code, INVALID)
-    headers = dict(error.headers) if error.headers else None
+    headers = dict(error.headers or {})
+    if kind is METHOD_NOT_ALLOWED:
+        headers = {"Allow": ", ".join(_methods(request))}
     return problem_answer(Problem(kind, str(error.detail)), headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods of a path, of all routes that it fits: Starlette names the first one's."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            found.update(getattr(route, "methods", None) or ())
+    return sorted(found)
 
 
 async def _on_invalid(_request: Request, error: Exception) -> Response:

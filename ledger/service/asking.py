@@ -6,22 +6,30 @@ Pure: no clock, no randomness, no I/O.
 import re
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Annotated, Literal, NoReturn, TypeVar
+from typing import Annotated, NoReturn, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from ledger.core import amounts
+from ledger.core.descriptions import Value
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidCounter, InvalidInput
+from ledger.core.keys import checked_counter
+from ledger.service.forms import AMOUNT_SCHEMA, CounterId, EntryId, Name, Named
 from ledger.writing.plan import Change, checked_key
 
 ENTRIES_MAX = 1_000
 """Entries of one request that each have an outcome of their own."""
-IDS_MAX = 100
-"""Counters of one request for totals."""
-LIVE_MAX = 50
-"""Counters that one stream of events follows."""
-PAGE_MAX = 1_000
+COUNT_MAX = 2**53
+"""Changes that one entry stands for: as many as every program of JSON counts exactly."""
 WAIT_SECONDS_MAX = 60.0
 """The longest deadline that a request may ask for."""
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*([0-9]{1,4})\s*(?=$|[,;])", re.ASCII | re.IGNORECASE)
@@ -132,21 +140,40 @@ def edge(name: str, text: str | None) -> datetime | str | None:
     return moment(name, text)
 
 
-Amount = Annotated[
-    Decimal,
-    BeforeValidator(_amount),
-    Field(
-        json_schema_extra={
-            "type": "string",
-            "pattern": r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$",
-            "examples": ["12.50", "-1"],
-        },
-        description="An exact amount of up to 38 digits, as text.",
-    ),
+def _time(value: object) -> datetime:
+    return moment("body: at", _text("at", value))
+
+
+def _date(value: object) -> date:
+    text = _text("effective", value)
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"body: effective must be a date, such as 2026-11-21, got {text!r}"
+        ) from None
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"body: {name} must be a string, got {value!r:.100}")
+    return value
+
+
+def _whole(value: object) -> object:
+    """Return a number of JSON as the whole number that it is: there 1.0 is one, too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+At = Annotated[
+    datetime,
+    BeforeValidator(_time),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-
-
-By = Literal["hour", "day", "month"]
+Effective = Annotated[
+    date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})
+]
+Amount = Annotated[Decimal, BeforeValidator(_amount), WithJsonSchema(AMOUNT_SCHEMA)]
 
 
 class Body(BaseModel):
@@ -160,7 +187,7 @@ class EntryBody(Body):
 
     change: Amount
     note: str | None = Field(None, description="Free text, kept with the entry.")
-    effective: Annotated[date | None, Field(strict=False)] = Field(
+    effective: Effective | None = Field(
         None, description="The date that the change is for, if it is not the day of writing."
     )
 
@@ -168,9 +195,9 @@ class EntryBody(Body):
 class NamedEntryBody(EntryBody):
     """One change of several; `key` and `at` name it, as the headers do of a single one."""
 
-    counter: str
-    key: str | None = None
-    at: Annotated[datetime | None, Field(strict=False)] = None
+    counter: CounterId
+    key: Named | None = None
+    at: At | None = None
 
     @property
     def asked(self) -> Change:
@@ -188,13 +215,13 @@ class EntriesBody(Body):
 class WrittenEntry(Body):
     """An entry as a problem of kind `outcome-unknown` carried it."""
 
-    counter: str
-    id: str
+    counter: Annotated[CounterId, BeforeValidator(checked_counter)]
+    id: EntryId
     change: Amount
     region: str | None = None
     note: str | None = None
-    effective: Annotated[date | None, Field(strict=False)] = None
-    count: int = Field(1, ge=1)
+    effective: Effective | None = None
+    count: Annotated[int, BeforeValidator(_whole)] = Field(1, ge=1, le=COUNT_MAX)
     reverses: None = Field(None, description="A reversal is repeated by the call that made it.")
 
 
@@ -208,7 +235,7 @@ class RetryBody(Body):
 class ReverseBody(Body):
     """Which counter the entry is of, and why it is taken back."""
 
-    counter: str
+    counter: CounterId
     note: str | None = None
 
 
@@ -216,79 +243,31 @@ class ReconcileBody(Body):
     """What a count by hand found."""
 
     counted: Amount
-    at: Annotated[datetime | None, Field(strict=False)] = None
+    at: At | None = None
     reason: str | None = None
-    token: str | None = None
+    token: Named | None = None
 
 
-class TotalQuery(BaseModel):
-    """How a total is to be read."""
+class NumberBody(Body):
+    """A number among the attributes of a counter, as text, so that no digit is lost."""
 
-    model_config = ConfigDict(extra="forbid")
+    number: Amount
 
-    max_age: float | None = Field(
-        None, ge=0, description="Seconds that a total may be old; 0 reads the table."
+
+class DescriptionBody(Body):
+    """Attributes to set, by name; one that is null is removed, one that is not named stays."""
+
+    attributes: dict[Name, str | bool | NumberBody | None] = Field(
+        min_length=1, json_schema_extra={"maxProperties": 16}
     )
-    steady: bool = Field(default=False, description="Read until two looks agree.")
-    at: str | None = Field(None, description="A date or time: what was made before it.")
-    effective: bool = Field(default=False, description="With `at`: what is effective before it.")
 
-
-class IdsQuery(BaseModel):
-    """Which totals are to be read."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    id: list[str] = Field(min_length=1, max_length=IDS_MAX, description="Counter ids.")
-
-
-class TotalsQuery(IdsQuery):
-    """Which totals are to be read, and how."""
-
-    max_age: float | None = Field(None, ge=0)
-    steady: bool = False
-
-
-class LiveQuery(BaseModel):
-    """Which totals are to be followed."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    id: list[str] = Field(min_length=1, max_length=LIVE_MAX, description="Counter ids.")
-    every: float = Field(1.0, ge=0.1, le=60, description="Seconds between two looks.")
-
-
-class PeriodsQuery(BaseModel):
-    """Which sums by period are to be read."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    by: By
-    since: str | None = Field(None, description="From this date or time on.")
-    until: str | None = Field(None, description="Before this date or time.")
-    effective: bool = False
-
-
-class HistoryQuery(BaseModel):
-    """Which entries are to be listed, a page at a time."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    after: str | None = Field(None, description="A time, or the `next` of the page before.")
-    before: str | None = Field(None, description="A time, or the id of an entry.")
-    limit: int = Field(100, ge=1, le=PAGE_MAX)
-
-
-class CountersQuery(BaseModel):
-    """Which counters are to be listed, a page at a time."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    prefix: str = ""
-    after: str | None = Field(None, description="The `next` of the page before.")
-    limit: int = Field(100, ge=1, le=PAGE_MAX)
-    exact: bool = Field(default=False, description="Read each total from the table.")
-    described: bool = False
+    @property
+    def asked(self) -> dict[str, Value | None]:
+        """The attributes as the ledger takes them."""
+        return {
+            name: value.number if isinstance(value, NumberBody) else value
+            for name, value in self.attributes.items()
+        }
 
 
 BodyModel = TypeVar("BodyModel", bound=Body)

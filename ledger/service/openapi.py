@@ -3,26 +3,37 @@
 Endpoints read their bodies themselves, so what FastAPI cannot see is told to it here.
 """
 
+import re
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ledger.service import schemas
-from ledger.service.asking import EntriesBody, EntryBody, ReconcileBody, RetryBody, ReverseBody
+from ledger.service.asking import (
+    DescriptionBody,
+    EntriesBody,
+    EntryBody,
+    ReconcileBody,
+    RetryBody,
+    ReverseBody,
+)
+from ledger.service.forms import COUNTER_SCHEMA, ENTRY_ID_SCHEMA
 from ledger.wire.problems import KINDS, MEDIA_TYPE
 
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (
-    EntryBody, EntriesBody, RetryBody, ReverseBody, ReconcileBody,
+    EntryBody, EntriesBody, RetryBody, ReverseBody, ReconcileBody, DescriptionBody,
 )  # fmt: skip
 _PREFER = {
     "name": "Prefer",
     "in": "header",
     "required": False,
     "description": "`wait=N`: end after N seconds, 1 to 60, with what is true by then (RFC 7240).",
-    "schema": {"type": "string", "pattern": "^wait=[1-5]?[0-9]$", "example": "wait=5"},
+    # Other preferences are ignored, as RFC 7240 demands, so there is no pattern.
+    "schema": {"type": "string", "examples": ["wait=5"]},
 }
 _KEY = {
     "name": "Idempotency-Key",
@@ -30,7 +41,13 @@ _KEY = {
     "required": False,
     "description": "A UUIDv7 or a ULID, chosen once for the change and kept for every try; another"
     " key comes with Idempotency-Time. The same key with the same body changes nothing.",
-    "schema": {"type": "string", "maxLength": 1024},
+    "schema": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 1024,
+        "format": "idempotency-key",
+        "examples": ["0193a1b2-7c00-7a31-8b1c-5f2d9e4a6b70"],
+    },
 }
 _TIME = {
     "name": "Idempotency-Time",
@@ -41,29 +58,67 @@ _TIME = {
 }
 
 
+_PATH = {
+    "counter": {
+        "description": "The counter's id, percent-encoded, its slashes too.",
+        "schema": COUNTER_SCHEMA,
+    },
+    "entry": {
+        "description": "The id of an entry, percent-encoded.",
+        "schema": ENTRY_ID_SCHEMA,
+    },
+}
+
+
 def written(body: type[BaseModel], model: str, *, keyed: bool = False) -> dict[str, Any]:
     """Return what is said of an endpoint that writes."""
-    return {
-        **returns(model, created=True),
-        "parameters": [*([_KEY, _TIME] if keyed else []), _PREFER],
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"$ref": _ref(body.__name__)}}},
-        },
-    }
+    said = returns(model, created=True)
+    said["parameters"] = [*([_KEY, _TIME] if keyed else []), _PREFER]
+    return asks(body, said)
+
+
+def asks(body: type[BaseModel], said: dict[str, Any]) -> dict[str, Any]:
+    """Return what is said of an endpoint, with the body that it takes."""
+    content = {"application/json": {"schema": {"$ref": _ref(body.__name__)}}}
+    return {**said, "requestBody": {"required": True, "content": content}}
 
 
 def returns(model: str, *, created: bool = False) -> dict[str, Any]:
     """Return what is said of an endpoint's answers: its model, and problems of every status."""
     content = {"application/json": {"schema": {"$ref": _ref(model)}}}
-    answers = {"200": {"description": model, "content": content}}
+    answers = {"200": {"description": model, "content": content}, **problems()}
     if created:
         answers["201"] = {"description": f"{model}, new", "content": content}
+    return {"responses": answers, "parameters": [_PREFER]}
+
+
+def probe(model: str) -> dict[str, Any]:
+    """Return what is said of an endpoint that is asked without a token."""
+    content = {"application/json": {"schema": {"$ref": _ref(model)}}}
+    answers = {
+        status: {"description": model, "content": content}
+        for status in ("200", str(int(HTTPStatus.SERVICE_UNAVAILABLE)))
+    }
+    return {"responses": answers, "security": []}
+
+
+def text(description: str, *, public: bool = False) -> dict[str, Any]:
+    """Return what is said of an endpoint whose answer is text."""
+    content = {"text/plain": {"schema": {"type": "string"}}}
+    said: dict[str, Any] = {
+        "responses": {"200": {"description": description, "content": content}, **problems()}
+    }
+    return {**said, "security": []} if public else said
+
+
+def problems() -> dict[str, Any]:
+    """Return the answers that are problems, by status."""
+    answers: dict[str, Any] = {}
     problem = {MEDIA_TYPE: {"schema": {"$ref": _ref("Problem")}}}
     for status in sorted({int(kind.status) for kind in KINDS.values()}):
         names = ", ".join(sorted(kind.name for kind in KINDS.values() if kind.status == status))
         answers[str(status)] = {"description": names, "content": problem}
-    return {"responses": answers, "parameters": [_PREFER]}
+    return answers
 
 
 def events(model: str) -> dict[str, Any]:
@@ -81,17 +136,32 @@ def add_models(document: dict[str, Any], models: Sequence[type[BaseModel]] = ())
     components = document.setdefault("components", {})
     known = components.setdefault("schemas", {})
     known.update(found.get("$defs", {}))
+    for model in known.values():
+        _drop_null_defaults(model)
     components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"bearer": []}]
-    for path in document["paths"].values():
-        for operation in path.values():
-            operation["responses"].pop("422", None) if _is_fastapis(operation) else None
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            _complete(path, operation)
     return document
 
 
-def _is_fastapis(operation: dict[str, Any]) -> bool:
-    """Return whether 422 is what FastAPI adds by itself; the service answers 400 instead."""
-    return "HTTPValidationError" in str(operation["responses"].get("422", ""))
+def _drop_null_defaults(model: dict[str, Any]) -> None:
+    """Leave out defaults of null, which say nothing: generators take what has one as required."""
+    for member in model.get("properties", {}).values():
+        if "default" in member and member["default"] is None:
+            del member["default"]
+
+
+def _complete(path: str, operation: dict[str, Any]) -> None:
+    """Add the parameters of a path; leave out what FastAPI adds: the service answers 400."""
+    if "HTTPValidationError" in str(operation["responses"].get("422", "")):
+        del operation["responses"]["422"]
+    known = operation.setdefault("parameters", [])
+    names = {parameter["name"] for parameter in known}
+    for name in re.findall(r"{([^}]+)}", path):
+        if name in _PATH and name not in names:
+            known.insert(0, {"name": name, "in": "path", "required": True, **_PATH[name]})
 
 
 def _ref(model: str) -> str:

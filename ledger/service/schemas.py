@@ -107,6 +107,19 @@ class Periods(_Answer):
     periods: list[Period]
 
 
+class Number(_Answer):
+    """A number among the attributes of a counter, as text, so that no digit is lost."""
+
+    number: str = Field(pattern=AMOUNT)
+
+
+class Description(_Answer):
+    """The attributes that a counter was described by, as this region has them."""
+
+    counter: str
+    attributes: dict[str, str | bool | Number]
+
+
 class Listed(_Answer):
     """A counter as the table's index lists it."""
 
@@ -115,7 +128,7 @@ class Listed(_Answer):
     count: int
     as_of: str
     exact: bool
-    description: dict[str, str | bool] | None = None
+    description: dict[str, str | bool | Number] | None = None
 
 
 class Counters(_Answer):
@@ -123,6 +136,12 @@ class Counters(_Answer):
 
     counters: list[Listed]
     next: str | None
+
+
+class Top(_Answer):
+    """Counters in the order of their values."""
+
+    counters: list[Listed]
 
 
 class Reconciled(_Answer):
@@ -187,6 +206,6 @@ class Health(_Answer):
 
 
 ANSWERS: tuple[type[BaseModel], ...] = (
-    Entry, Entries, Total, Totals, History, Periods, Counters, Reconciled, Session, Fleet,
-    RegionTotals, Health, Problem,
+    Entry, Entries, Total, Totals, History, Periods, Counters, Top, Description, Reconciled,
+    Session, Fleet, RegionTotals, Health, Problem,
 )  # fmt: skip

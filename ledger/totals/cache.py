@@ -25,7 +25,7 @@ from ledger.core.errors import LedgerError
 from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.metrics import Metrics
 from ledger.settings.groups import CacheSettings
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 if TYPE_CHECKING:
     from ledger.runtime.tracing.shared import SharedSpans

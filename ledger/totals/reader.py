@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -24,6 +24,7 @@ from ledger.totals.collection import Base, CollectionRead, read_collection, read
 from ledger.totals.moments import moment_of, part_before
 from ledger.totals.periods import Asked, Asking, PeriodTotals, asked_of, period_totals
 from ledger.totals.seen import SeenNets
+from ledger.totals.total import Total
 
 SHARDS_AT_ONCE = 16
 COUNTERS_AT_ONCE = 16
@@ -33,40 +34,6 @@ LOOKS_MAX = 1_000
 COUNTERS_NAMED_MAX = 3
 PERIOD_KEYS_MAX = 1_000_000
 """Unmerged entries of a shard whose sums by period are read: keys and amounts of about 200 MB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """The sum of a counter's changes, as one region showed it while it was read.
-
-    It counts each change once: all that had reached `region` when the read began (`as_of`), and of
-    those that came before it `ended`, some. So of several shards, or pages, it need not have been
-    the sum at any one moment; a `steady` one was, at every moment from `as_of` to `ended`. Both are
-    times of this machine's clock. It comprises `entries` entries that are not merged yet, and the
-    net changes named in `versions` (one per shard that has one), which stand for `merged` entries,
-    and what pipelines have added to it in so many `additions` (one a reduce).
-    `cached` is whether an earlier call read it; `at` the moment before which changes count, if one
-    was asked for.
-    """
-
-    counter: str
-    value: Decimal
-    as_of: datetime
-    region: str
-    entries: int
-    merged: int = 0
-    versions: tuple[str, ...] = ()
-    cached: bool = False
-    steady: bool = False
-    _: KW_ONLY
-    ended: datetime
-    additions: int = 0
-    at: datetime | None = None
-
-    @property
-    def changes(self) -> int:
-        """How many entries, merged or not, and additions of pipelines are counted."""
-        return self.entries + self.merged + self.additions
 
 
 class Reader:

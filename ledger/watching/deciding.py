@@ -39,7 +39,7 @@ from ledger.store.conditions import Absent, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put, Rejected
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 from ledger.watching.delivery import Channel
 
 DELIVERY_SECONDS = 30.0

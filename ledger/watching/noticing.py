@@ -32,7 +32,8 @@ from ledger.runtime.tasks import is_cancelled, run_all
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.totals.reader import Reader, Total
+from ledger.totals.reader import Reader
+from ledger.totals.total import Total
 from ledger.watching.deciding import Decider, repeat_after
 from ledger.watching.delivery import Watched, channels_of
 

@@ -3,6 +3,8 @@
 One table serves the service, which sends a problem for an error; its page of each problem; and the
 client, which raises the error again that the service had. `type` is a path of the service, where
 its page is found.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping
@@ -310,6 +312,12 @@ def problem_of(error: LedgerError) -> Problem:
             members["ours"], members["theirs"] = map(entry_fields, (error.ours, error.theirs))
         case errors.RetryHorizonPassed():
             members["entry"] = None if error.entry is None else entry_fields(error.entry)
+        case errors.Throttled():
+            members["limits"], members["counters"] = list(error.limits), list(error.counters)
+        case errors.ClockOff():
+            members["region"], members["offset_seconds"] = error.region, error.offset_seconds
+        case errors.ArchiveError():
+            members["reason"] = error.reason
         case _:
             pass
     return Problem(kind, str(error), members)
@@ -324,27 +332,33 @@ def error_of(fields: Mapping[str, Any]) -> LedgerError:
     name = str(fields.get("type", "")).rpartition("/")[2]
     detail = str(fields.get("detail") or fields.get("title") or "the service gave no reason")
     kind = _ERRORS.get(name, _KINDS_OF_SERVICE.get(name, LedgerError))
-    error: LedgerError
-    if kind is errors.OutcomeUnknown:
-        error = errors.OutcomeUnknown(
-            detail,
-            entries=[entry_of(each) for each in fields.get("entries", ())],
-            together=bool(fields.get("together")),
-        )
-    elif kind is errors.KeyConflict:
-        error = errors.KeyConflict(
-            detail, ours=entry_of(fields["ours"]), theirs=entry_of(fields["theirs"])
-        )
-    elif issubclass(kind, errors.RetryHorizonPassed):
-        entry = fields.get("entry")
-        error = kind(detail, entry=entry_of(entry) if entry else None)
-    elif kind is errors.ClockOff:
-        error = errors.StoreError(detail)
-    else:
-        error = kind(detail)
+    error = _made(kind, detail, fields)
     if "outcome" in fields:
         error.outcome = "unknown" if fields["outcome"] == "unknown" else "not_applied"
         error.retryable = bool(fields.get("retryable"))
+    return error
+
+
+def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> LedgerError:
+    """Return an error of a class, with what it carries."""
+    if kind is errors.OutcomeUnknown:
+        entries = [entry_of(each) for each in fields.get("entries", ())]
+        return errors.OutcomeUnknown(detail, entries=entries, together=bool(fields.get("together")))
+    if kind is errors.KeyConflict:
+        ours, theirs = entry_of(fields["ours"]), entry_of(fields["theirs"])
+        return errors.KeyConflict(detail, ours=ours, theirs=theirs)
+    if issubclass(kind, errors.RetryHorizonPassed):
+        entry = fields.get("entry")
+        return kind(detail, entry=entry_of(entry) if entry else None)
+    if kind is errors.ClockOff:
+        offset = float(fields.get("offset_seconds", 0.0))
+        return errors.ClockOff(detail, region=str(fields.get("region", "")), offset_seconds=offset)
+    if kind is errors.ArchiveError:
+        return errors.ArchiveError(detail, reason=str(fields.get("reason", "")))
+    error = kind(detail)
+    if isinstance(error, errors.Throttled):
+        error.limits = tuple(fields.get("limits", ()))
+        error.counters = tuple(fields.get("counters", ()))
     return error
 
 

@@ -2,6 +2,8 @@
 
 `*_fields` renders a value, `*_of` reads what `*_fields` rendered. Commands print these objects,
 the service sends them, and the client makes the library's own values of them again.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping
@@ -15,7 +17,7 @@ from ledger.core.index import Listed
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
 from ledger.totals.periods import Period, PeriodTotals
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 Fields = dict[str, Any]
 
@@ -155,6 +157,25 @@ def listed_fields(one: Listed) -> Fields:
     }
 
 
+def listed_typed_fields(one: Listed) -> Fields:
+    """Return a listed counter so that `listed_of` reads it as it was, its description too."""
+    described = {} if one.description is None else {"description": typed(one.description)}
+    return listed_fields(one) | described
+
+
+def listed_of(fields: Fields) -> Listed:
+    """Return the counter that `listed_typed_fields` rendered."""
+    described = fields.get("description")
+    return Listed(
+        fields["counter"],
+        Decimal(fields["value"]),
+        fields["count"],
+        datetime.fromisoformat(fields["as_of"]),
+        fields["exact"],
+        None if described is None else description_of(described),
+    )
+
+
 def reconciled_fields(done: Reconciled) -> Fields:
     """Return a correction as JSON shows it."""
     return {
@@ -169,6 +190,48 @@ def reconciled_fields(done: Reconciled) -> Fields:
         "entry": done.entry,
         "repeated": done.repeated,
     }
+
+
+def reconciled_of(fields: Fields) -> Reconciled:
+    """Return the correction that was rendered."""
+    amounts_in = {name: Decimal(fields[name]) for name in ("change", "counted", "total")}
+    return Reconciled(
+        counter=fields["counter"],
+        **amounts_in,
+        at=datetime.fromisoformat(fields["at"]),
+        region=fields["region"],
+        token=fields["token"],
+        reason=fields["reason"],
+        entry=fields["entry"],
+        repeated=fields["repeated"],
+    )
+
+
+def typed(description: Mapping[str, Value | None]) -> Fields:
+    """Return attributes as JSON keeps them with their types: a number is `{"number": "12.50"}`.
+
+    Text, true, false and null are JSON's own. A JSON number would be rounded by many programs, and
+    as plain text it could not be told from text.
+    """
+    return {name: _typed(value) for name, value in description.items()}
+
+
+def description_of(fields: Fields) -> dict[str, Value]:
+    """Return the attributes that `typed` rendered: of numbers the whole ones as int."""
+    return {name: _untyped(value) for name, value in fields.items()}
+
+
+def _typed(value: Value | None) -> object:
+    if value is None or isinstance(value, bool | str):
+        return value
+    return {"number": amounts.to_text(amounts.exact(value))}
+
+
+def _untyped(value: Any) -> Value:
+    if isinstance(value, bool | str):
+        return value
+    number = amounts.parse(value["number"])
+    return int(number) if number == number.to_integral_value() else number
 
 
 def shown(description: Mapping[str, Value]) -> dict[str, str | bool]:

@@ -25,7 +25,7 @@ from ledger.runtime.tasks import is_cancelled
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.writes import BATCH_WRITES_MAX, Put
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 WAITING_MAX = 10_000
 """Hints that wait to be written; the rest is dropped."""

@@ -96,22 +96,19 @@ def plan(
     if keyed := change.key is not None:
         key = one_spelling(checked_key(change.key))
         suffix = ids.suffix_of(counter, key)
-        made = entry_id(_time_of(counter, key, change.at), suffix)
+        made = entry_id(time_of(counter, key, change.at), suffix)
         at, shards = made.at, _shards_keyed(counter, made.at, settings)
     elif change.at is None:
         at, shards = now, settings.shards_now(counter, now)
     else:
-        raise InvalidEntry(
-            f"change of {counter!r}: at belongs to a key, and with it makes the id: give both, or"
-            " neither"
-        )
+        raise at_without_key(counter)
     entry = Entry(
         counter,
         ids.sort_key(at, suffix),
         amounts.exact(change.change),
         region,
-        None if change.note is None else _checked_note(change.note),
-        None if change.effective is None else _checked_date(change.effective),
+        None if change.note is None else checked_note(change.note),
+        None if change.effective is None else checked_date(change.effective),
         shard=keys.shard_of(suffix, shards),
     )
     if keyed:
@@ -301,8 +298,12 @@ def checked_key(key: object, *, what: str = "key") -> str:
     return key
 
 
-def _time_of(counter: str, key: str, at: object) -> datetime:
-    """Return the time that makes the id with a key: `at`, by default the one in the key."""
+def time_of(counter: str, key: str, at: object) -> datetime:
+    """Return the time that makes the id with a key: `at`, by default the one in the key.
+
+    Raises:
+        InvalidEntry: there is none, or it is no time.
+    """
     if at is None and (carried := time_in(key)) is not None:
         return carried
     if at is None:
@@ -315,14 +316,32 @@ def _time_of(counter: str, key: str, at: object) -> datetime:
     return at
 
 
-def _checked_note(note: object) -> str:
+def at_without_key(counter: str) -> InvalidEntry:
+    """Return the error of a change that has a time and no key."""
+    return InvalidEntry(
+        f"change of {counter!r}: at belongs to a key, and with it makes the id: give both, or"
+        " neither"
+    )
+
+
+def checked_note(note: object) -> str:
+    """Return a note that can be kept.
+
+    Raises:
+        InvalidEntry: it is no text, or not UTF-8.
+    """
     if not isinstance(note, str):
         raise InvalidEntry(f"note must be a string, got {note!r}")
     _utf8_bytes("note", note)
     return note
 
 
-def _checked_date(effective: object) -> date:
+def checked_date(effective: object) -> date:
+    """Return an effective date.
+
+    Raises:
+        InvalidEntry: it is none, or has a time of day.
+    """
     if isinstance(effective, datetime):
         raise InvalidEntry(f"effective must be a date without a time of day, got {effective}")
     if isinstance(effective, date):

@@ -22,7 +22,7 @@ from ledger.lab.demos.pipeline.report import SHOWN, PipelineDemoProgress
 from ledger.lab.harness.totals import RegionTotals
 from ledger.ledger import Ledger
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)
 

@@ -19,7 +19,7 @@ from ledger.core.values import Entry
 from ledger.lab.harness.report import Section, render
 from ledger.runtime.tables import PIPED_CHARACTERS_MAX, Grid, print_grid
 from ledger.totals.periods import Period, PeriodTotals
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 AT = datetime(2026, 11, 24, 11, 23, tzinfo=UTC)
 ENTRY_ID = "2026-11-24T11:23:10.305055Z#5f4892776634b802"

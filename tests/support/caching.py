@@ -14,7 +14,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.settings.groups import CacheSettings
 from ledger.testing.clock import START, ManualClock
 from ledger.totals.cache import TotalCache
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 Read = Callable[[str], Awaitable[Total]]
 

@@ -56,9 +56,14 @@ def _browser() -> None:
         raise Missing(f"none of {', '.join(browsers.NAMES)} is installed")
 
 
+def _npm(*packages: str) -> None:
+    for package in packages:
+        if reason := node.missing(package):
+            raise Missing(reason)
+
+
 def _sdk_v3() -> None:
-    if reason := node.missing(SDK_V3):
-        raise Missing(reason)
+    _npm(SDK_V3)
 
 
 FINDERS: Mapping[str, Callable[[], object]] = {
@@ -78,6 +83,11 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "matplotlib": partial(_module, "matplotlib", "PyPI: matplotlib"),
     "pyarrow": partial(_module, "pyarrow", "PyPI: pyarrow"),
     "uvloop": partial(_module, "uvloop", "PyPI: uvloop"),
+    "schemathesis": partial(program, "schemathesis", "PyPI: schemathesis"),
+    "openapi_spec_validator": partial(
+        _module, "openapi_spec_validator", "PyPI: openapi-spec-validator"
+    ),
+    "typescript": partial(_npm, "openapi-typescript", "openapi-fetch", "typescript"),
     "browser": _browser,
     "playwright": partial(_module, "playwright", "PyPI: playwright"),
     "sdk_v3": _sdk_v3,

@@ -22,7 +22,7 @@ from ledger.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Scan
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 Publish = Callable[[Mapping[str, Any]], None]
 COUNTERS_MAX = 5_000

@@ -7,7 +7,7 @@ from ledger.lab.bench.measuring import Measured, memory_bytes
 from ledger.lab.bench.rounds import Round
 from ledger.lab.bench.stub_pages import MERGED_TOTAL, counter_name, expected_total, merged_name
 from ledger.ledger import Ledger
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 
 async def total(round_: Round) -> Measured:

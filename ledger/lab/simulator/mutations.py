@@ -37,7 +37,7 @@ from ledger.store.port import Store
 from ledger.store.writes import Action, Applied, Check, Delete, Outcome, Put, Unknown, Update
 from ledger.totals import collection
 from ledger.totals.collection import CollectionRead, Progress, read_net
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 from ledger.writing.plan import Change, Planned, replan
 from ledger.writing.plan import plan as plan_change
 from ledger.writing.sender import EachSending, ReportResult, Sender

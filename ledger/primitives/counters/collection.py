@@ -22,7 +22,8 @@ from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Outcome, Rejected, Unknown
-from ledger.totals.reader import Reader, Total
+from ledger.totals.reader import Reader
+from ledger.totals.total import Total
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
 

@@ -13,9 +13,9 @@ from ledger.core.errors import LedgerError
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.tasks import run_all
-from ledger.service.answers import Refused, answer
+from ledger.service.answers import answer
+from ledger.service.api.bodies import body_of
 from ledger.service.asking import (
-    BodyModel,
     EntriesBody,
     EntryBody,
     NamedEntryBody,
@@ -25,17 +25,15 @@ from ledger.service.asking import (
     WrittenEntry,
     counter_in,
     key_of,
-    read_body,
     wait_of,
 )
 from ledger.service.context import allow
 from ledger.service.openapi import written
-from ledger.wire.problems import NOT_ACCEPTABLE_BODY, problem_of
+from ledger.wire.problems import problem_of
 from ledger.wire.values import entry_fields, reconciled_fields
 
 ENTRIES_AT_ONCE = 256
 """Entries of one request that are under way together; they share batches with all others."""
-JSON = "application/json"
 _NOTHING = Decimal(0)
 
 _ENTRY = TypeAdapter(EntryBody)
@@ -56,7 +54,7 @@ async def record(request: Request) -> Response:
     headers = request.headers
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "write", counter)
-    body = await _body(request, _ENTRY)
+    body = await body_of(request, _ENTRY)
     key, at = key_of(headers.get("idempotency-key"), headers.get("idempotency-time"))
     entry = await context.ledger.record(
         counter,
@@ -77,7 +75,7 @@ async def record_many(request: Request) -> Response:
     The answer's `results` are in the order of the request, each with a `status` and an `entry` or
     a `problem`. With `together` an error is that of the whole request.
     """
-    body = await _body(request, _ENTRIES)
+    body = await body_of(request, _ENTRIES)
     context = allow(request, "write", *(each.counter for each in body.entries))
     timeout = wait_of(request.headers.get("prefer"))
     if body.together:
@@ -94,7 +92,7 @@ async def retry(request: Request) -> Response:
 
     Each counts once afterwards, whether the first attempt was applied or not.
     """
-    body = await _body(request, _RETRY)
+    body = await body_of(request, _RETRY)
     context = allow(request, "write", *(each.counter for each in body.entries))
     entries = await context.ledger.retry(
         [_as_written(each) for each in body.entries],
@@ -110,7 +108,7 @@ async def reverse(request: Request) -> Response:
 
     Repeated it returns the reversal that was made first, with 200.
     """
-    body = await _body(request, _REVERSE)
+    body = await body_of(request, _REVERSE)
     context = allow(request, "reverse", body.counter)
     named = Entry(body.counter, counter_in(request.path_params["entry"]), _NOTHING)
     entry = await context.ledger.reverse(
@@ -126,7 +124,7 @@ async def reconcile(request: Request) -> Response:
     """Correct a total by a physical count, in the home region, once for each count."""
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "reverse", counter)
-    body = await _body(request, _RECONCILE)
+    body = await body_of(request, _RECONCILE)
     done = await context.ledger.reconcile(
         counter,
         counted=body.counted,
@@ -176,17 +174,3 @@ def _as_written(entry: WrittenEntry) -> Entry:
         entry.count,
         reverses=entry.reverses,
     )
-
-
-async def _body(request: Request, kind: TypeAdapter[BodyModel]) -> BodyModel:
-    """Return a request's body, checked.
-
-    Raises:
-        Refused: it is not said to be JSON, or is compressed.
-        InvalidInput: it breaks a rule.
-    """
-    headers = request.headers
-    media = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media != JSON or headers.get("content-encoding", "identity") != "identity":
-        raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be {JSON}, got {media or 'no type'!r}")
-    return read_body(kind, await request.body())

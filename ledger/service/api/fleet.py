@@ -10,12 +10,12 @@ from ledger.administration.diagnosis.observed import Failed
 from ledger.ledger import live_settings
 from ledger.service.access.tokens import Grant
 from ledger.service.answers import answer
-from ledger.service.asking import IdsQuery
 from ledger.service.context import GRANT, Context, allow, context_of
 from ledger.service.fleet.fields import fleet_fields
 from ledger.service.fleet.looking import FleetSeen
 from ledger.service.metrics import answered_in
 from ledger.service.openapi import returns
+from ledger.service.queries import IdsQuery
 from ledger.wire.values import total_fields
 
 

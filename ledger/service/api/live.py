@@ -9,9 +9,9 @@ from starlette.responses import Response, StreamingResponse
 
 from ledger.core.errors import LedgerError
 from ledger.core.keys import checked_counter
-from ledger.service.asking import LiveQuery
 from ledger.service.context import Context, allow
 from ledger.service.openapi import events
+from ledger.service.queries import LiveQuery
 from ledger.wire.problems import problem_of
 from ledger.wire.values import total_fields
 

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from ledger.service.answers import Refused, answer
 from ledger.service.context import allow, context_of
-from ledger.service.openapi import returns
+from ledger.service.openapi import probe, text
 from ledger.wire.problems import KINDS, NOT_FOUND
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
@@ -23,13 +23,13 @@ def is_public(path: str) -> bool:
     return path in PUBLIC or path.startswith(PUBLIC_PREFIXES)
 
 
-@router.get("/healthz", openapi_extra=returns("Health"))
+@router.get("/healthz", openapi_extra=probe("Health"))
 async def healthz(request: Request) -> Response:
     """Return whether the event loop goes on: an answer says it does."""
     return answer({"status": "ok", "region": context_of(request).region})
 
 
-@router.get("/readyz", openapi_extra=returns("Health"))
+@router.get("/readyz", openapi_extra=probe("Health"))
 async def readyz(request: Request) -> Response:
     """Return whether this instance takes requests: 503 while it shuts down, or cannot read."""
     context = context_of(request)
@@ -38,7 +38,11 @@ async def readyz(request: Request) -> Response:
     return answer({"status": reason or "ok", "region": context.region}, status)
 
 
-@router.get("/problems/{name}", response_class=PlainTextResponse)
+@router.get(
+    "/problems/{name}",
+    response_class=PlainTextResponse,
+    openapi_extra=text("What the problem means", public=True),
+)
 async def problem(name: str) -> Response:
     """Return what a problem means, and what to do."""
     kind = KINDS.get(name)
@@ -52,7 +56,11 @@ def metrics_router(registry: CollectorRegistry) -> APIRouter:
     """Return the page of metrics, for tokens with the scope `admin`."""
     metrics = APIRouter(tags=["operating"])
 
-    @metrics.get("/metrics", response_class=PlainTextResponse)
+    @metrics.get(
+        "/metrics",
+        response_class=PlainTextResponse,
+        openapi_extra=text("Metrics in Prometheus' text form"),
+    )
     async def show(request: Request) -> Response:
         """Return the metrics of this instance, in Prometheus' text form."""
         allow(request, "admin")

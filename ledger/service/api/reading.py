@@ -6,21 +6,19 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ledger.service.answers import answer
-from ledger.service.asking import (
+from ledger.service.asking import bound, counter_in, edge, wait_of
+from ledger.service.context import Context, allow
+from ledger.service.openapi import returns
+from ledger.service.queries import (
     CountersQuery,
     HistoryQuery,
     PeriodsQuery,
+    TopQuery,
     TotalQuery,
     TotalsQuery,
-    bound,
-    counter_in,
-    edge,
-    wait_of,
 )
-from ledger.service.context import Context, allow
-from ledger.service.openapi import returns
-from ledger.totals.reader import Total
-from ledger.wire.values import entry_fields, listed_fields, periods_fields, total_fields
+from ledger.totals.total import Total
+from ledger.wire.values import entry_fields, listed_typed_fields, periods_fields, total_fields
 
 router = APIRouter(prefix="/v1", tags=["reading"])
 
@@ -103,7 +101,17 @@ async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -
     found = [one async for one in listed]
     page = found[: asked.limit]
     more = page[-1].counter if len(found) > asked.limit else None
-    return answer({"counters": [listed_fields(one) for one in page], "next": more})
+    return answer({"counters": [listed_typed_fields(one) for one in page], "next": more})
+
+
+@router.get("/top", openapi_extra=returns("Top"))
+async def top(request: Request, asked: Annotated[TopQuery, Query()]) -> Response:
+    """Return the counters of a prefix with the largest values, or the smallest, in order."""
+    context = allow(request, "read", asked.prefix)
+    found = await context.ledger.top(
+        asked.prefix, asked.n, smallest=asked.smallest, exact=asked.exact, timeout=_wait(request)
+    )
+    return answer({"counters": [listed_typed_fields(one) for one in found]})
 
 
 def _total(context: Context, total: Total) -> dict[str, Any]:

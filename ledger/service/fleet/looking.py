@@ -38,7 +38,7 @@ from ledger.settings import Settings
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.opening import open_store
 from ledger.store.port import Store
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 LOOK_AGE_MAX = 10.0
 """Seconds for which a look holds, however many ask."""

@@ -12,7 +12,7 @@ from support.caching import Read, World, world
 
 from ledger.core.errors import Throttled
 from ledger.totals.cache import AHEAD_MAX, READS_AT_ONCE
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 
 
 class NaiveSingleFlight:

@@ -16,7 +16,8 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Put
 from ledger.testing.clock import ManualClock
-from ledger.totals.reader import Reader, Total
+from ledger.totals.reader import Reader
+from ledger.totals.total import Total
 
 
 async def cost(store: MemoryStore) -> tuple[Total, float, float]:

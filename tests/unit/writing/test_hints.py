@@ -21,7 +21,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.reader import Total
+from ledger.totals.total import Total
 from ledger.writing import hints
 from ledger.writing.hints import Hints, Watch
 

@@ -1,0 +1,23 @@
+"""Bodies of requests: read if they are said to be JSON, and checked."""
+
+from fastapi import Request
+from pydantic import TypeAdapter
+
+from ledger.service.answers import Refused
+from ledger.service.asking import BodyModel, read_body
+from ledger.wire.problems import NOT_ACCEPTABLE_BODY
+
+JSON = "application/json"
+
+
+async def body_of(request: Request, kind: TypeAdapter[BodyModel]) -> BodyModel:
+    """Return a request's body, checked; one that is not said to be JSON, or compressed, is refused.
+
+    Raises:
+        InvalidInput: it breaks a rule.
+    """
+    headers = request.headers
+    media = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != JSON or headers.get("content-encoding", "identity") != "identity":
+        raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be {JSON}, got {media or 'no type'!r}")
+    return read_body(kind, await request.body())

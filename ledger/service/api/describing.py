@@ -1,0 +1,50 @@
+"""Endpoints of what counters are described by."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from ledger.core.descriptions import Value
+from ledger.service.answers import answer
+from ledger.service.api.bodies import body_of
+from ledger.service.asking import DescriptionBody, counter_in, wait_of
+from ledger.service.context import allow
+from ledger.service.openapi import asks, returns
+from ledger.wire.values import typed
+
+_DESCRIPTION = TypeAdapter(DescriptionBody)
+
+router = APIRouter(prefix="/v1", tags=["describing"])
+
+
+@router.get("/counters/{counter}/description", openapi_extra=returns("Description"))
+async def description(request: Request) -> Response:
+    """Return the attributes that a counter was described by, as this region has them."""
+    counter = counter_in(request.path_params["counter"])
+    context = allow(request, "read", counter)
+    wait = wait_of(request.headers.get("prefer"))
+    return _answer(counter, await context.ledger.description(counter, timeout=wait))
+
+
+@router.patch(
+    "/counters/{counter}/description",
+    openapi_extra=asks(DescriptionBody, returns("Description")),
+)
+async def describe(request: Request) -> Response:
+    """Set attributes of a counter, remove those given as null; return all that it has then.
+
+    Repeated it sets the same. Of two regions that describe a counter at once, the later one counts,
+    with all of its attributes.
+    """
+    counter = counter_in(request.path_params["counter"])
+    context = allow(request, "write", counter)
+    body = await body_of(request, _DESCRIPTION)
+    wait = wait_of(request.headers.get("prefer"))
+    return _answer(counter, await context.ledger.describe(counter, body.asked, timeout=wait))
+
+
+def _answer(counter: str, attributes: dict[str, Value]) -> Response:
+    fields: dict[str, Any] = {"counter": counter, "attributes": typed(attributes)}
+    return answer(fields)

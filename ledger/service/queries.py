@@ -1,0 +1,97 @@
+"""What a query asks for, by its parameters.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ledger.core.index import TOP_MAX
+from ledger.service.forms import CounterId, Edge, Prefix, When
+from ledger.totals.periods import By
+
+IDS_MAX = 100
+"""Counters of one request for totals."""
+LIVE_MAX = 50
+"""Counters that one stream of events follows."""
+PAGE_MAX = 1_000
+
+
+class TotalQuery(BaseModel):
+    """How a total is to be read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_age: float | None = Field(
+        None, ge=0, description="Seconds that a total may be old; 0 reads the table."
+    )
+    steady: bool = Field(default=False, description="Read until two looks agree.")
+    at: When | None = Field(None, description="A date or time: what was made before it.")
+    effective: bool = Field(default=False, description="With `at`: what is effective before it.")
+
+
+class IdsQuery(BaseModel):
+    """Which totals are to be read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: list[CounterId] = Field(min_length=1, max_length=IDS_MAX, description="Counter ids.")
+
+
+class TotalsQuery(IdsQuery):
+    """Which totals are to be read, and how."""
+
+    max_age: float | None = Field(None, ge=0)
+    steady: bool = False
+
+
+class LiveQuery(BaseModel):
+    """Which totals are to be followed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: list[CounterId] = Field(min_length=1, max_length=LIVE_MAX, description="Counter ids.")
+    every: float = Field(1.0, ge=0.1, le=60, description="Seconds between two looks.")
+
+
+class PeriodsQuery(BaseModel):
+    """Which sums by period are to be read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by: By
+    since: When | None = Field(None, description="From this date or time on.")
+    until: When | None = Field(None, description="Before this date or time.")
+    effective: bool = False
+
+
+class HistoryQuery(BaseModel):
+    """Which entries are to be listed, a page at a time."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: Edge | None = Field(None, description="A time, or the `next` of the page before.")
+    before: Edge | None = Field(None, description="A time, or the id of an entry.")
+    limit: int = Field(100, ge=1, le=PAGE_MAX)
+
+
+class CountersQuery(BaseModel):
+    """Which counters are to be listed, a page at a time."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: Prefix = ""
+    after: CounterId | None = Field(None, description="The `next` of the page before.")
+    limit: int = Field(100, ge=1, le=PAGE_MAX)
+    exact: bool = Field(default=False, description="Read each total from the table.")
+    described: bool = False
+
+
+class TopQuery(BaseModel):
+    """Which counters are to be ranked, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: Prefix = ""
+    n: int = Field(10, ge=1, le=TOP_MAX, description="How many are returned at most.")
+    smallest: bool = Field(default=False, description="Those with the smallest values.")
+    exact: bool = Field(default=False, description="Read the totals of those found.")

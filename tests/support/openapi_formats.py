@@ -1,0 +1,28 @@
+"""What `schemathesis` needs to know: values of the formats that JSON Schema cannot describe.
+
+It imports this module by `SCHEMATHESIS_HOOKS`, in a process of its own.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import schemathesis
+from hypothesis import strategies as st
+
+NOW = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
+"""The time of the clock of the tests."""
+LETTERS = "abcxyz019-_/.%?#&+ ß日"
+
+counters = st.text(alphabet=LETTERS, min_size=1, max_size=30)
+entry_ids = st.builds("2026-11-21T06:50:00.000000Z#{:016x}".format, st.integers(0, 2**64 - 1))
+times = st.integers(1, 60).map(lambda seconds: (NOW - timedelta(seconds=seconds)).isoformat())
+keys = st.builds("01a1fcde-71d8-7{:03x}-8b1c-5f2d9e4a6b70".format, st.integers(0, 4095))
+numbers = st.decimals(min_value=-(10**9), max_value=10**9, places=4).map("{:f}".format)
+
+schemathesis.openapi.format("counter-id", counters)
+schemathesis.openapi.format("prefix", st.one_of(st.just(""), counters))
+schemathesis.openapi.format("entry-id", entry_ids)
+schemathesis.openapi.format("date-time", times)
+schemathesis.openapi.format("date", st.sampled_from(["2026-11-20", "2026-11-21"]))
+schemathesis.openapi.format("idempotency-key", keys)
+schemathesis.openapi.format("attribute", st.text(alphabet="abcxyz019", min_size=1, max_size=20))
+schemathesis.openapi.format("amount", numbers)

@@ -1,0 +1,55 @@
+// What a program in TypeScript does with the service, by a client generated from its OpenAPI
+// document. It prints what it saw, for the test to judge.
+import createClient from "openapi-fetch";
+import type { components, paths } from "./schema.js";
+
+const [url, token] = process.argv.slice(2);
+const client = createClient<paths>({
+  baseUrl: url,
+  headers: { Authorization: `Bearer ${token}` },
+});
+const counter = "shop/größe 42";
+const path = { counter };
+const seen: Record<string, unknown> = {};
+
+async function record(change: string, key: string): Promise<void> {
+  const { data, error, response } = await client.POST("/v1/counters/{counter}/entries", {
+    params: { path, header: { "Idempotency-Key": key } },
+    body: { change, note: "from TypeScript" },
+  });
+  if (data) {
+    const entry: components["schemas"]["Entry"] = data;
+    seen[`record ${change}`] = [response.status, entry.change, entry.note];
+  } else {
+    const problem: components["schemas"]["Problem"] = error;
+    seen[`record ${change}`] = [response.status, problem.type];
+  }
+}
+
+const key = process.argv[4] as string;
+await record("12.50", key);
+await record("12.5", key);
+await record("13", key);
+
+const total = await client.GET("/v1/counters/{counter}", {
+  params: { path, query: { max_age: 0 } },
+});
+seen["total"] = total.data?.value;
+
+const many = await client.POST("/v1/entries", {
+  body: { entries: [{ counter, change: "1" }, { counter: "~no", change: "2" }], together: false },
+});
+seen["many"] = many.data?.results.map((result) => [result.status, result.problem?.type ?? null]);
+
+const described = await client.PATCH("/v1/counters/{counter}/description", {
+  params: { path },
+  body: { attributes: { size: { number: "42" }, colour: "red" } },
+});
+seen["described"] = described.data?.attributes;
+
+const history = await client.GET("/v1/counters/{counter}/entries", {
+  params: { path, query: { limit: 10 } },
+});
+seen["history"] = history.data?.entries.map((entry) => entry.change);
+
+console.log(JSON.stringify(seen));
