@@ -127,7 +127,7 @@ def test_the_pure_part_is_found() -> None:
         ("from os import path", ["imports os"]),
         ("from botocore.exceptions import ClientError", ["imports botocore.exceptions"]),
         (
-            "from ledger.totals.total import Total",
+            "from ledger.totals.reader import Reader",
             ["imports ledger.totals.reader, which is not pure"],
         ),
         ("from ledger.runtime import clock", ["imports ledger.runtime.clock, which is not pure"]),
