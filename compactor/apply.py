@@ -18,7 +18,7 @@ from ledger.core.entry import net_item
 from ledger.core.fold import COPIES
 from ledger.core.sums import Sum, copy_item
 from ledger.core.values import NetChange
-from ledger.runtime.tasks import run_all
+from ledger.runtime.tasks import run_requests
 from ledger.store.conditions import Absent, AnyOf, Compares, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -130,4 +130,4 @@ async def _delete(store: Store, partition: str, sort_keys: Sequence[str]) -> int
 
     starts = range(0, len(sort_keys), BATCH_WRITES_MAX)
     jobs = [partial(delete, sort_keys[start : start + BATCH_WRITES_MAX]) for start in starts]
-    return sum(await run_all(jobs, at_once=BATCHES_AT_ONCE))
+    return sum(await run_requests(jobs, at_once=BATCHES_AT_ONCE))

@@ -13,13 +13,12 @@ nothing. And what a region once showed committed stays so.
 A role whose policy is older, without `dynamodb:BatchGetItem`, reads them one by one.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-
-import anyio
 
 from ledger.core import keys
 from ledger.core.contract import Validity
@@ -44,7 +43,7 @@ class _Ask:
 
     partition: str
     validity: Validity | None
-    woken: anyio.Event = field(default_factory=anyio.Event)
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
     item: Item | None = None
     error: StoreError | None = None
     is_answered: bool = False

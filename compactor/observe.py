@@ -19,7 +19,7 @@ from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError
 from ledger.core.fold import ATTRIBUTES, DATED, Collection
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
-from ledger.runtime.tasks import run_all
+from ledger.runtime.tasks import run_requests
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Query
@@ -118,7 +118,7 @@ async def observe(
         with_items=with_items,
     )
     reads = [partial(read, stores[region]) for region in others]
-    views = dict(zip(others, await run_all(reads, at_once=len(stores)), strict=True))
+    views = dict(zip(others, await run_requests(reads, at_once=len(stores)), strict=True))
     collections = {
         region: own.collection if region == home else views[region].collection for region in stores
     }
@@ -141,7 +141,7 @@ async def observe_nets(
     if all(reader.knows(partition) for reader in readers.values()):
         return {region: await reader.read(partition) for region, reader in readers.items()}
     reads = [partial(reader.read, partition) for reader in readers.values()]
-    return dict(zip(readers, await run_all(reads, at_once=len(reads)), strict=True))
+    return dict(zip(readers, await run_requests(reads, at_once=len(reads)), strict=True))
 
 
 def _check_generation(views: Mapping[str, Collection], partition: str, generation: int) -> None:

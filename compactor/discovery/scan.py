@@ -6,7 +6,7 @@ when the next one begins; a collection cut by the end of a run counts as due, si
 is unknown.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -71,15 +71,22 @@ class Summary:
         self.entries.extend(sort_keys[:room])
         self.more += sum(key < self.settled for key in sort_keys[room:])
 
-    def add_all(self, items: Sequence[Item]) -> None:
-        """Add the keys of items; entries, of which few differ, are nearly all that there is."""
-        entries = [item for item in items if item["sk"]["S"] < keys.RESERVED]
-        self.add_entries([item["sk"]["S"] for item in entries])
-        self.counts = self.counts or any("change" in item for item in entries)
-        if len(entries) < len(items):
+    def add_all(self, items: Sequence[Item], *, with_changes: bool = True) -> None:
+        """Add the keys of items; entries, of which few differ, are nearly all that there is.
+
+        `with_changes` says whether the items were read with their changes, if they have any.
+        """
+        sort_keys = [item["sk"]["S"] for item in items]
+        entries = items
+        if max(sort_keys, default="") >= keys.RESERVED:
+            sort_keys = [key for key in sort_keys if key < keys.RESERVED]
+            entries = [item for item in items if item["sk"]["S"] < keys.RESERVED]
             for item in items:
                 if item["sk"]["S"] >= keys.RESERVED:
                     self.add(item)
+        self.add_entries(sort_keys)
+        if with_changes:
+            self.counts = self.counts or any("change" in item for item in entries)
 
     def add(self, item: Item) -> None:
         """Add the keys of one item."""
@@ -123,8 +130,9 @@ class Summary:
         """Return the settled entries that are to be merged and that no net counts."""
         if not rules.merges(self.partition):
             return Backlog(0, None)
-        found = {key for key in self.entries if key < self.settled}
-        ours = ids.ours(sorted(found.difference(self._named())))
+        named = frozenset(self._named())
+        found = [key for key in self.entries if key < self.settled and key not in named]
+        ours = ids.ours(sorted(found))  # which they are, within a page
         return Backlog(len(ours) + self.more, ours[0] if ours else None)
 
     def _named(self) -> Sequence[str]:
@@ -261,17 +269,19 @@ class Finder:
         await self._indexer.saw(shown)
         await self._indexer.met(met)
 
-    def _take(self, items: Iterable[Item], current: Summary | None) -> Summary | None:
-        for partition, group in groupby(items, _partition_of):
+    def _take(self, items: Sequence[Item], current: Summary | None) -> Summary | None:
+        end = 0
+        for partition, group in groupby([item["pk"]["S"] for item in items]):
+            start, end = end, end + len(list(group))
             if current is None or current.partition != partition:
                 if current is not None:
                     self._complete(current, is_cut=False)
                 current = Summary(partition, self._settled)
-            part = list(group)
+            part = items[start:end]
             if partition in INDEX_PARTITIONS:
                 self._index_met.extend((partition, item["sk"]["S"]) for item in part)
                 continue
-            current.add_all(part)
+            current.add_all(part, with_changes=self._indexer is not None)
         return current
 
     def _complete(self, summary: Summary, *, is_cut: bool) -> None:
@@ -286,10 +296,6 @@ class Finder:
             self._found.oldest = min(backlog.oldest, self._found.oldest or backlog.oldest)
         if is_cut or summary.is_due(backlog, self._rules, now=self._now):
             self._found.due.append(summary.partition)
-
-
-def _partition_of(item: Item) -> str:
-    return str(item["pk"]["S"])
 
 
 def is_search_due(cursor: Cursor | None, every: float, *, now: datetime) -> bool:

@@ -22,8 +22,12 @@ SUFFIX_DIGITS = SUFFIX_BITS // 4
 SECONDS_KEPT = 4096
 """Number of seconds whose text is cached: of one collection's ids thousands share a few."""
 PACKED_BYTES = 16
+SMALL_BYTES_MAX = 8 * 1024
+SMALL_KEPT = 256
+"""Nets of up to `SMALL_BYTES_MAX` that are read again; with their sort keys they take 15 MB."""
 CACHED_BYTES_MAX = 64 * 1024
-"""Of nets that are read again; with their sort keys, 32 of them take at most 15 MB."""
+CACHED_KEPT = 32
+"""Longer ones that are read again, up to `CACHED_BYTES_MAX`; they take as much."""
 _HALF = PACKED_BYTES // 2
 _PAIR = struct.Struct(">QQ")
 _SECOND_MICROSECONDS = 1_000_000
@@ -218,6 +222,8 @@ def unpack_all(packed: bytes) -> EntryIds:
         ValueError: not a whole number of ids, not in strictly ascending order, or a time that no
             sort key can hold; damaged bytes are never read as other ids.
     """
+    if len(packed) <= SMALL_BYTES_MAX:
+        return _unpacked_small(packed)
     return (_unpacked_once if len(packed) <= CACHED_BYTES_MAX else _unpacked)(packed)
 
 
@@ -232,8 +238,9 @@ def _unpacked(packed: bytes) -> EntryIds:
     return EntryIds(packed)
 
 
-_unpacked_once = lru_cache(32)(_unpacked)
-"""Several regions show the same net, one after the other."""
+_unpacked_small = lru_cache(SMALL_KEPT)(_unpacked)
+"""Several regions show the same net, and a compactor reads those of many collections ahead."""
+_unpacked_once = lru_cache(CACHED_KEPT)(_unpacked)
 
 
 def _packed(sort_keys: Sequence[str]) -> bytes:
@@ -250,13 +257,15 @@ def _packed(sort_keys: Sequence[str]) -> bytes:
 
 
 def _sort_keys_of(packed: bytes) -> list[str]:
-    numbers = struct.unpack(f">{len(packed) // _HALF}Q", packed)
-    times, suffixes = numbers[::2], numbers[1::2]
+    digits = packed.hex()
+    times = struct.unpack(f">{'Q8x' * (len(packed) // PACKED_BYTES)}", packed)
+    suffixes = range(SUFFIX_DIGITS, len(digits), 2 * SUFFIX_DIGITS)
     seconds = {time // _SECOND_MICROSECONDS for time in times}
     texts = {second: _second_of(second) for second in seconds}
     return [
-        f"{texts[time // _SECOND_MICROSECONDS]}.{time % _SECOND_MICROSECONDS:06d}Z#{suffix:016x}"
-        for time, suffix in zip(times, suffixes, strict=True)
+        f"{texts[time // _SECOND_MICROSECONDS]}.{time % _SECOND_MICROSECONDS:06d}Z"
+        f"#{digits[start : start + SUFFIX_DIGITS]}"
+        for time, start in zip(times, suffixes, strict=True)
     ]
 
 

@@ -1,8 +1,17 @@
 """Task groups whose error is raised alone, not in a group: the rest of the code catches by type."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from typing import TypeVar
+import asyncio
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterator,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
 
 import anyio
 import anyio.abc
@@ -50,18 +59,66 @@ async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: i
     if len(jobs) == 1:
         return [await jobs[0]()]
     results: dict[int, Result] = {}
+    work = _worker(jobs, results)
+    with first_error_alone():
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(at_once, len(jobs)) - 1):
+                tasks.start_soon(work)
+            await work()  # this task is one of them
+    return _in_order(results, len(jobs))
+
+
+async def run_requests(
+    jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int
+) -> list[Result]:
+    """Run requests to stores as `run_all` does, for a quarter of what its tasks cost.
+
+    As often as this task is cancelled the jobs are, so none may shield itself from that. A scope
+    that is cancelled does so until it has ended: a job that loses one cancellation gets the next.
+    """
+    if len(jobs) < 2:  # noqa: PLR2004 (nothing beside the first)
+        return [await job() for job in jobs]
+    results: dict[int, Result] = {}
+    work = _worker(jobs, results)
+    tasks = [asyncio.create_task(work()) for _ in range(min(at_once, len(jobs)))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            if task.done():
+                task.result()
+    except BaseException:
+        await _end(tasks)
+        raise
+    return _in_order(results, len(jobs))
+
+
+async def _end(tasks: Collection["asyncio.Task[None]"]) -> None:
+    """Cancel tasks until all have ended, whatever they raise by that."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        with suppress(asyncio.CancelledError):  # the caller's own is raised by the caller
+            await asyncio.wait(left)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # seen: the first error alone is raised
+
+
+def _worker(
+    jobs: Sequence[Callable[[], Awaitable[Result]]], results: dict[int, Result]
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Return what does one job after another, and keeps its result; any number may run at once."""
     waiting = iter(enumerate(jobs))
 
     async def work() -> None:
         for place, job in waiting:
             results[place] = await job()
 
-    with first_error_alone():
-        async with anyio.create_task_group() as tasks:
-            for _ in range(min(at_once, len(jobs)) - 1):
-                tasks.start_soon(work)
-            await work()  # this task is one of them
-    if len(results) < len(jobs):
+    return work
+
+
+def _in_order(results: dict[int, Result], count: int) -> list[Result]:
+    if len(results) < count:
         # Cancelled just as a scope in a job ended: anyio takes the one for the other, and goes on.
         raise anyio.get_cancelled_exc_class()
-    return [results[place] for place in range(len(jobs))]
+    return [results[place] for place in range(count)]

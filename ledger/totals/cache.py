@@ -12,13 +12,13 @@ were asked for: cancelling a caller cancels none of them. Ages count the time fo
 was suspended (`ElapsedTime`).
 """
 
+import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
 from anyio.abc import TaskGroup
 
 from ledger.core.errors import LedgerError
@@ -75,7 +75,7 @@ class _Gathering:
         self._left = 0
         self._left_max = 0
         self._error: Exception | None = None
-        self._woken = anyio.Event()
+        self._woken = asyncio.Event()
 
     def add(self, counter: str, flight: _Flight) -> None:
         self._left += 1
@@ -102,7 +102,7 @@ class _Gathering:
         """
         self._left_max = left_max
         while self._error is None and self._left > left_max:
-            self._woken = anyio.Event()
+            self._woken = asyncio.Event()
             await self._woken.wait()
         if self._error is not None:
             raise self._error
@@ -192,7 +192,7 @@ class TotalCache:
         if isinstance(found, Total):
             return found
         self._count()
-        ended = anyio.Event()
+        ended = asyncio.Event()
         found.then(lambda _flight: ended.set())
         await ended.wait()
         return found.result()

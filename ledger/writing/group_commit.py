@@ -28,7 +28,6 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
-import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
@@ -190,7 +189,7 @@ class GroupCommit:
         self._open_sums: dict[str, _PendingSum] = {}
         self._in_flight: set[_Pending] = set()
         self._requests = 0
-        self._request_done: anyio.Event | None = None
+        self._request_done: asyncio.Event | None = None
         self._is_forming = False
         self._is_closed = False
         self._arrived = 0
@@ -337,7 +336,7 @@ class GroupCommit:
             while self._queue:
                 await self._linger()
                 while self._requests >= self._settings.in_flight:
-                    self._request_done = anyio.Event()
+                    self._request_done = asyncio.Event()
                     await self._request_done.wait()
                 group = self._next_group()
                 if group:

@@ -36,6 +36,7 @@ OPERATIONS: Mapping[str, str] = {
     "batch_get_item": "BatchGetItem",
     "batch_write_item": "BatchWriteItem",
     "delete_item": "DeleteItem",
+    "describe_table": "DescribeTable",
     "execute_transaction": "ExecuteTransaction",
     "get_item": "GetItem",
     "put_item": "PutItem",

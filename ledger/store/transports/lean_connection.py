@@ -17,7 +17,9 @@ from httptools import HttpParserError, HttpResponseParser
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 """Of one answer as it comes; DynamoDB's largest has 16 MB of items."""
-_KEPT_HEADERS = frozenset({b"content-type", b"date", b"x-amz-crc32", b"x-amz-retry-after"})
+_KEPT_HEADERS = {
+    name.encode(): name for name in ("content-type", "date", "x-amz-crc32", "x-amz-retry-after")
+}
 _FINAL_STATUS_MIN = 200
 
 
@@ -118,8 +120,9 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header that is looked at."""
-        if (small := name.lower()) in _KEPT_HEADERS:
-            self._headers[small.decode()] = value.decode("latin-1")
+        kept = _KEPT_HEADERS.get(name.lower())
+        if kept is not None:
+            self._headers[kept] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """End an answer that has no more than a head."""

@@ -36,13 +36,15 @@ class Seal:
     authorization: str
     credentials: ReadOnlyCredentials
     second: datetime
+    until: datetime
+    """The end of that second."""
     canonical: bytes
     begun: hmac.HMAC
     """Of the first lines that are signed."""
 
     def fits(self, credentials: ReadOnlyCredentials, at: datetime) -> bool:
         """Return whether a request that is signed at this time with these can have it."""
-        return self.second <= at < self.second + _SECOND and self.credentials == credentials
+        return self.second <= at < self.until and self.credentials == credentials
 
     def signature(self, body: bytes) -> str:
         """Return the signature of a request with this body."""
@@ -101,6 +103,7 @@ class Signer:
             ),
             credentials=credentials,
             second=second,
+            until=second + _SECOND,
             canonical=canonical.encode(),
             begun=hmac.new(
                 self._signing_key(str(credentials.secret_key), stamp[:8]),

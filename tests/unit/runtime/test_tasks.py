@@ -1,19 +1,24 @@
 """Many jobs at once, within a bound, with plain errors."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from ledger.runtime.tasks import background_tasks, run_all
+from ledger.runtime.tasks import background_tasks, run_all, run_requests
+
+WAYS = pytest.mark.parametrize("run", [run_all, run_requests])
+Run = Callable[..., Coroutine[Any, Any, object]]
 
 
+@WAYS
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
-async def test_results_keep_their_order(count: int) -> None:
+async def test_results_keep_their_order(run: Run, count: int) -> None:
     """Results come in the order of the jobs, whichever is done first."""
 
     async def job(number: int) -> int:
@@ -23,10 +28,11 @@ async def test_results_keep_their_order(count: int) -> None:
 
     jobs = [partial(job, number) for number in range(count)]
 
-    assert await run_all(jobs, at_once=7) == list(range(count))
+    assert await run(jobs, at_once=7) == list(range(count))
 
 
-async def test_never_more_than_allowed_at_once() -> None:
+@WAYS
+async def test_never_more_than_allowed_at_once(run: Run) -> None:
     """As many jobs as allowed run together, never more."""
     running, most = 0, 0
 
@@ -37,13 +43,14 @@ async def test_never_more_than_allowed_at_once() -> None:
         await checkpoint()
         running -= 1
 
-    await run_all([job] * 20, at_once=3)
+    await run([job] * 20, at_once=3)
 
     assert most == 3
 
 
+@WAYS
 @pytest.mark.parametrize("beside", [0, 5])
-async def test_first_error_is_raised_plain_and_ends_the_rest(beside: int) -> None:
+async def test_first_error_is_raised_plain_and_ends_the_rest(run: Run, beside: int) -> None:
     """The first error comes out as it is, not in a group, and jobs under way are cancelled."""
     error = KeyError("first")
     ended: list[str] = []
@@ -60,13 +67,14 @@ async def test_first_error_is_raised_plain_and_ends_the_rest(beside: int) -> Non
 
     jobs: list[Callable[[], Awaitable[None]]] = [*[hang] * beside, fail, *[hang] * (beside * 3)]
     with pytest.raises(KeyError) as caught:
-        await run_all(jobs, at_once=8)
+        await run(jobs, at_once=8)
 
     assert caught.value is error
     assert ended == ["cancelled"] * (7 if beside else 0)
 
 
-async def test_cancelling_the_caller_cancels_the_jobs() -> None:
+@WAYS
+async def test_cancelling_the_caller_cancels_the_jobs(run: Run) -> None:
     """A caller that is cancelled leaves no job running."""
     started, ended = 0, 0
 
@@ -79,7 +87,7 @@ async def test_cancelling_the_caller_cancels_the_jobs() -> None:
             ended += 1
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(run_all, [hang] * 4, at_once=4))
+        tasks.start_soon(partial(run, [hang] * 4, at_once=4))
         while started < 4:
             await checkpoint()
         tasks.cancel_scope.cancel()
@@ -131,6 +139,45 @@ async def test_the_end_of_a_body_cancels_the_tasks_beside_it() -> None:
     """Nothing runs on after the body."""
     async with background_tasks() as tasks:
         tasks.start_soon(anyio.sleep_forever)
+
+
+@WAYS
+async def test_a_time_limit_around_the_jobs_ends_them_and_the_caller_goes_on(run: Run) -> None:
+    """A scope that ends while jobs wait cancels them, and behind it nothing is cancelled."""
+    ended = 0
+
+    async def hang() -> None:
+        nonlocal ended
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended += 1
+
+    with anyio.move_on_after(0) as scope:
+        await run([hang] * 3, at_once=3)
+    await checkpoint()
+
+    assert scope.cancelled_caught
+    assert ended <= 3  # those that had begun
+
+
+@WAYS
+async def test_a_job_that_loses_a_cancellation_gets_the_next(run: Run) -> None:
+    """A scope that is cancelled cancels until it has ended: what one wait ignored ends another."""
+    waits = 0
+
+    async def forgetful() -> None:
+        nonlocal waits
+        while waits < 6:
+            with suppress(asyncio.CancelledError):
+                waits += 1
+                await anyio.sleep_forever()
+
+    with anyio.fail_after(30), anyio.CancelScope() as scope:
+        scope.cancel()
+        await run([forgetful] * 2, at_once=2)
+
+    assert waits >= 6
 
 
 async def test_a_cancellation_that_a_group_loses_is_raised(

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from ledger.lab.bench.cases import ALL, PUT, Case, chosen
+from ledger.lab.bench.cases import ALL, ENTRY_SECONDS_MAX, PUT, ROUND_SECONDS_MAX, Case, chosen
 from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.options import BenchOptions
 from ledger.lab.bench.report import BenchReport, CaseResult
 from ledger.lab.bench.runner import results_of
+from ledger.lab.bench.scale import entries_of
 from ledger.lab.bench.scale_stages import FIGURES, STAGES
 from ledger.runtime.command_line import FAILED
 
@@ -160,3 +161,15 @@ def test_stages_are_drawn_as_curves() -> None:
 def lines(axis: Any) -> dict[str, list[list[float]]]:
     """Return what is drawn on an axis: the points of each line by its name."""
     return {line.get_label(): [list(part) for part in line.get_data()] for line in axis.get_lines()}
+
+
+def test_a_rung_may_take_as_long_as_its_entries_need() -> None:
+    """The limit of a round grows with the entries of a rung; every other case has the usual one."""
+    rungs = {case.options["counters"]: case for case in ALL if case.group == "scale"}
+    for counters in (1_000, 10_000, 100_000):
+        rung = rungs[counters]
+        ranks = range(1, counters + 1)
+        entries = sum(entries_of(rank, rung.options["hottest"]) for rank in ranks)
+        assert 1 <= rung.seconds_max / (entries * ENTRY_SECONDS_MAX) < 1.1
+    assert sorted(rungs.values(), key=lambda rung: rung.seconds_max) == [*rungs.values()]
+    assert {case.seconds_max for case in ALL if case.group != "scale"} == {ROUND_SECONDS_MAX}
