@@ -24,6 +24,7 @@ from ledger.core.errors import (
     LedgerError,
     OutcomeUnknown,
     RetryHorizonPassed,
+    UntimedKey,
 )
 from ledger.core.values import Entry
 from ledger.testing import MemoryGlobalTable
@@ -146,7 +147,7 @@ class LedgerSuite:
             ({"counter": "stock", "change": "1"}, InvalidAmount),
             ({"counter": "stock", "change": Decimal("NaN")}, InvalidAmount),
             ({"counter": "stock", "change": 10**38 + 1}, AmountOverflow),
-            ({"counter": "stock", "change": 1, "key": "order-17"}, InvalidEntry),
+            ({"counter": "stock", "change": 1, "key": "order-17"}, UntimedKey),
             ({"counter": "stock", "change": 1, "key": ""}, InvalidEntry),
             (
                 {"counter": "stock", "change": 1, "at": datetime(2026, 11, 21, tzinfo=UTC)},

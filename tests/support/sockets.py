@@ -47,9 +47,10 @@ async def listening(app: Any) -> AsyncIterator[str]:
         timeout_graceful_shutdown=1,
     )  # fmt: skip
     server = _Server(config)
-    async with background_tasks() as tasks:
-        tasks.start_soon(server.serve_on, listener)
-        await server.is_listening.wait()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        await server.has_ended.wait()
+    with listener:
+        async with background_tasks() as tasks:
+            tasks.start_soon(server.serve_on, listener)
+            await server.is_listening.wait()
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            server.should_exit = True
+            await server.has_ended.wait()
