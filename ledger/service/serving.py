@@ -59,7 +59,7 @@ async def serve(
     Raises:
         LedgerError: a ledger cannot be opened, a port is taken, or a TLS file is no such file.
     """
-    running = [_Running(instance, access, clock, randomness) for instance in instances]
+    running = [Running(instance, access, clock, randomness) for instance in instances]
 
     def leave(_: object) -> None:
         for one in running:
@@ -69,7 +69,7 @@ async def serve(
         await run_all([one.run for one in running], at_once=len(running))
 
 
-class _Running:
+class Running:
     """An instance while it runs."""
 
     def __init__(

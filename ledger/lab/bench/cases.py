@@ -71,6 +71,8 @@ COLLECTION: Options = {"entries": 10_000}
 HOT: Options = {"entries": 100_000, "settings": LEAN}
 COUNTERS: Options = {"counters": 1_000, "settings": LEAN, **TUNE}
 """Merged ones, each of one net change that stands for 500 entries."""
+SERVED: Options = {"kind": "write", "callers": 64, "counters": 1_000, **TUNE}
+"""Requests over HTTP, each with a token, one after another on so many connections."""
 LIFE: Options = {
     "counters": 4,
     "entries": 500,
@@ -211,6 +213,8 @@ ALL: tuple[Case, ...] = (
     Case(QUERY, "totals", "plain:query", options={**COUNTERS, **CLIENT}),
     Case("merged totals, 50 callers, lean", "totals", "reads:each", QUERY, {**COUNTERS, **FIFTY}),
     Case("1,000 merged totals a call, lean", "totals", "reads:many", QUERY, COUNTERS),
+    Case("requests that write", "service", "service:requests", PUT, SERVED),
+    Case("requests that read", "service", "service:requests", QUERY, {**SERVED, "kind": "read"}),
     Case(USUAL, "life", "life:usual", options=LIFE),
     Case(UNARCHIVED, "life", "life:ledger", USUAL, LIFE),
     *map(_folds, (100, 20)),

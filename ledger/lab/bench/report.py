@@ -26,6 +26,7 @@ _TITLES = {
     "overload": "more callers than can be served, each batch answered after 50 ms",
     "read": "entries read, collections of 10,000 unless another number is named",
     "totals": "totals of 1,000 merged counters, each read from the table",
+    "service": "requests over HTTP, each with a token: one write, or one total from the table",
     "scale": "counters by Zipf's law, the hottest of 100,000 entries, in one region",
     "merge": "50,000 entries merged in three regions of a local table: read, folded, deleted,"
     " forgotten",
@@ -40,6 +41,7 @@ _BARS = {
     "write": "changes per second of one core",
     "read": "entries read per second of one core",
     "totals": "totals read per second of one core",
+    "service": "requests answered per second of one core",
 }
 LADDER = "scale"
 """The group of the ladder's rungs, whose stages are drawn as curves."""
