@@ -16,6 +16,8 @@ from ledger.wire.problems import FORBIDDEN
 
 GRANT = "ledger_grant"
 """Where the gate leaves, in a request's scope, what its caller may do."""
+GRANT_NOW = "ledger_grant_now"
+"""Where it leaves how to ask again, for answers that go on: a token may be revoked meanwhile."""
 REQUEST = "ledger_request"
 """Where it leaves the request's id, which log and answer have."""
 READY_COUNTER = "ledger-service-ready"
@@ -83,3 +85,9 @@ def allow(request: Request, scope: Scope, *counters: str) -> Context:
     if lack := grant.lacks(scope, counters):
         raise Refused(FORBIDDEN, lack)
     return context_of(request)
+
+
+def is_still_allowed(request: Request, scope: Scope, *counters: str) -> bool:
+    """Return whether the caller's token is still valid, and allows this."""
+    grant: Grant | None = request.scope[GRANT_NOW]()
+    return grant is not None and not grant.lacks(scope, counters)

@@ -13,6 +13,7 @@ an id come percent-encoded, and are decoded once the route is found.
 
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -23,7 +24,7 @@ from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
-from ledger.service.context import GRANT, REQUEST, Context
+from ledger.service.context import GRANT, GRANT_NOW, REQUEST, Context
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.wire.problems import (
     SHUTTING_DOWN,
@@ -86,6 +87,8 @@ class Gate:
             grant = self._admitted(scope)
             caller = grant.name
             scope[GRANT] = grant
+            authorization = Headers(scope=scope).get("authorization")
+            scope[GRANT_NOW] = partial(self._access.grant, authorization)
             try:
                 await self._app(scope, self._bounded(receive), passage.send)
             finally:

@@ -1,6 +1,7 @@
 """Totals as server-sent events: one when it changes, and a comment while nothing does."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Annotated
 
 import orjson
@@ -9,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from ledger.core.errors import LedgerError
 from ledger.core.keys import checked_counter
-from ledger.service.context import Context, allow
+from ledger.service.context import Context, allow, is_still_allowed
 from ledger.service.openapi import events
 from ledger.service.queries import LiveQuery
 from ledger.wire.problems import problem_of
@@ -26,22 +27,28 @@ async def live(request: Request, asked: Annotated[LiveQuery, Query()]) -> Respon
     """Follow totals: an event `total` for each at first, then for each that changed.
 
     An event `problem` says that a look failed; the stream goes on. It ends when the instance shuts
-    down: a browser's EventSource connects again, to another one.
+    down, and when the token is not valid any more: who connects again is told which.
     """
     counters = [checked_counter(counter) for counter in dict.fromkeys(asked.id)]
     context = allow(request, "read", *counters)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(
-        _events(context, counters, asked.every), media_type="text/event-stream", headers=headers
+        _events(
+            context, counters, asked.every, partial(is_still_allowed, request, "read", *counters)
+        ),
+        media_type="text/event-stream",
+        headers=headers,
     )
 
 
-async def _events(context: Context, counters: list[str], every: float) -> AsyncIterator[bytes]:
-    """Yield events until the instance shuts down."""
+async def _events(
+    context: Context, counters: list[str], every: float, is_allowed: Callable[[], bool]
+) -> AsyncIterator[bytes]:
+    """Yield events until the instance shuts down, or the caller may not see them any more."""
     shown: dict[str, tuple[object, ...]] = {}
     yield f"retry: {int(every * 1000)}\n\n".encode()
     last = context.clock.monotonic()
-    while not context.is_leaving:
+    while not context.is_leaving and is_allowed():
         try:
             found = await context.ledger.totals(counters, max_age=every)
         except LedgerError as error:

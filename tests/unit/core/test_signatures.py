@@ -129,3 +129,18 @@ def some_nets() -> list[Item]:
 def test_no_two_nets_have_one_signature() -> None:
     """Each attribute is signed with its name, kind and length."""
     assert len({KEYS.signed(item)[SIGNATURE]["B"] for item in some_nets()}) == 4
+
+
+def test_a_net_whose_signature_is_wrong_is_not_signed() -> None:
+    """The name of the first key alone does not make it so."""
+    signed = KEYS.signed(NET)
+    assert KEYS.is_signed(signed)
+    assert not KEYS.is_signed({**signed, "change": {"N": "1"}})
+
+
+def test_a_secret_has_as_many_bytes_as_the_rule_says() -> None:
+    """One fewer is refused."""
+    least, less = (base64.b64encode(bytes(length)).decode() for length in (32, 31))
+    assert NetKeys.parse(f"one {least}").keys
+    with pytest.raises(SettingsError):
+        NetKeys.parse(f"one {less}")

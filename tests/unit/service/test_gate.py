@@ -6,11 +6,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from anyio import create_task_group
 from support.ledgers import seeded
 from support.serving import Served, served
 
-from ledger.service.access.keeping import FileAccess
-from ledger.service.access.token_file import create_token
+from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
+from ledger.service.access.token_file import create_token, revoke_tokens
 from ledger.service.access.tokens import Scope, checked_grant
 from ledger.testing import MemoryGlobalTable
 
@@ -153,6 +154,27 @@ async def test_an_instance_that_leaves_is_not_ready_and_serves_on() -> None:
         assert (answer.status_code, answer.json()["type"]) == (503, "/problems/shutting-down")
         assert (answer.json()["outcome"], answer.json()["retryable"]) == ("not_applied", True)
         assert (await service.http.get("/healthz")).status_code == 200
+
+
+async def test_a_stream_ends_once_its_token_is_revoked(tmp_path: Path) -> None:
+    """At its next look: what is written later is not shown."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    headers = token_of(path, table, "read")
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        async with create_task_group() as tasks:
+
+            async def revoke() -> None:
+                revoke_tokens(path, "shop", now=table.clock.now())
+                await table.clock.advance(LOOK_SECONDS)
+                await service.ledger.record("shop/a", 4711)
+
+            tasks.start_soon(revoke)
+            answer = await service.http.get(
+                "/v1/live", params={"id": "shop/a", "every": 0.1}, headers=headers
+            )
+        assert answer.status_code == 200
+        assert "4711" not in answer.text
+        assert (await service.http.get(SHOP, headers=headers)).status_code == 401
 
 
 async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
