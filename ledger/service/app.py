@@ -65,11 +65,13 @@ def create_app(
         for route in entries.router.routes
         if isinstance(route, APIRoute)
     )
-    for router in (entries.router, reading.router, describing.router, live.router, probes.router):
+    routers = (
+        entries.router, reading.router, describing.router, live.router, probes.router,
+        probes.metrics_router(registry), fleet_router(registry), page_router(),
+    )  # fmt: skip
+    for router in routers:
         app.include_router(router)
-    app.include_router(probes.metrics_router(registry))
-    app.include_router(fleet_router(registry))
-    app.include_router(page_router())
+    app.state.endpoints = [route for router in routers for route in router.routes]
     app.add_exception_handler(LedgerError, on_ledger_error)
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(HTTPException, _on_http_error)
@@ -124,7 +126,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 def _methods(request: Request) -> list[str]:
     """Return the methods of a path, of all routes that it fits: Starlette names the first one's."""
     found: set[str] = set()
-    for route in request.app.routes:
+    for route in request.app.state.endpoints:
         match, _ = route.matches(request.scope)
         if match is not Match.NONE:
             found.update(getattr(route, "methods", None) or ())

@@ -24,7 +24,7 @@ from ledger.store.opening import open_stores
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.writes import Applied, Delete, Outcome, Put, Unknown, Write
-from ledger.testing.clock import ManualClock
+from ledger.testing.clock import START, ManualClock
 
 REGIONS = (HOME, AWAY, SOUTH)
 
@@ -45,7 +45,7 @@ async def announce(settings: Settings, coming: Terms, regions: Iterable[str] | N
     async with open_stores(settings) as stores:
         found = await read_contract(stores[settings.home])
         assert found is not None
-        pending = replace(found, revision=found.revision + 1, coming=coming)
+        pending = replace(found, revision=found.revision + 1, coming=coming, since=START)
         await put_contract((stores[name] for name in regions or stores), pending)
 
 

@@ -8,6 +8,7 @@ from compactor.archiving import Archiver
 from ledger.core.values import NetChange
 from ledger.lab.simulator.mutant import Mutant
 from ledger.lab.simulator.scenario import keeps_archive
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals import history
 from ledger.totals.collection import read_net
@@ -26,7 +27,9 @@ async def put_after(self: Archiver, made: ArchiveObject) -> None:
         await _put(self, each)
 
 
-async def first_net(store: Store, partition: str, **options: Any) -> NetChange | None:
+async def first_net(
+    store: Store, partition: str, *_: LiveSettings, **options: Any
+) -> NetChange | None:
     """Return the net that a process saw first of a collection."""
     nets = _first.setdefault(store, {})
     if partition not in nets:
@@ -50,7 +53,7 @@ ARCHIVE_MUTANTS = (
         "history reads a page of the table, then the net",
         "what was merged and deleted in between is in neither",
         24,
-        ((history, "read_net", first_net),),
+        ((history, "read_net", first_net), (history, "read_known_net", first_net)),
         worlds=keeps_archive,
     ),
 )

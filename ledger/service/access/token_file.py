@@ -106,6 +106,8 @@ def _changed(path: Path) -> Iterator[dict[str, TokenRecord]]:
     """Change the tokens of a file, one process at a time; an error in the body changes nothing."""
     import fcntl  # noqa: PLC0415 (not on Windows, where tokens cannot be changed)
 
+    if path.is_dir():
+        raise InvalidInput(f"--tokens {path} is a folder: name a file")
     lock = path.with_name(f".{path.name}.lock")
     try:
         with lock.open("w") as held:

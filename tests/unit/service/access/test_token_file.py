@@ -132,3 +132,10 @@ def test_limits_are_those_of_a_name_not_of_a_token(tmp_path: Path) -> None:
     for _ in range(2):
         access.leave(GRANT)
     assert access.enter(GRANT) > 0  # five a second
+
+
+def test_a_folder_is_no_file_of_tokens(tmp_path: Path) -> None:
+    """It is refused before anything is written beside it."""
+    with pytest.raises(InvalidInput, match="is a folder: name a file"):
+        make(tmp_path)
+    assert list(tmp_path.parent.glob(".*.lock")) == []
