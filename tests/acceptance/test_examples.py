@@ -11,6 +11,7 @@ MAIN = "README.md"
 
 
 @pytest.mark.parametrize("example", [one for one in examples() if one.page != MAIN], ids=str)
+@pytest.mark.slow
 def test_the_example_runs_as_it_stands(
     example: Example, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,10 @@
 import json
 from typing import Any
 
+import pytest
 from support.commands import Desk, Ran
+
+pytestmark = pytest.mark.slow
 
 LONG = "usage/" + "x" * 120
 

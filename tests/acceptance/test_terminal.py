@@ -8,7 +8,10 @@ import termios
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.commands import Desk, command_line, environment
+
+pytestmark = pytest.mark.slow
 
 LONG = "98765432109876.54"
 NAMES = ("customer-balance-eur", "customer-balance-eur-2")

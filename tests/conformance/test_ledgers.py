@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio.to_thread
 import httpx
+import pytest
 from conformance.ledger_suite import LedgerSuite, Made
 from support.serving import SERVICE, served
 from support.sockets import listening
@@ -109,12 +110,14 @@ class TestService(LedgerSuite):
     way = staticmethod(straight)
 
 
+@pytest.mark.slow
 class TestClient(LedgerSuite):
     """`ledger.client.Ledger`, over a socket to uvicorn."""
 
     way = staticmethod(over_a_socket)
 
 
+@pytest.mark.slow
 class TestPlainClient(LedgerSuite):
     """`ledger.client.sync.Ledger`, over a socket to uvicorn."""
 

@@ -38,6 +38,7 @@ async def test_writes_end_and_begin_again_with_the_clock(transport: str) -> None
         assert LocalGlobalTable.connect(world.control_url).status()["clocks"] == {HOME: 0}
 
 
+@pytest.mark.slow
 async def test_a_compactor_waits_for_the_clock_of_any_region() -> None:
     """Before it merges it reads every region, and each tells of its clock."""
     async with LocalGlobalTable.start(regions=REGIONS, lag=0.01) as world:

@@ -10,6 +10,8 @@ from ledger import Ledger, Listed, Settings
 from ledger import sync as plain
 from ledger.local import LocalGlobalTable
 
+pytestmark = pytest.mark.slow
+
 REGIONS = ["us-east-1", "eu-west-1", "ap-southeast-2"]
 VALUES = {"votes/é": 3, "votes/Z": -4, "votes/\U0001f600": 9, "votes/\ue000": 9, "votes/a b": 0}
 INDEX = ("votes/*", "wide/*")

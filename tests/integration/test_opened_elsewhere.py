@@ -45,6 +45,7 @@ def local_table(*regions: str) -> AbstractAsyncContextManager[LocalGlobalTable]:
 
 
 @pytest.mark.parametrize("transport", ["lean", "aiobotocore"])
+@pytest.mark.slow
 async def test_connections_are_opened_and_closed_by_different_tasks(transport: str) -> None:
     """Of the local table as of the ledger, whichever the transport."""
     async with by_tasks(local_table()) as world:
@@ -55,6 +56,7 @@ async def test_connections_are_opened_and_closed_by_different_tasks(transport: s
             assert (await ledger.total("c", max_age=0)).value == 1
 
 
+@pytest.mark.slow
 async def test_a_pipeline_and_a_lease_are_opened_and_closed_by_different_tasks(
     tmp_path: Path,
 ) -> None:

@@ -137,6 +137,7 @@ def test_a_browser_marks_a_region_that_shows_another_total(tmp_path: Path) -> No
     assert 'id="unfold">fold all<' in shown
 
 
+@pytest.mark.slow
 async def test_totals_of_every_region_are_published_until_told_to_stop(tmp_path: Path) -> None:
     """What is recorded shows, region by region; the end comes at once."""
     stop, heard = anyio.Event(), list[Any]()

@@ -22,6 +22,8 @@ from ledger.store.opening import open_store
 from ledger.store.reads import Get, Query
 from ledger.store.writes import Put
 
+pytestmark = pytest.mark.slow
+
 HOME, AWAY = REGIONS = ["us-east-1", "eu-west-1"]
 PASSES_MAX = 40
 NET = "~net#0001"

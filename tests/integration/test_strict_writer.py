@@ -47,6 +47,7 @@ async def test_every_way_of_recording_needs_inserts_alone(transport: str) -> Non
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 async def test_what_fails_on_the_way_is_counted_once() -> None:
     """Of lost answers, errors, throttling and conflicts each change is there once, if at all."""
     reported = list[Decimal]()
@@ -75,6 +76,7 @@ async def test_what_fails_on_the_way_is_counted_once() -> None:
     assert len(reported) > 100
 
 
+@pytest.mark.slow
 async def test_what_a_strict_writer_records_is_merged() -> None:
     """Its entries are entries like any other."""
     async with LocalGlobalTable.start(regions=REGIONS, lag=0.02) as world:

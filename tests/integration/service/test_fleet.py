@@ -93,6 +93,7 @@ async def test_regions_contract_leaders_and_backlog_are_read() -> None:
     assert "credentials" not in {one["check"] for one in found["findings"]}
 
 
+@pytest.mark.slow
 async def test_a_look_holds_for_some_seconds() -> None:
     """However many people watch, the table is asked once."""
     async with fleet_service() as service:
@@ -100,6 +101,7 @@ async def test_a_look_holds_for_some_seconds() -> None:
     assert first["at"] == second["at"]
 
 
+@pytest.mark.slow
 async def test_each_pair_of_regions_is_probed() -> None:
     """Both directions, and the items are gone afterwards."""
     async with fleet_service() as service:
@@ -111,6 +113,7 @@ async def test_each_pair_of_regions_is_probed() -> None:
     assert found["lags_at"] is not None
 
 
+@pytest.mark.slow
 async def test_a_region_that_cannot_be_reached_is_named() -> None:
     """It hides neither the other region nor what home knows of merging."""
     async with fleet_service() as service:
@@ -137,6 +140,7 @@ async def test_totals_are_read_in_every_region() -> None:
         assert [one["value"] for one in found["regions"][region]["totals"]] == ["5", "-1"]
 
 
+@pytest.mark.slow
 async def test_lanes_of_pipelines_are_listed() -> None:
     """As the registry names them, whether they have a position yet or not."""
     async with fleet_service() as service:

@@ -67,6 +67,7 @@ def test_what_is_written_in_one_region_is_read_in_the_other(tmp_path: Path) -> N
         assert process.wait(START_SECONDS_MAX) == 0
 
 
+@pytest.mark.slow
 def test_a_stream_of_events_ends_when_the_service_does(tmp_path: Path) -> None:
     """It does not hold up the exit."""
     with serving(tmp_path, "--insecure", "--drain", "0s") as (process, urls):
@@ -108,6 +109,7 @@ def test_a_file_of_tokens_that_is_missing_is_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     """The second service says so and ends."""
     with serving(tmp_path, "--insecure") as (_, urls):
@@ -119,6 +121,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         assert "cannot listen on 127.0.0.1 port" in ran.errors  # this one, or the next
 
 
+@pytest.mark.slow
 def test_tokens_are_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
     """Each is shown once; the list has no secret."""
 
