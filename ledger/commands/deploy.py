@@ -23,6 +23,7 @@ from ledger.administration.templates import (
     pipeline_template,
     policy,
     replication_template,
+    service_template,
     table_policy,
     table_template,
 )
@@ -31,6 +32,7 @@ from ledger.administration.templates.permissions import IAM_COMMENT
 from ledger.administration.templates.pipeline_function import PIPELINE_COMMENT
 from ledger.administration.templates.replication_alarms import REPLICATION_COMMENT
 from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
+from ledger.administration.templates.service_function import SERVICE_COMMENT
 from ledger.administration.templates.table import TABLE_COMMENT, Extras, pairs
 from ledger.administration.templates.table_policy import check_size
 from ledger.administration.warm import Warm
@@ -54,6 +56,7 @@ class Template(StrEnum):
     IAM = "iam"
     REPLICATION = "replication"
     ARCHIVE = "archive"
+    SERVICE = "service"
 
 
 TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str, ...]]] = {
@@ -63,6 +66,7 @@ TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str,
     Template.IAM: (iam_template, IAM_COMMENT),
     Template.REPLICATION: (replication_template, REPLICATION_COMMENT),
     Template.ARCHIVE: (archive_template, ARCHIVE_COMMENT),
+    Template.SERVICE: (service_template, SERVICE_COMMENT),
 }
 
 OF_THE_TABLE = "table"
@@ -104,7 +108,7 @@ def write_template(
         typer.Option(metavar="NAME=VALUE", help="Of the table: a tag of every replica."),
     ] = None,
 ) -> None:
-    """Write a CloudFormation template: table, compactor, pipeline, policies, alarms or bucket."""
+    """Write a CloudFormation template."""
     make, comment = TEMPLATES[name]
     settings = Settings.load(config)
     if name is Template.TABLE:

@@ -1,7 +1,7 @@
 """`ledger history`: show the entries of a counter."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import anyio
@@ -28,6 +28,7 @@ from ledger.writing.plan import checked_key
 app = new_app()
 
 _TIME_CHARACTERS = 28
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
 _ALWAYS = ("id", "change", "region")
 _COLUMNS: tuple[tuple[Column, Callable[[Entry], str]], ...] = (
     # In a narrow terminal an id breaks after its time, not anywhere.
@@ -116,6 +117,8 @@ def _first(since: str | None, after: str | None) -> Bound:
         return _bound("--after", after)
     if after is not None:
         raise InvalidInput("--since and --after are two bounds of one side: give one of them")
+    if start == _BEGINNING:
+        return None
     return start - timedelta(microseconds=1)  # bounds are left out
 
 

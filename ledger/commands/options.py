@@ -1,6 +1,6 @@
 """Options and values that the commands about counters share."""
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from ledger.core import amounts
@@ -8,10 +8,10 @@ from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
 
 
 def iso_time(option: str, text: str | None) -> datetime | None:
-    """Return an option's aware time; None if it was not given.
+    """Return an option's time in UTC; None if it was not given.
 
     Raises:
-        InvalidEntry: the text is not an ISO time with a zone.
+        InvalidEntry: the text is not an ISO time with a zone, or out of the calendar in UTC.
     """
     if text is None:
         return None
@@ -23,7 +23,10 @@ def iso_time(option: str, text: str | None) -> datetime | None:
         ) from None
     if moment.tzinfo is None:
         raise InvalidEntry(f"{option} must end with a zone, such as Z or +01:00, got {text!r}")
-    return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise InvalidEntry(f"{option} is out of the calendar in UTC, got {text!r}") from None
 
 
 def iso_bound(option: str, text: str | None) -> datetime | date | None:

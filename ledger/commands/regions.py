@@ -18,9 +18,7 @@ from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.runtime.printing import say
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.settings.variables import REGION_VARIABLE
-
-AWS_VARIABLE = "AWS_REGION"
+from ledger.settings.variables import AWS_VARIABLE, REGION_VARIABLE
 
 Region = Annotated[
     str | None,

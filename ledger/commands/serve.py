@@ -24,6 +24,7 @@ from ledger.service.access.port import Access, OpenAccess
 from ledger.service.options import ServiceOptions, Tls
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
+from ledger.settings.variables import TOKENS_VARIABLE
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 LOCAL_REGIONS = ("us-east-1", "eu-west-1")
@@ -39,7 +40,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 for a free one.")] = 8080,
     tokens: Annotated[
         Path | None,
-        typer.Option(envvar="LEDGER_TOKENS", help="File of tokens, as `ledger token` writes it."),
+        typer.Option(envvar=TOKENS_VARIABLE, help="File of tokens, as `ledger token` writes it."),
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Ask for no token; on a loopback address alone.")

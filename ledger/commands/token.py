@@ -18,10 +18,11 @@ from ledger.service.access.token_file import (
 )
 from ledger.service.access.tokens import SCOPES, TokenRecord, checked_grant
 from ledger.settings.durations import seconds_of
+from ledger.settings.variables import TOKENS_VARIABLE
 
 app = new_app(about="Make, list, rotate and revoke tokens of the service.")
 
-Tokens = Annotated[Path, typer.Option("--tokens", envvar="LEDGER_TOKENS", help="File of tokens.")]
+Tokens = Annotated[Path, typer.Option("--tokens", envvar=TOKENS_VARIABLE, help="File of tokens.")]
 Name = Annotated[str, typer.Argument(help="Whose token: the name that logs show.")]
 _FILE = Path("tokens.json")
 

@@ -36,6 +36,8 @@ class Context:
     fleet: Fleet
     is_leaving: bool = False
     is_draining: bool = False
+    is_brief: bool = False
+    """Whether an answer cannot go on: streams of events end after one look."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
 
     @property

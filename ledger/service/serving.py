@@ -23,10 +23,8 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.service.access.port import Access
-from ledger.service.app import create_app
 from ledger.service.context import Context
-from ledger.service.gate import Seen
-from ledger.service.metrics import ServiceMetrics, log_request
+from ledger.service.instance import instance_app
 from ledger.service.options import ServiceOptions
 
 STOP_SECONDS_MAX = 30
@@ -36,7 +34,6 @@ KEEP_ALIVE_SECONDS = 75
 BACKLOG = 2_048
 CONNECTIONS_MAX = 4_096
 """Connections and tasks of one process; further ones are answered 503 by uvicorn."""
-_REQUEST_ID_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +72,13 @@ class Running:
     def __init__(
         self, instance: Instance, access: Access, clock: Clock, randomness: Random
     ) -> None:
-        metrics = ServiceMetrics.of(instance.registry)
-
-        def seen(request: Seen) -> None:
-            metrics.request(request)
-            log_request(request)
-
-        app, self.context = create_app(
+        app, self.context = instance_app(
             instance.ledger,
-            clock=clock,
-            access=access,
             registry=instance.registry,
-            new_id=lambda: randomness.randbytes(_REQUEST_ID_BYTES).hex(),
-            on_request=seen,
-            body_max=instance.options.body_max,
+            access=access,
+            clock=clock,
             randomness=randomness,
+            body_max=instance.options.body_max,
         )
         self._ledger = instance.ledger
         self._options = instance.options

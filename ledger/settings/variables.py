@@ -15,6 +15,10 @@ NESTING = "__"
 CONFIG_VARIABLE = "LEDGER_CONFIG"
 REGION_VARIABLE = "LEDGER_REGION"
 """Names the region of a command that is given none."""
+AWS_VARIABLE = "AWS_REGION"
+"""Where AWS says in which region a function runs."""
+TOKENS_VARIABLE = "LEDGER_TOKENS"
+"""Names the service's file of tokens."""
 PIPELINE_VARIABLE = "LEDGER_CHOSEN_PIPELINE"
 """Names the pipeline that a Lambda function runs."""
 OTHERS = (
@@ -23,7 +27,7 @@ OTHERS = (
     PIPELINE_VARIABLE,
     "LEDGER_DYNOXIDE",
     "LEDGER_LOG_FORMAT",
-    "LEDGER_TOKENS",
+    TOKENS_VARIABLE,
 )
 """Variables of ours that are no settings."""
 

@@ -22,6 +22,7 @@ from ledger.administration.templates.pipeline_function import pipeline_template
 from ledger.administration.templates.rendering import as_json, as_yaml
 from ledger.administration.templates.replication_alarms import replication_template
 from ledger.administration.templates.scheduled_job import compactor_template
+from ledger.administration.templates.service_function import service_template
 from ledger.administration.templates.table import table_template
 from ledger.administration.templates.table_policy import table_policy
 
@@ -38,6 +39,7 @@ __all__ = [
     "pipeline_template",
     "policy",
     "replication_template",
+    "service_template",
     "table_policy",
     "table_template",
 ]

@@ -90,8 +90,10 @@ def queue(*, on_deletion: str = "Delete") -> dict[str, Any]:
     }
 
 
-def function_role(settings: Settings, role: Role, *more: Statement) -> dict[str, Any]:
-    """Return the role of `Function`: a part's policy on the table, its log, and more."""
+def function_role(
+    settings: Settings, *roles: Role, more: tuple[Statement, ...] = ()
+) -> dict[str, Any]:
+    """Return the role of `Function`: policies of roles on the table, its log, and more."""
     log = allow(
         "WriteLog", ("logs:CreateLogStream", "logs:PutLogEvents"), attribute("LogGroup.Arn")
     )
@@ -100,7 +102,10 @@ def function_role(settings: Settings, role: Role, *more: Statement) -> dict[str,
         "Properties": {
             "AssumeRolePolicyDocument": trust("lambda.amazonaws.com"),
             "Policies": [
-                {"PolicyName": "table", "PolicyDocument": policy_in_template(settings, role)},
+                *(
+                    {"PolicyName": role.value, "PolicyDocument": policy_in_template(settings, role)}
+                    for role in roles
+                ),
                 {
                     "PolicyName": "own",
                     "PolicyDocument": {"Version": POLICY_VERSION, "Statement": [log, *more]},

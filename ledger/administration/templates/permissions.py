@@ -84,6 +84,7 @@ class Role(StrEnum):
     AUDIT = "audit"
     OPERATOR = "operator"
     ADMINISTRATOR = "administrator"
+    SERVICE = "service"
 
 
 class Where(StrEnum):
@@ -315,6 +316,14 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         # A Scan names no partition key, so it cannot be narrowed to those of leases.
         Grant("ListLeases", ("Scan",), Where.HOME),
         Grant("SeeReplicas", ("DescribeTable",)),
+    ),
+    # Beside the writer's and the reader's: what `ledger serve` shows of the fleet.
+    Role.SERVICE: (
+        Grant(
+            "SeeTheFleet",
+            ("DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive"),
+        ),
+        Grant("SeeLeadersAndLanes", ("GetItem",), only_keys=(LEASE_PARTITION, _LANES)),
     ),
     Role.ADMINISTRATOR: (
         Grant(

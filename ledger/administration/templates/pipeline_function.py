@@ -85,7 +85,7 @@ def pipeline_template(settings: Settings) -> dict[str, Any]:
             "Records": _stream(),
             "DeadLetters": queue(on_deletion="Retain"),
             "Discarded": queue(on_deletion="Retain"),
-            "FunctionRole": function_role(settings, Role.PIPELINE, *_own_statements()),
+            "FunctionRole": function_role(settings, Role.PIPELINE, more=_own_statements()),
             "Function": _function(),
             "RecordsMapping": _records_mapping(),
             "SourceTablePolicy": _source_table_policy(),

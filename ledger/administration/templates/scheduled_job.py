@@ -58,7 +58,7 @@ def compactor_template(settings: Settings) -> dict[str, Any]:
         "Resources": {
             "LogGroup": log_group("compactor"),
             "DeadLetters": queue(),
-            "FunctionRole": function_role(settings, Role.COMPACTOR, _KEEP_DEAD_LETTERS),
+            "FunctionRole": function_role(settings, Role.COMPACTOR, more=(_KEEP_DEAD_LETTERS,)),
             "Function": function(
                 "Merges settled entries into net changes; one pass per invocation",
                 timeout_seconds=PASS_SECONDS_MAX,

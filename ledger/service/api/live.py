@@ -27,7 +27,8 @@ async def live(request: Request, asked: Annotated[LiveQuery, Query()]) -> Respon
     """Follow totals: an event `total` for each at first, then for each that changed.
 
     An event `problem` says that a look failed; the stream goes on. It ends when the instance shuts
-    down, and when the token is not valid any more: who connects again is told which.
+    down, and when the token is not valid any more: who connects again is told which. As a function
+    of Lambda it ends after the first look.
     """
     counters = [checked_counter(counter) for counter in dict.fromkeys(asked.id)]
     context = allow(request, "read", *counters)
@@ -65,6 +66,8 @@ async def _events(
         if context.clock.monotonic() - last >= QUIET_SECONDS:
             yield b": nothing new\n\n"
             last = context.clock.monotonic()
+        if context.is_brief:
+            return
         await context.pause(every)
 
 

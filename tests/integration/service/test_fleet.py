@@ -1,6 +1,6 @@
 """The state of the fleet over a local global table: what is read, what is named, who may ask."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +8,10 @@ from typing import Any
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
+from support.permissions import Call, granted
 
 from compactor.job import Compactor
+from ledger.administration.templates import Role, policy
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.pipeline.core.registry import lane_entry
@@ -18,6 +20,8 @@ from ledger.service.access.port import OpenAccess
 from ledger.service.access.tokens import Grant, checked_grant
 from ledger.service.app import create_app
 from ledger.settings import Settings
+from ledger.store.transports.lean import LeanTransport
+from ledger.store.transports.sdk import SdkTransport
 from ledger.store.writes import Put
 
 HOME, AWAY = "us-east-1", "eu-west-1"
@@ -170,3 +174,51 @@ async def test_the_fleet_is_for_operators(method: str, path: str) -> None:
     async with fleet_service("read", "write", "reverse") as service:
         answer = await service.http.request(method, path)
     assert answer.status_code == 403
+
+
+@pytest.mark.slow
+async def test_the_service_has_just_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look, totals and a probe: what reader and writer may not do, its own policy allows."""
+    asked = list[Call]()
+
+    def noted(transport: type[LeanTransport | SdkTransport]) -> None:
+        send = transport.send
+
+        async def note(self: Any, operation: str, request: dict[str, Any]) -> Any:
+            action = operation.title().replace("_", "")
+            asked.append(Call(action, HOME, tuple(_partitions(request))))
+            return await send(self, operation, request)
+
+        monkeypatch.setattr(transport, "send", note)
+
+    async with fleet_service() as service:
+        await service.ledger.record("shop", 5)
+        assert (await Compactor(service.settings).run_once()).is_success
+        noted(LeanTransport)
+        noted(SdkTransport)
+        await service.get("/v1/fleet")
+        await service.get("/v1/fleet/totals?id=shop")
+        assert (await service.http.post("/v1/fleet/probe")).status_code == 200
+        settings = service.settings.replace(table="money")
+    others = [policy(settings, role) for role in (Role.READER, Role.WRITER)]
+    left = {
+        (call.action, *call.partitions)
+        for call in asked
+        if not any(call.is_allowed(document) for document in others)
+    }
+    own = policy(settings, Role.SERVICE)
+    assert {one for one in left if not Call(one[0], HOME, one[1:]).is_allowed(own)} == set()
+    assert {action for action, *_ in left} == granted(Role.SERVICE, HOME)
+
+
+def _partitions(request: Any) -> Iterator[str]:
+    """Yield the partition keys that a request names."""
+    if isinstance(request, Mapping):
+        for name, value in request.items():
+            if name == "pk" and isinstance(value, Mapping):
+                yield value["S"]
+            else:
+                yield from _partitions(value)
+    elif isinstance(request, list):
+        for value in request:
+            yield from _partitions(value)

@@ -10,6 +10,7 @@ import yaml
 
 import compactor.cli
 import ledger.commands.local
+import ledger.commands.serve
 from ledger.settings import Settings
 
 COMPOSE = Path(__file__).parents[3] / "deploy" / "compose"
@@ -25,6 +26,9 @@ def services() -> dict[str, Any]:
 
 def parsed(words: list[str]) -> dict[str, Any]:
     """Return the options of a command line, which is refused if the command does not take it."""
+    if words[:2] == ["ledger", "serve"]:
+        serving = typer.main.get_command(ledger.commands.serve.app)
+        return dict(serving.make_context("serve", words[2:]).params)
     *names, first = words[: 2 if words[0] == "compactor" else 3]
     app = {"compactor": compactor.cli.app, "ledger local": ledger.commands.local.app}
     group = typer.main.get_group(app[" ".join(names)])
@@ -51,6 +55,17 @@ def test_the_commands_are_taken(services: dict[str, Any]) -> None:
     scraped = yaml.safe_load((COMPOSE / "prometheus.yml").read_text(encoding="utf-8"))
     (job,) = scraped["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"table:{run['metrics_port']}"]}]
+
+
+def test_the_service_is_published_by_whose_network_it_is_in(services: dict[str, Any]) -> None:
+    """Its port is one of the table's, its probe asks it, its tokens are on a volume."""
+    service = services["service"]
+    options = parsed(service["command"])
+    assert service["network_mode"] == "service:table"
+    assert services["table"]["ports"] == [f"127.0.0.1:{options['port']}:{options['port']}"]
+    assert f"127.0.0.1:{options['port']}/readyz" in service["healthcheck"]["test"][-1]
+    assert any(volume.endswith(f":{options['tokens'].parent}") for volume in service["volumes"])
+    assert options["region"] in Settings.load(COMPOSE / "regions.yaml").regions
 
 
 def test_mounted_files_are_there_and_images_have_versions(services: dict[str, Any]) -> None:

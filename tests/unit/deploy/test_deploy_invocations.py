@@ -7,13 +7,16 @@ import typer
 import yaml
 
 from compactor.cli import app
+from ledger.commands.serve import app as serve_app
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
 
 def kubernetes(name: str) -> list[str]:
     """Give the command line of the container in a file."""
-    [workload, *_] = yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text(encoding="utf-8"))
+    text = (DEPLOY / "kubernetes" / name).read_text(encoding="utf-8")
+    found = yaml.safe_load_all(text)
+    workload = next(one for one in found if one["kind"] in {"CronJob", "Deployment"})
     spec = workload["spec"].get("jobTemplate", workload)["spec"]
     [container] = spec["template"]["spec"]["containers"]
     words: list[str] = container["args"]
@@ -27,13 +30,16 @@ def first(pattern: str, *path: str) -> str:
     return found[1]
 
 
+def systemd(name: str) -> list[str]:
+    """Give the command line of a unit."""
+    return first(r"ExecStart=/opt/ledger/bin/(.*)", "systemd", f"{name}.service").split()
+
+
 COMMAND_LINES = {
     "cronjob": kubernetes("compactor-cronjob.yaml"),
     "deployment": kubernetes("compactor-deployment.yaml"),
     "image": json.loads(first(r'CMD (\["compactor", .*\])', "container", "Dockerfile")),
-    "systemd": first(
-        r"ExecStart=/opt/ledger/bin/(.*)", "systemd", "ledger-compactor.service"
-    ).split(),
+    "systemd": systemd("ledger-compactor"),
 }
 
 
@@ -45,3 +51,17 @@ def test_every_command_line_is_one_that_the_compactor_takes(place: str) -> None:
     group = typer.main.get_group(app)
     context = group.commands["run"].make_context("run", options)
     assert context.params["once"] == (context.params["every"] is None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [kubernetes("service-deployment.yaml"), systemd("ledger-service")],
+    ids=["pods", "unit"],
+)
+def test_every_command_line_is_one_that_the_service_takes(words: list[str]) -> None:
+    """It shows tokens, so that it may listen elsewhere than on loopback."""
+    program, command, *options = words
+    assert (program, command) == ("ledger", "serve")
+    context = typer.main.get_command(serve_app).make_context("serve", options)
+    assert context.params["tokens"]
+    assert not context.params["insecure"]

@@ -348,7 +348,7 @@ def test_no_other_role_writes_the_contract() -> None:
         if Call(action, HOME, ("~contract",)).is_allowed(policy(SETTINGS, role))
     }
     assert writers == {Role.OPERATOR, Role.ADMINISTRATOR}
-    for role in set(Role) - {Role.RECOVERY}:  # which is beside the compactor's
+    for role in set(Role) - {Role.RECOVERY, Role.SERVICE}:  # which are beside others
         assert Call("Query", HOME, ("~contract",)).is_allowed(policy(SETTINGS, role)), role
 
 

@@ -125,7 +125,7 @@ def test_the_role_reads_one_stream_and_writes_two_queues() -> None:
     }
     assert all(
         action.startswith("dynamodb:")
-        for statement in statements("table").values()
+        for statement in statements("pipeline").values()
         for action in statement["Action"]
     )
 

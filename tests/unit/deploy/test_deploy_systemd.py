@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 SYSTEMD = Path(__file__).parents[3] / "deploy" / "systemd"
-NAMES = ("ledger-compactor.service", "ledger-compactor.timer")
+NAMES = ("ledger-compactor.service", "ledger-compactor.timer", "ledger-service.service")
+SERVICES = [name for name in NAMES if name.endswith(".service")]
 EXPOSURE_MAX = 20
 """`systemd-analyze security` in tenths: below 2.0 of 10 is its best grade, OK."""
 
@@ -32,7 +33,7 @@ def units(tmp_path: Path) -> Path:
     """Give the units with a command that is there; systemd asks that it exists."""
     for name in NAMES:
         text = (SYSTEMD / name).read_text(encoding="utf-8")
-        present = text.replace("/opt/ledger/bin/compactor", shutil.which("true") or "/bin/true")
+        present = re.sub(r"/opt/ledger/bin/\w+", shutil.which("true") or "/bin/true", text)
         (tmp_path / name).write_text(present, encoding="utf-8")
     return tmp_path
 
@@ -44,21 +45,28 @@ def test_systemd_finds_the_units_sound(units: Path) -> None:
 
 
 @pytest.mark.tools("systemd-analyze")
-def test_the_service_is_hardly_exposed(units: Path) -> None:
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_service_is_hardly_exposed(units: Path, name: str) -> None:
     """The hardening gets, in systemd's own review, its best grade."""
-    unit = str(units / NAMES[0])
+    unit = str(units / name)
     analyze("security", "--no-pager", "--offline=true", f"--threshold={EXPOSURE_MAX}", unit)
 
 
-def test_the_service_owns_nothing_on_the_machine() -> None:
-    """The pass runs as a user of its own that can write nowhere and holds no capability."""
-    service = dict(settings(NAMES[0]))
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_service_owns_nothing_on_the_machine(name: str) -> None:
+    """It runs as a user of its own that can write nowhere and holds no capability."""
+    service = dict(settings(name))
     assert service["DynamicUser"] == "yes"
     assert service["ProtectSystem"] == "strict"
     assert service["CapabilityBoundingSet"] == ""
+
+
+def test_a_pass_writes_its_metrics_alone() -> None:
+    """In the one folder that it may write in."""
+    service = dict(settings(NAMES[0]))
     assert service["ExecStart"].split()[1:3] == ["run", "--once"]
     (file,) = re.findall(r"--metrics-file /run/(\S+)/compactor\.prom$", service["ExecStart"])
-    assert service["RuntimeDirectory"] == file  # the only folder that it may write in
+    assert service["RuntimeDirectory"] == file
 
 
 def test_passes_of_one_machine_do_not_overlap() -> None:

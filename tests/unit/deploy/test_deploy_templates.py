@@ -27,7 +27,7 @@ from ledger.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
-TEMPLATES = ("table", "compactor", "pipeline", "iam", "archive", "replication")
+TEMPLATES = ("table", "compactor", "pipeline", "service", "iam", "archive", "replication")
 
 Run = Callable[..., str]
 

@@ -1,0 +1,108 @@
+"""The service as an AWS Lambda function behind a function URL, by Mangum.
+
+The settings are those of LEDGER_CONFIG and `LEDGER_*`, the tokens those of the file LEDGER_TOKENS,
+both of the image; the region is LEDGER_REGION, else the one that the function runs in, and has to
+be one of the table's. The ledger stays open between invocations; nothing runs in between, and
+nothing has to: what a request writes is written before it is answered.
+
+An environment answers one request at a time. So requests share no batches, a token's limits and the
+metrics are those of each environment alone, and `/v1/live` shows totals once and ends: clients
+connect again after the time that it names.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mangum import Mangum
+from prometheus_client import CollectorRegistry
+from starlette.types import Receive, Scope, Send
+
+from ledger.core.errors import SettingsError
+from ledger.ledger import Ledger
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.gc import is_gc_tuned, tune_gc
+from ledger.runtime.logs import LogFormat, begin_logging
+from ledger.runtime.loops import new_runner
+from ledger.service.access.keeping import FileAccess
+from ledger.service.access.port import Access
+from ledger.service.instance import instance_app
+from ledger.settings import Settings
+from ledger.settings.variables import AWS_VARIABLE, REGION_VARIABLE, TOKENS_VARIABLE
+from ledger.wire.problems import MEDIA_TYPE
+
+TEXTS = ("text/", "application/json", MEDIA_TYPE)
+"""What is handed to Lambda as it is; of anything else the bytes in base 64."""
+
+
+def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
+    """Answer one request of a function URL, or of an HTTP API (payload format 2.0).
+
+    Raises:
+        LedgerError: settings or tokens are wrong, or the ledger cannot be opened.
+    """
+    return _environment().handle(event, context)
+
+
+@cache
+def _environment() -> "Environment":
+    if not is_gc_tuned():
+        tune_gc()
+    begin_logging(LogFormat.JSON)
+    settings = Settings.load()
+    tokens = os.environ.get(TOKENS_VARIABLE)
+    if not tokens:
+        raise SettingsError(
+            f"{TOKENS_VARIABLE} must name a file of tokens in the image, as `ledger token create`"
+            " writes it"
+        )
+    region = os.environ.get(REGION_VARIABLE) or os.environ.get(AWS_VARIABLE)
+    return Environment(settings, region, FileAccess(Path(tokens), SystemClock()))
+
+
+class Environment:
+    """An event loop with an open ledger, and the application over it."""
+
+    def __init__(self, settings: Settings, region: str | None, access: Access) -> None:
+        """Open the ledger.
+
+        Raises:
+            LedgerError: the region is none of the table's, or the ledger cannot be opened.
+        """
+        registry = CollectorRegistry()
+        self._ledger = Ledger.open(settings, region=region, registry=registry)
+        self._app, self._shared = instance_app(
+            self._ledger,
+            registry=registry,
+            access=access,
+            clock=SystemClock(),
+            randomness=system_random(),
+        )
+        self._shared.is_brief = True
+        self._runner = new_runner()
+        self._runner.run(self._ledger.__aenter__())
+        asyncio.set_event_loop(self._runner.get_loop())  # or Mangum makes one
+        self._mangum = Mangum(self._answer, lifespan="off", text_mime_types=[*TEXTS])
+
+    def handle(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
+        """Answer one event."""
+        asyncio.set_event_loop(self._runner.get_loop())  # where Mangum runs the request
+        return self._mangum(event, context)  # type: ignore[arg-type]  # its own mapping types
+
+    def close(self) -> None:
+        """Close the ledger; Lambda itself just ends the process."""
+        self._runner.run(self._closed())
+        self._runner.close()
+        asyncio.set_event_loop(None)
+
+    async def _closed(self) -> None:
+        await self._shared.fleet.__aexit__()
+        await self._ledger.close()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the path as it was sent, which Mangum leaves out: ids are encoded in it."""
+        scope["raw_path"] = scope["aws.event"].get("rawPath", scope["path"]).encode("latin-1")
+        await self._app(scope, receive, send)

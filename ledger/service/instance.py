@@ -1,0 +1,45 @@
+"""The application as a process runs it: with request ids, metrics and the two logs."""
+
+from random import Random
+
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
+
+from ledger.ledger import Ledger
+from ledger.runtime.clock import Clock
+from ledger.service.access.port import Access
+from ledger.service.app import create_app
+from ledger.service.context import Context
+from ledger.service.gate import Seen
+from ledger.service.metrics import ServiceMetrics, log_request
+from ledger.service.options import BODY_BYTES_MAX
+
+_REQUEST_ID_BYTES = 8
+
+
+def instance_app(
+    ledger: Ledger,
+    *,
+    registry: CollectorRegistry,
+    access: Access,
+    clock: Clock,
+    randomness: Random,
+    body_max: int = BODY_BYTES_MAX,
+) -> tuple[ASGIApp, Context]:
+    """Return the application of one process, and what its requests share."""
+    metrics = ServiceMetrics.of(registry)
+
+    def seen(request: Seen) -> None:
+        metrics.request(request)
+        log_request(request)
+
+    return create_app(
+        ledger,
+        clock=clock,
+        access=access,
+        registry=registry,
+        new_id=lambda: randomness.randbytes(_REQUEST_ID_BYTES).hex(),
+        on_request=seen,
+        body_max=body_max,
+        randomness=randomness,
+    )
