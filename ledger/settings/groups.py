@@ -86,6 +86,9 @@ Source: the partitions of botocore (`data/partitions.json`: `dnsSuffix`, `dualSt
 _UNIT_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|d|)")
 _TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
+SECONDS_MAX = 36_525 * 86_400.0
+"""The longest duration, 100 years: dates and timers take no number of seconds."""
+_LONGEST_RULE = "a duration is at most 36525d (100 years)"
 _DURATION_RULE = 'a duration is 0 or more seconds, or text such as "250ms", "20s", "15m", "1d"'
 
 
@@ -123,6 +126,8 @@ def _seconds(value: object) -> float:
         raise rule(_DURATION_RULE) from None
     if not math.isfinite(seconds) or seconds < 0:
         raise rule(_DURATION_RULE)
+    if seconds > SECONDS_MAX:
+        raise rule(_LONGEST_RULE)
     return seconds
 
 

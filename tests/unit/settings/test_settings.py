@@ -7,8 +7,9 @@ import pytest
 from support.setting_files import LOCAL, SMALL, settings, written
 
 from ledger.core.entry import ITEM_BYTES_MAX
-from ledger.core.errors import SettingsError
+from ledger.core.errors import InvalidInput, SettingsError
 from ledger.settings import Settings
+from ledger.settings.durations import seconds_of
 from ledger.settings.groups import (
     FOLD_MAX_LIMIT,
     MERGED_ID_BYTES,
@@ -57,6 +58,16 @@ def test_settings_in_code_read_neither_file_nor_environment(
 def test_durations_may_be_text(text: str, seconds: float) -> None:
     """Each unit, and a bare number as a variable gives it, is read as seconds."""
     assert settings(compactor={"fold_age": text}).compactor.fold_age == seconds
+
+
+@pytest.mark.parametrize("value", ["36526d", 1e60, 10**60])
+def test_a_duration_beyond_a_century_is_refused(value: object) -> None:
+    """Dates and timers cannot take any number of seconds."""
+    assert settings(compactor={"fold_age": "36525d"}).compactor.fold_age == 36_525 * 86_400
+    with pytest.raises(SettingsError, match=r"a duration is at most 36525d \(100 years\)"):
+        settings(compactor={"fold_age": value})
+    with pytest.raises(InvalidInput, match="and at most 36525d"):
+        seconds_of(value)
 
 
 @pytest.mark.parametrize(
