@@ -101,7 +101,7 @@ def named(change: Change, *, now: datetime, bits: int) -> NamedChange:
     entry = Entry(
         counter,
         str(id_),
-        amounts.exact(change.change),
+        amounts.addend(change.change),
         note=None if change.note is None else checked_note(change.note),
         effective=None if change.effective is None else checked_date(change.effective),
     )

@@ -4,6 +4,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 import re
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, NoReturn, TypeVar
@@ -113,16 +114,20 @@ def bound(name: str, text: str | None) -> datetime | date | None:
         return moment(name, text)
 
 
-def _amount(value: object) -> Decimal:
+def _amount(value: object, read: Callable[[str], Decimal] = amounts.parse) -> Decimal:
     if not isinstance(value, str):
         raise InvalidAmount(
             f'an amount must be a string, such as "12.50", got {value!r}: a number of JSON is'
             " rounded by many programs"
         )
     try:
-        return amounts.parse(value)
+        return read(value)
     except AmountOverflow as error:
         raise InvalidAmount(str(error)) from None
+
+
+def _addend(value: object) -> Decimal:
+    return _amount(value, lambda text: amounts.addend(amounts.parse(text)))
 
 
 def edge(name: str, text: str | None) -> datetime | str | None:
@@ -174,6 +179,8 @@ Effective = Annotated[
     date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})
 ]
 Amount = Annotated[Decimal, BeforeValidator(_amount), WithJsonSchema(AMOUNT_SCHEMA)]
+Addend = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(AMOUNT_SCHEMA)]
+"""What may be added to a counter; an entry that was written may hold any amount."""
 
 
 class Body(BaseModel):
@@ -185,7 +192,7 @@ class Body(BaseModel):
 class EntryBody(Body):
     """One change of the counter that the path names."""
 
-    change: Amount
+    change: Addend
     note: str | None = Field(None, description="Free text, kept with the entry.")
     effective: Effective | None = Field(
         None, description="The date that the change is for, if it is not the day of writing."
@@ -242,7 +249,7 @@ class ReverseBody(Body):
 class ReconcileBody(Body):
     """What a count by hand found."""
 
-    counted: Amount
+    counted: Addend
     at: At | None = None
     reason: str | None = None
     token: Named | None = None

@@ -102,7 +102,7 @@ class Writer:
         if self._group is None:
             self._check_clock()
             return self._direct.until(end).put(self._planner.plan(Change(counter, change)))
-        counter, amount = keys.checked_new_counter(counter), amounts.exact(change)
+        counter, amount = keys.checked_new_counter(counter), amounts.addend(change)
         if self._settings.combine and self._combines(counter):
             return self._group.combine(counter, amount, end)
         return self._group.record(counter, amount, end)

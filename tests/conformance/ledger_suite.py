@@ -147,6 +147,8 @@ class LedgerSuite:
             ({"counter": "stock", "change": "1"}, InvalidAmount),
             ({"counter": "stock", "change": Decimal("NaN")}, InvalidAmount),
             ({"counter": "stock", "change": 10**38 + 1}, AmountOverflow),
+            ({"counter": "stock", "change": 10**38}, AmountOverflow),
+            ({"counter": "stock", "change": Decimal("1E-39"), "note": "n"}, AmountOverflow),
             ({"counter": "stock", "change": 1, "key": "order-17"}, UntimedKey),
             ({"counter": "stock", "change": 1, "key": ""}, InvalidEntry),
             (
@@ -197,6 +199,8 @@ class LedgerSuite:
         async with make() as one:
             with pytest.raises(InvalidAmount):
                 await one.ledger.record_many([("stock", 1), ("stock", 1.5)])
+            with pytest.raises(AmountOverflow):
+                await one.ledger.record_many([("stock", 1), ("stock", 10**38)])
             assert (await one.ledger.total("stock", max_age=0)).changes == 0
 
     async def test_changes_together_are_written_all_or_none(self, make: Make) -> None:

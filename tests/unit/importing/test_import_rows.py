@@ -109,6 +109,7 @@ def test_another_delimiter_and_encoding() -> None:
         ("a,-Infinity,,", "amount must be a finite number, got -Infinity"),
         (f"a,{'1' * 39},,", f"amount must have at most 38 digits, got 39 digits: {'1' * 39}"),
         ("a,1E126,,", "amount must be within 1E-130 to 9.99E+125, got 1E+126"),
+        ("a,1E38,,", "at most 38 digits before the point and 38 after it, got 1E+38"),
         (f"a,{'9' * 301},,", "has 301 characters: up to 300 are read"),
         (",1,,", "counter must have 1 to 1,024 bytes, got ''"),
         ("~lease,1,,", "counter must not begin with '~', which is reserved, got '~lease'"),
