@@ -236,6 +236,13 @@ def distinct(planned: Iterable[Planned]) -> list[Planned]:
     return list(kept.values())
 
 
+def written(planned: Iterable[Planned], found: Iterable[Entry]) -> list[Entry]:
+    """Return the entries of a call, in order; those that were `found` in the table as found."""
+    there = {(entry.counter, entry.id): entry for entry in found}
+    entries = [change.entry for change in planned]
+    return [there.get((entry.counter, entry.id), entry) for entry in entries] if there else entries
+
+
 def same_change(ours: Entry, theirs: Entry) -> bool:
     """Return whether two entries of one id are the same change; their regions may differ."""
     return (ours.change, ours.note, ours.effective, ours.count, ours.reverses) == (
