@@ -1,6 +1,7 @@
 """Answers of the service: JSON objects, and errors as problems."""
 
 import math
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -15,14 +16,23 @@ RETRY_SECONDS = 1
 """What Retry-After says where nothing better is known."""
 
 
+NOT_APPLIED: Mapping[str, Any] = {"outcome": "not_applied", "retryable": False}
+"""Members of a problem that the service itself has with a request."""
+
+
 class Refused(Exception):
-    """A request that the service itself refuses, before it asks the ledger."""
+    """A request that the service itself refuses, before it asks the ledger: nothing was written."""
 
     def __init__(
-        self, kind: Kind, detail: str, *, headers: dict[str, str] | None = None, **members: Any
+        self,
+        kind: Kind,
+        detail: str,
+        *,
+        headers: dict[str, str] | None = None,
+        retryable: bool = False,
     ) -> None:
         super().__init__(detail)
-        self.problem = Problem(kind, detail, members)
+        self.problem = Problem(kind, detail, {**NOT_APPLIED, "retryable": retryable})
         self.headers = headers or {}
 
 

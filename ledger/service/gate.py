@@ -111,7 +111,6 @@ class Gate:
                 SHUTTING_DOWN,
                 detail,
                 headers=retry_after(0) | {"Connection": "close"},
-                outcome="not_applied",
                 retryable=True,
             )
         length = headers.get("content-length", "0")
@@ -128,7 +127,6 @@ class Gate:
                 TOO_MANY_REQUESTS,
                 f"token {grant.name!r} has used its share",
                 headers=retry_after(wait),
-                outcome="not_applied",
                 retryable=True,
             )
         return grant
@@ -152,8 +150,6 @@ class Gate:
             TOO_LARGE,
             f"a body may have up to {self._body_max:,} bytes",
             headers={"Connection": "close"},
-            outcome="not_applied",
-            retryable=False,
         )
 
 
