@@ -52,8 +52,12 @@ def create_app(
     on_request: Callable[[Seen], None],
     body_max: int = BODY_BYTES_MAX,
     randomness: Random | None = None,
+    loopback_only: bool = False,
 ) -> tuple[ASGIApp, Context]:
-    """Return the application over a ledger that is open while it is used, and what it shares."""
+    """Return the application over a ledger that is open while it is used, and what it shares.
+
+    With `loopback_only` it answers requests whose Host is a loopback name, and no others.
+    """
     fleet = Fleet(ledger, clock=clock, randomness=randomness or system_random())
     context = Context(ledger, clock, fleet)
     app = FastAPI(
@@ -99,6 +103,7 @@ def create_app(
         on_request=on_request,
         public=lambda path: probes.is_public(path) or is_page(path),
         body_max=body_max,
+        loopback_only=loopback_only,
     )
     return gate, context
 

@@ -20,7 +20,7 @@ from ledger.core.errors import (
     RetryHorizonPassed,
     UntimedKey,
 )
-from ledger.core.timed_keys import one_spelling, time_in
+from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
 from ledger.core.values import Entry
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
@@ -317,6 +317,7 @@ def time_of(counter: str, key: str, at: object) -> datetime:
         raise UntimedKey(
             f"change of {counter!r}: key {key[:40]!r} needs at, the time that was chosen with it"
             " and is the same at each try; a UUIDv7 or a ULID as key carries its own"
+            f"{no_hyphens(key)}"
         )
     if not isinstance(at, datetime):
         raise InvalidEntry(f"at must be an aware datetime, got {at!r}")

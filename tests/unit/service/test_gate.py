@@ -205,7 +205,7 @@ async def test_an_instance_that_leaves_is_not_ready_and_serves_on() -> None:
 
 @pytest.mark.parametrize("is_revoked", [True, False])
 async def test_a_stream_ends_once_its_token_does_not_allow_it(
-    tmp_path: Path, is_revoked: bool
+    tmp_path: Path, *, is_revoked: bool
 ) -> None:
     """At its next look, revoked or not for one of its counters: what comes later is not shown."""
     table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
@@ -229,6 +229,33 @@ async def test_a_stream_ends_once_its_token_does_not_allow_it(
         assert answer.status_code == 200
         assert "4711" not in answer.text
         assert (await service.http.get("/v1/counters/shop%2Fb", headers=headers)).is_client_error
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8080", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8080", 200),
+        ("[::1]", 200),
+        ("attacker.test", 421),
+        ("localhost.attacker.test", 421),
+        ("127.0.0.1.attacker.test:8080", 421),
+        ("localhost:", 421),
+        ("", 421),
+    ],
+)
+async def test_without_tokens_the_host_must_be_this_machine(host: str, status: int) -> None:
+    """A page of another site whose name leads here is refused, whatever it asks for."""
+    async with served(loopback_only=True) as service:
+        for path in ("/v1/counters/stock", "/openapi.json"):
+            answer = await service.http.get(path, headers={"host": host})
+            assert answer.status_code == status
+        two = [("host", "localhost"), ("host", "attacker.test")]
+        assert (await service.http.get("/healthz", headers=two)).status_code == 421
+    async with served() as service:
+        assert (await service.http.get("/healthz", headers={"host": host})).status_code == 200
 
 
 async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
