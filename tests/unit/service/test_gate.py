@@ -87,6 +87,10 @@ async def test_without_a_valid_token_nothing_of_the_table_is_answered(tmp_path: 
             for two in (TWO, TWO[::-1])
             for together in (False, True)
         ],
+        *[
+            (["write"], "POST", "/v1/retries", {"entries": [entry | {"id": "x"} for entry in two]})
+            for two in (TWO, TWO[::-1])
+        ],
         (["read"], "GET", "/v1/live?id=other&id=shop/a", None),
     ],
 )
