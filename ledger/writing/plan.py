@@ -212,13 +212,13 @@ def check_horizon(entry: Entry, at: datetime, *, settings: Settings, now: dateti
         raise RetryHorizonPassed(
             f"entry {entry.id} is {age:.1f} s old, past the retry horizon of"
             f" {settings.retry_horizon:g} s: it may have been merged, so writing it again could"
-            " count it twice",
+            f" count it twice; the clock shows {now.isoformat()}",
             entry=entry,
         )
     if -age > settings.clock_skew:
         raise InvalidEntry(
             f"entry {entry.id} is {-age:.1f} s ahead of the clock, more than clock_skew"
-            f" ({settings.clock_skew:g} s)"
+            f" ({settings.clock_skew:g} s); the clock shows {now.isoformat()}"
         )
 
 
