@@ -64,8 +64,8 @@ def addend(value: object) -> Decimal:
     if not number:
         return number
     first = number.adjusted()
-    # One of 1 or more has its last digit of 38 before the 38th place anyway.
-    is_fine = first < 0 and int(number.normalize(_WIDE).as_tuple().exponent) < -DIGITS_MAX
+    # One of 0.1 or more has the last of its 38 digits at the 38th place or before.
+    is_fine = first < -1 and int(number.normalize(_WIDE).as_tuple().exponent) < -DIGITS_MAX
     if first >= DIGITS_MAX or is_fine:
         raise AmountOverflow(
             f"a change must have at most {DIGITS_MAX} digits before the point and {DIGITS_MAX}"

@@ -348,14 +348,18 @@ def read_body(kind: TypeAdapter[BodyModel], body: bytes) -> BodyModel:
         read = kind.validate_json(body)
     except ValidationError as error:
         _refuse(error)
-    json.loads(body, object_pairs_hook=_once)  # of members that stand twice pydantic takes the last
+    _READS_ONCE.decode(body.decode())  # of members that stand twice pydantic takes the last
     return read
 
 
 def _once(members: list[tuple[str, Any]]) -> None:
     names = [name for name, _ in members]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InvalidInput(f"body: {twice[0]!r:.100} stands twice in one object")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"body: {twice!r:.100} stands twice in one object")
+
+
+_READS_ONCE = json.JSONDecoder(object_pairs_hook=_once)
 
 
 def _refuse(error: ValidationError) -> NoReturn:
