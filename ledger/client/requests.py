@@ -39,7 +39,7 @@ COUNTERS_MAX = 100
 QUERY_BYTES_MAX = 6_000
 """Names of counters in one query: servers and proxies take lines of 8 KB."""
 PAGE_MAX = 1_000
-_BOUND = "bound must be an aware datetime or an entry id"
+_BOUND = "bound must be a time with a zone or the id of an entry"
 
 Part = TypeVar("Part")
 
