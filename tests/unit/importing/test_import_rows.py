@@ -205,6 +205,7 @@ def test_json_lines() -> None:
             '{"counter": "a", "change": null}',
             "amount must be an int or a Decimal, got None (NoneType)",
         ),
+        ('{"counter": "a", "change": 1E38}', "at most 38 digits before the point and 38 after"),
         ('{"counter": "a", "change": 1e9999999999999999999}', "has an exponent out of range"),
         (f'{{"counter": "a", "change": {"1" * 5000}}}', "has 5,000 characters"),
         ('{"counter": "a", "change": 1, "change": 2}', "has 'change' more than once"),

@@ -171,6 +171,20 @@ async def test_an_unknown_outcome_is_a_503_whose_entries_can_be_retried() -> Non
         assert await service.value("stock") == "7"
 
 
+async def test_an_unknown_outcome_of_many_is_told_in_words_of_requests() -> None:
+    """As that of one is."""
+    async with served() as service:
+
+        async def unanswered(*_: Any, **__: Any) -> Any:
+            raise OutcomeUnknown("no answer: Ledger.retry is safe", entries=[])
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", unanswered)
+            asked = {"entries": [{"counter": "stock", "change": "7"}]}
+            (result,) = (await service.post("/v1/entries", asked)).json()["results"]
+        assert result["problem"]["detail"] == "no answer: POST /v1/retries is safe"
+
+
 async def test_an_entry_of_a_region_that_is_none_of_the_table_is_not_repeated() -> None:
     """It would be said to be written where nobody writes."""
     async with served() as service:
