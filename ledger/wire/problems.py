@@ -151,7 +151,8 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "amount-overflow",
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "The amount, or the sum, is beyond 38 digits",
-            "Nothing was written.",
+            "Nothing was written. A total that does not fit has a change that is far too large or"
+            " too fine: the counter's `/entries` show it, and a reversal takes it back.",
         ),
         errors.InvalidCounter: Kind(
             "invalid-counter",
