@@ -162,7 +162,7 @@ class Reconciler:
             token = made if at is None else moment.isoformat()
         return Count(
             keys.checked_counter(counter),
-            amounts.exact(counted),
+            amounts.addend(counted),
             moment,
             reason,
             checked_key(token, what="token"),

@@ -263,7 +263,7 @@ class Ledger(Reads):
         is_named = token is not None or at is not None
         chosen = token if is_named else self._new_key()
         body = {
-            "counted": amounts.to_text(amounts.exact(counted)),
+            "counted": amounts.to_text(amounts.addend(counted)),
             **dict(query(at=at)),
             **({} if reason is None else {"reason": checked_note(reason)}),
             **({} if chosen is None else {"token": checked_key(chosen, what="token")}),

@@ -39,7 +39,7 @@ COUNTERS_MAX = 100
 QUERY_BYTES_MAX = 6_000
 """Names of counters in one query: servers and proxies take lines of 8 KB."""
 PAGE_MAX = 1_000
-_BOUND = "bound must be an aware datetime or an entry id"
+_BOUND = "bound must be a time with a zone or the id of an entry"
 
 Part = TypeVar("Part")
 
@@ -101,7 +101,7 @@ def named(change: Change, *, now: datetime, bits: int) -> NamedChange:
     entry = Entry(
         counter,
         str(id_),
-        amounts.exact(change.change),
+        amounts.addend(change.change),
         note=None if change.note is None else checked_note(change.note),
         effective=None if change.effective is None else checked_date(change.effective),
     )

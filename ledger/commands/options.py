@@ -42,12 +42,12 @@ def iso_bound(option: str, text: str | None) -> datetime | date | None:
 
 
 def amount_of(text: str) -> Decimal:
-    """Return the amount of an argument.
+    """Return the amount of an argument, which a counter can take.
 
     Raises:
         InvalidAmount: it is none, or beyond 38 digits.
     """
     try:
-        return amounts.parse(text)
+        return amounts.addend(amounts.parse(text))
     except AmountOverflow as error:  # of an argument, not of a sum
         raise InvalidAmount(str(error)) from None

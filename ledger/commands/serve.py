@@ -80,7 +80,9 @@ def serve(
         raise InvalidInput("--local makes a table of its own: give no --config and no --region")
     access = _access_of(tokens, host=host, insecure=insecure)
     tls = _tls_of(tls_certificate, tls_key, tls_clients)
-    options = ServiceOptions(host, port, drain_seconds=seconds_of(drain), tls=tls)
+    options = ServiceOptions(
+        host, port, drain_seconds=seconds_of(drain), tls=tls, loopback_only=insecure
+    )
     settings = None if local else Settings.load(config)
     regions = LOCAL_REGIONS if settings is None else (region_of(settings, region),)
     begin_logging(log_format)

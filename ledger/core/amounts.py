@@ -4,6 +4,9 @@ DynamoDB numbers hold 38 significant digits, magnitudes from 1E-130 to 9.99...E+
 DynamoDB Developer Guide, "Data types"). Sums are taken in a context wide enough for any number of
 such amounts in any order, and checked once at the end: intermediate sums may be of any size.
 
+What is to be added to a counter has narrower bounds (`addend`): 10^100 is a legal amount, and
+beside any other change leaves a total that no 38 digits hold.
+
 Pure: no clock, no randomness, no I/O.
 """
 
@@ -48,6 +51,27 @@ def exact(value: object) -> Decimal:
             f"amount must be an int or a Decimal, got {value!r} ({type(value).__name__})"
         )
     return within_range(number)
+
+
+def addend(value: object) -> Decimal:
+    """Return `value` as an exact amount that may be added to a counter.
+
+    Raises:
+        InvalidAmount: as `exact`.
+        AmountOverflow: as `exact`, or it has a digit beyond the 38th before or after the point.
+    """
+    number = exact(value)
+    if not number:
+        return number
+    first = number.adjusted()
+    # One of 0.1 or more has the last of its 38 digits at the 38th place or before.
+    is_fine = first < -1 and int(number.normalize(_WIDE).as_tuple().exponent) < -DIGITS_MAX
+    if first >= DIGITS_MAX or is_fine:
+        raise AmountOverflow(
+            f"a change must have at most {DIGITS_MAX} digits before the point and {DIGITS_MAX}"
+            f" after it, got {_short(number)}: its counter's total would not fit in {DIGITS_MAX}"
+        )
+    return number
 
 
 def within_range(number: Decimal) -> Decimal:

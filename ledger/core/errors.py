@@ -99,7 +99,11 @@ class InvalidAmount(InvalidInput):
 
 
 class AmountOverflow(InvalidInput):
-    """An exact amount does not fit in 38 digits or in DynamoDB's range of exponents."""
+    """An exact amount does not fit in 38 digits or in DynamoDB's range of exponents.
+
+    Of a change also where a digit is beyond the 38th before or after the point. Of a total: a
+    change is far too large or too fine; `history` shows it, `reverse` takes it back.
+    """
 
 
 class InvalidCounter(InvalidInput):

@@ -18,6 +18,10 @@ _UUID7 = re.compile(
     r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
     flags=re.IGNORECASE | re.ASCII,
 )
+_UUID7_BARE = re.compile(
+    r"([0-9a-f]{8})([0-9a-f]{4})(7[0-9a-f]{3})([89ab][0-9a-f]{3})([0-9a-f]{12})",
+    flags=re.IGNORECASE | re.ASCII,
+)
 _ULID = re.compile(
     r"([0-7][0-9a-hjkmnp-tv-z]{9})[0-9a-hjkmnp-tv-z]{16}", flags=re.IGNORECASE | re.ASCII
 )
@@ -42,6 +46,15 @@ def time_in(key: str) -> datetime | None:
         return ids.EPOCH + timedelta(milliseconds=milliseconds)
     entry_id = ids.parse(key)
     return None if entry_id is None else entry_id.at
+
+
+def no_hyphens(key: str) -> str:
+    """Return what a message says of a UUIDv7 without its hyphens; of any other key nothing.
+
+    It is not taken for one: any hash of 32 digits may look like it, and has a meaning by now.
+    """
+    found = _UUID7_BARE.fullmatch(key)
+    return "" if found is None else f" (a UUIDv7 has hyphens: {'-'.join(found.groups())})"
 
 
 def _milliseconds(key: str) -> int | None:

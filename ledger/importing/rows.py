@@ -291,13 +291,13 @@ def _counter(value: object, form: Form) -> str:
 
 def _amount(value: object) -> Decimal:
     if not isinstance(value, str):
-        return amounts.exact(value)
+        return amounts.addend(value)
     if len(value) > AMOUNT_CHARACTERS_MAX:
         raise BrokenRow(
             f"amount {_quoted(value)} has {len(value):,} characters:"
             f" up to {AMOUNT_CHARACTERS_MAX} are read"
         )
-    return amounts.parse(value)
+    return amounts.addend(amounts.parse(value))
 
 
 def _note(value: object) -> str | None:

@@ -10,7 +10,7 @@ import typer
 
 from ledger.runtime.printing import json_line, plain, printable
 
-TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 """What every record has; all else was given as `extra`."""
 
@@ -41,18 +41,27 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        made |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        made |= _extras_of(record)
         if record.exc_info:
             made["exception"] = self.formatException(record.exc_info)
         return json_line(json.dumps(made, default=plain)).rstrip("\n")
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people, in which what users wrote cannot act on the terminal."""
+    """A line for people, its extras last, in which what users wrote cannot act on the terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
+        """Return the line without a traceback."""
+        extras = [f" {name}={value}" for name, value in _extras_of(record).items()]
+        return super().formatMessage(record) + "".join(extras)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a traceback keeps its lines."""
         return "\n".join(map(printable, super().format(record).split("\n")))
+
+
+def _extras_of(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
 def begin_logging(log_format: LogFormat) -> None:

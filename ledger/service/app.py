@@ -19,7 +19,13 @@ from ledger.core.errors import LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock, system_random
 from ledger.service.access.port import Access
-from ledger.service.answers import Refused, on_ledger_error, on_refused, problem_answer
+from ledger.service.answers import (
+    NOT_APPLIED,
+    Refused,
+    on_ledger_error,
+    on_refused,
+    problem_answer,
+)
 from ledger.service.api import describing, entries, live, probes, reading
 from ledger.service.api.fleet import fleet_router
 from ledger.service.context import REQUEST, Context
@@ -46,8 +52,12 @@ def create_app(
     on_request: Callable[[Seen], None],
     body_max: int = BODY_BYTES_MAX,
     randomness: Random | None = None,
+    loopback_only: bool = False,
 ) -> tuple[ASGIApp, Context]:
-    """Return the application over a ledger that is open while it is used, and what it shares."""
+    """Return the application over a ledger that is open while it is used, and what it shares.
+
+    With `loopback_only` it answers requests whose Host is a loopback name, and no others.
+    """
     fleet = Fleet(ledger, clock=clock, randomness=randomness or system_random())
     context = Context(ledger, clock, fleet)
     app = FastAPI(
@@ -93,6 +103,7 @@ def create_app(
         on_request=on_request,
         public=lambda path: probes.is_public(path) or is_page(path),
         body_max=body_max,
+        loopback_only=loopback_only,
     )
     return gate, context
 
@@ -120,7 +131,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if kind is METHOD_NOT_ALLOWED:
         headers = {"Allow": ", ".join(_methods(request))}
-    return problem_answer(Problem(kind, str(error.detail)), headers)
+    return problem_answer(Problem(kind, str(error.detail), NOT_APPLIED), headers)
 
 
 def _methods(request: Request) -> list[str]:
@@ -140,5 +151,4 @@ async def _on_invalid(_request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"][1:]) or "query"
     got = "" if first["type"] == "missing" else f", got {first.get('input')!r:.100}"
-    members = {"outcome": "not_applied", "retryable": False}
-    return problem_answer(Problem(INVALID, f"{name}: {first['msg'].lower()}{got}", members))
+    return problem_answer(Problem(INVALID, f"{name}: {first['msg'].lower()}{got}", NOT_APPLIED))

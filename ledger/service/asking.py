@@ -3,10 +3,12 @@
 Pure: no clock, no randomness, no I/O.
 """
 
+import json
 import re
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from pydantic import (
@@ -21,42 +23,67 @@ from pydantic import (
 
 from ledger.core import amounts
 from ledger.core.descriptions import Value
-from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidCounter, InvalidInput
+from ledger.core.errors import (
+    AmountOverflow,
+    InvalidAmount,
+    InvalidCounter,
+    InvalidEntry,
+    InvalidInput,
+    UntimedKey,
+)
 from ledger.core.keys import checked_counter
+from ledger.core.timed_keys import no_hyphens, time_in
 from ledger.service.forms import AMOUNT_SCHEMA, CounterId, EntryId, Name, Named
 from ledger.writing.plan import Change, checked_key
 
 ENTRIES_MAX = 1_000
 """Entries of one request that each have an outcome of their own."""
-COUNT_MAX = 2**53
-"""Changes that one entry stands for: as many as every program of JSON counts exactly."""
+COUNT_MAX = 1_000_000
+"""Changes that one entry to be repeated stands for: far more than a writer combines."""
 WAIT_SECONDS_MAX = 60.0
 """The longest deadline that a request may ask for."""
-_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*([0-9]{1,4})\s*(?=$|[,;])", re.ASCII | re.IGNORECASE)
+_NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})|[^\x00-\x7f]")
+_WAIT = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
 def counter_in(segment: str) -> str:
     """Return the counter that a percent-encoded segment of a path names.
 
     Raises:
-        InvalidCounter: it is not UTF-8.
+        InvalidCounter: it is not percent-encoded UTF-8.
     """
-    if "%" not in segment:
-        return segment
-    try:
-        return unquote_to_bytes(segment).decode()
-    except UnicodeDecodeError:
-        raise InvalidCounter(f"counter {segment!r} is not percent-encoded UTF-8") from None
+    return _decoded(segment, "counter", InvalidCounter)
 
 
-def key_of(key: str | None, time: str | None) -> tuple[str | None, datetime | None]:
-    """Return the key and the time by which a request is named; both None if it is not.
-
-    Whether the key carries its time is checked when the change is planned.
+def entry_in(segment: str) -> str:
+    """Return the id of the entry that a percent-encoded segment of a path names.
 
     Raises:
-        InvalidInput: the key, or the time, breaks a rule; or there is a time without a key.
+        InvalidEntry: it is not percent-encoded UTF-8.
     """
+    return _decoded(segment, "entry", InvalidEntry)
+
+
+def _decoded(segment: str, what: str, error: type[InvalidInput]) -> str:
+    try:
+        if _NOT_ENCODED.search(segment) is None:
+            return unquote_to_bytes(segment).decode() if "%" in segment else segment
+    except UnicodeDecodeError:
+        pass
+    raise error(f"{what} {segment!r} is not percent-encoded UTF-8 (a percent sign is %25)")
+
+
+def key_of(keys: Sequence[str], times: Sequence[str]) -> tuple[str | None, datetime | None]:
+    """Return the key and the time by which a request is named; both None if it is not.
+
+    They are the values of all its headers Idempotency-Key and Idempotency-Time.
+
+    Raises:
+        InvalidInput: the key, or the time, breaks a rule, or is there twice; or there is a time
+            without a key, or another than the key carries.
+        UntimedKey: there is no time.
+    """
+    key, time = _only("Idempotency-Key", keys), _only("Idempotency-Time", times)
     if key is None:
         if time is not None:
             raise InvalidInput("Idempotency-Time belongs to an Idempotency-Key: send both")
@@ -64,22 +91,51 @@ def key_of(key: str | None, time: str | None) -> tuple[str | None, datetime | No
     # The draft's header is a structured string: "..." in quotes; most send it bare.
     bare = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
     checked_key(bare, what="Idempotency-Key")
-    return bare, None if time is None else moment("Idempotency-Time", time)
+    if not bare.isascii():
+        raise InvalidInput(
+            f"Idempotency-Key must be ASCII, got {bare[:40]!r}: what else a header holds is read in"
+            " more than one way; send such a key in the body of POST /v1/entries"
+        )
+    carried = time_in(bare)
+    if time is None and carried is None:
+        raise UntimedKey(
+            f"Idempotency-Key {bare[:40]!r} carries no time: send Idempotency-Time, which was"
+            f" chosen with it and is the same at each try, or a UUIDv7 or a ULID{no_hyphens(bare)}"
+        )
+    at = None if time is None else moment("Idempotency-Time", time)
+    if None not in (at, carried) and at != carried:
+        raise InvalidInput(
+            f"Idempotency-Time {time} is not the time that the Idempotency-Key carries"
+            f" ({carried}): leave it out"
+        )
+    return bare, at
 
 
-def wait_of(prefer: str | None) -> float | None:
-    """Return the deadline in seconds that a `Prefer: wait=N` header asks for (RFC 7240, 4.3).
+def _only(name: str, values: Sequence[str]) -> str | None:
+    if len(values) > 1:
+        raise InvalidInput(f"{name} must be there once, got {len(values)} of them")
+    return values[0] if values else None
+
+
+def wait_of(prefer: Sequence[str]) -> float | None:
+    """Return the deadline in seconds that the first `wait=N` of Prefer headers asks for.
+
+    Other preferences are ignored (RFC 7240, 2 and 4.3).
 
     Raises:
-        InvalidInput: it is 0, or over a minute.
+        InvalidInput: it is no whole number of 1 to 60.
     """
-    found = _WAIT.search(prefer) if prefer else None
-    if found is None:
-        return None
-    seconds = float(found[1])
-    if not 0 < seconds <= WAIT_SECONDS_MAX:
-        raise InvalidInput(f"Prefer: wait must be 1 to {WAIT_SECONDS_MAX:g} s, got {found[1]}")
-    return seconds
+    for preference in ",".join(prefer).split(","):
+        name, _, value = preference.partition(";")[0].partition("=")
+        if name.strip().lower() == "wait":
+            seconds = value.strip().strip('"')
+            if not _WAIT.fullmatch(seconds) or not 0 < int(seconds) <= WAIT_SECONDS_MAX:
+                raise InvalidInput(
+                    f"Prefer: wait must be a whole number of seconds from 1 to"
+                    f" {WAIT_SECONDS_MAX:g}, got {seconds!r:.40}"
+                )
+            return float(seconds)
+    return None
 
 
 def moment(name: str, text: str) -> datetime:
@@ -113,16 +169,20 @@ def bound(name: str, text: str | None) -> datetime | date | None:
         return moment(name, text)
 
 
-def _amount(value: object) -> Decimal:
+def _amount(value: object, read: Callable[[str], Decimal] = amounts.parse) -> Decimal:
     if not isinstance(value, str):
         raise InvalidAmount(
             f'an amount must be a string, such as "12.50", got {value!r}: a number of JSON is'
             " rounded by many programs"
         )
     try:
-        return amounts.parse(value)
+        return read(value)
     except AmountOverflow as error:
         raise InvalidAmount(str(error)) from None
+
+
+def _addend(value: object) -> Decimal:
+    return _amount(value, lambda text: amounts.addend(amounts.parse(text)))
 
 
 def edge(name: str, text: str | None) -> datetime | str | None:
@@ -174,6 +234,8 @@ Effective = Annotated[
     date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})
 ]
 Amount = Annotated[Decimal, BeforeValidator(_amount), WithJsonSchema(AMOUNT_SCHEMA)]
+Addend = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(AMOUNT_SCHEMA)]
+"""What may be added to a counter; an entry that was written may hold any amount."""
 
 
 class Body(BaseModel):
@@ -185,7 +247,7 @@ class Body(BaseModel):
 class EntryBody(Body):
     """One change of the counter that the path names."""
 
-    change: Amount
+    change: Addend
     note: str | None = Field(None, description="Free text, kept with the entry.")
     effective: Effective | None = Field(
         None, description="The date that the change is for, if it is not the day of writing."
@@ -242,7 +304,7 @@ class ReverseBody(Body):
 class ReconcileBody(Body):
     """What a count by hand found."""
 
-    counted: Amount
+    counted: Addend
     at: At | None = None
     reason: str | None = None
     token: Named | None = None
@@ -271,18 +333,33 @@ class DescriptionBody(Body):
 
 
 BodyModel = TypeVar("BodyModel", bound=Body)
+_WITHOUT_VALUE = frozenset({"missing", "json_invalid", "too_long"})
+"""Kinds of errors whose message says all; a list that is too long is not shown."""
 
 
 def read_body(kind: TypeAdapter[BodyModel], body: bytes) -> BodyModel:
     """Return a body, checked.
 
     Raises:
-        InvalidInput: it is not JSON, or a member breaks a rule; the message names it.
+        InvalidInput: it is not JSON, or a member breaks a rule or stands twice in an object; the
+            message names it.
     """
     try:
-        return kind.validate_json(body)
+        read = kind.validate_json(body)
     except ValidationError as error:
         _refuse(error)
+    _READS_ONCE.decode(body.decode())  # of members that stand twice pydantic takes the last
+    return read
+
+
+def _once(members: list[tuple[str, Any]]) -> None:
+    names = [name for name, _ in members]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"body: {twice!r:.100} stands twice in one object")
+
+
+_READS_ONCE = json.JSONDecoder(object_pairs_hook=_once)
 
 
 def _refuse(error: ValidationError) -> NoReturn:
@@ -292,6 +369,6 @@ def _refuse(error: ValidationError) -> NoReturn:
     if isinstance(cause, InvalidInput):
         raise cause from None
     place = ".".join(map(str, first["loc"]))
-    found = "" if first["type"] in {"missing", "json_invalid"} else f", got {first['input']!r:.100}"
+    found = "" if first["type"] in _WITHOUT_VALUE else f", got {first['input']!r:.100}"
     where = f"{place}: " if place else ""
     raise InvalidInput(f"body: {where}{first['msg'].lower()}{found}") from None

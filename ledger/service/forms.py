@@ -38,7 +38,8 @@ AMOUNT_SCHEMA: dict[str, JsonValue] = {
     "format": "amount",
     "pattern": r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$",
     "examples": ["12.50", "-1"],
-    "description": "An exact amount of up to 38 digits, as text.",
+    "description": "An exact amount of up to 38 digits, as text; of a change none beyond the 38th"
+    " before or after the point.",
 }
 When = Annotated[str, WithJsonSchema(WHEN_SCHEMA)]
 """A date, or a time with a zone."""

@@ -2,16 +2,20 @@
 
 ::
 
-    instance draining? ── body too large? ── whose token? ── within its rate? ──> endpoint
-          503                  413               401              429
-                                                                      │
-    access log, metrics, X-Request-Id  <──────────────────────────────┘
+    host right? ── draining? ── body too large? ── whose token? ── within its rate? ──> endpoint
+        421           503             413              401                429
+                                                                            │
+    access log, metrics, X-Request-Id  <────────────────────────────────────┘
+
+Without tokens the Host header is all that tells a page of another site apart, whose name was bound
+to this machine's address (DNS rebinding), so then it must be a loopback name.
 
 It also lets routes see paths as they were sent, so that a counter's id may have slashes: those of
 an id come percent-encoded, and are decoded once the route is found.
 """
 
-from collections.abc import Callable, MutableMapping
+import re
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -27,6 +31,7 @@ from ledger.service.answers import Refused, problem_answer, retry_after
 from ledger.service.context import GRANT, GRANT_NOW, REQUEST, Context
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.wire.problems import (
+    MISDIRECTED,
     SHUTTING_DOWN,
     TOO_LARGE,
     TOO_MANY_REQUESTS,
@@ -36,6 +41,7 @@ from ledger.wire.problems import (
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What probes ask without a token, also while an instance is draining."""
 _REQUEST_ID_HEADER = b"x-request-id"
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Gate:
         on_request: Callable[[Seen], None],
         public: Callable[[str], bool],
         body_max: int = BODY_BYTES_MAX,
+        loopback_only: bool = False,
     ) -> None:
         self._app = app
         self._context = context
@@ -73,6 +80,7 @@ class Gate:
         self._on_request = on_request
         self._is_public = public
         self._body_max = body_max
+        self._loopback_only = loopback_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; what is not HTTP goes through."""
@@ -105,13 +113,14 @@ class Gate:
             Refused: it may not.
         """
         path, headers = scope["path"], Headers(scope=scope)
+        if self._loopback_only:
+            _check_host(headers.getlist("host"))
         if self._context.is_draining and path not in OPEN_PATHS:
             detail = "this instance is shutting down"
             raise Refused(
                 SHUTTING_DOWN,
                 detail,
                 headers=retry_after(0) | {"Connection": "close"},
-                outcome="not_applied",
                 retryable=True,
             )
         length = headers.get("content-length", "0")
@@ -128,7 +137,6 @@ class Gate:
                 TOO_MANY_REQUESTS,
                 f"token {grant.name!r} has used its share",
                 headers=retry_after(wait),
-                outcome="not_applied",
                 retryable=True,
             )
         return grant
@@ -152,8 +160,20 @@ class Gate:
             TOO_LARGE,
             f"a body may have up to {self._body_max:,} bytes",
             headers={"Connection": "close"},
-            outcome="not_applied",
-            retryable=False,
+        )
+
+
+def _check_host(hosts: Sequence[str]) -> None:
+    """Refuse a request that was not sent to a loopback name.
+
+    Raises:
+        Refused: it was not.
+    """
+    if len(hosts) != 1 or not _LOOPBACK.fullmatch(hosts[0]):
+        raise Refused(
+            MISDIRECTED,
+            "without tokens the Host must be localhost, 127.0.0.1 or [::1], with or without a port,"
+            f" got {', '.join(hosts) or 'none'!r:.100}",
         )
 
 

@@ -25,6 +25,7 @@ def instance_app(
     clock: Clock,
     randomness: Random,
     body_max: int = BODY_BYTES_MAX,
+    loopback_only: bool = False,
 ) -> tuple[ASGIApp, Context]:
     """Return the application of one process, and what its requests share."""
     metrics = ServiceMetrics.of(registry)
@@ -42,4 +43,5 @@ def instance_app(
         on_request=seen,
         body_max=body_max,
         randomness=randomness,
+        loopback_only=loopback_only,
     )

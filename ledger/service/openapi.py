@@ -31,8 +31,9 @@ _PREFER = {
     "name": "Prefer",
     "in": "header",
     "required": False,
-    "description": "`wait=N`: end after N seconds, 1 to 60, with what is true by then (RFC 7240).",
-    # Other preferences are ignored, as RFC 7240 demands, so there is no pattern.
+    "description": "`wait=N`: end after N seconds, 1 to 60, with what is true by then (RFC 7240)."
+    " Other preferences are ignored.",
+    # So there is no pattern.
     "schema": {"type": "string", "examples": ["wait=5"]},
 }
 _KEY = {
@@ -40,7 +41,8 @@ _KEY = {
     "in": "header",
     "required": False,
     "description": "A UUIDv7 or a ULID, chosen once for the change and kept for every try; another"
-    " key comes with Idempotency-Time. The same key with the same body changes nothing.",
+    " key comes with Idempotency-Time. The same key with the same body changes nothing. ASCII;"
+    " other keys go in the body of POST /v1/entries.",
     "schema": {
         "type": "string",
         "minLength": 1,
@@ -53,7 +55,8 @@ _TIME = {
     "name": "Idempotency-Time",
     "in": "header",
     "required": False,
-    "description": "The time that was chosen with the key, with a zone, the same at every try.",
+    "description": "The time that was chosen with the key, with a zone, the same at every try;"
+    " beside a UUIDv7 or a ULID the time in it.",
     "schema": {"type": "string", "format": "date-time"},
 }
 

@@ -17,10 +17,11 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """How one process listens and shuts down."""
+    """How one process listens and shuts down; `loopback_only` where nobody is asked for a token."""
 
     host: str = "127.0.0.1"
     port: int = 8080
     drain_seconds: float = 5.0
     body_max: int = BODY_BYTES_MAX
     tls: Tls | None = None
+    loopback_only: bool = False

@@ -33,8 +33,8 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
-    outcome: Literal["not_applied", "unknown"] | None = None
-    retryable: bool | None = None
+    outcome: Literal["not_applied", "unknown"]
+    retryable: bool
 
 
 class Result(_Answer):

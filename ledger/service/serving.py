@@ -6,6 +6,7 @@
                requests are answered as before        idle ones are closed   stop_seconds at most
 """
 
+import logging
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -34,6 +35,8 @@ KEEP_ALIVE_SECONDS = 75
 BACKLOG = 2_048
 CONNECTIONS_MAX = 4_096
 """Connections and tasks of one process; further ones are answered 503 by uvicorn."""
+
+uvicorn_log = logging.getLogger("uvicorn.error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Running:
             clock=clock,
             randomness=randomness,
             body_max=instance.options.body_max,
+            loopback_only=instance.options.loopback_only,
         )
         self._ledger = instance.ledger
         self._options = instance.options
@@ -118,14 +122,22 @@ class _Server(uvicorn.Server):
         self._on_listening = on_listening
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen."""
-        await super().startup(sockets)
+        """Listen; why that fails is told by whoever runs it, not by a log's line."""
+        uvicorn_log.addFilter(_is_no_failure)
+        try:
+            await super().startup(sockets)
+        finally:
+            uvicorn_log.removeFilter(_is_no_failure)
         if self.started:
             self._on_listening(self.servers[0].sockets[0].getsockname()[1])
 
     def capture_signals(self) -> Any:
         """Take no signals: `stopped_by_signals` does."""
         return nullcontext()
+
+
+def _is_no_failure(record: logging.LogRecord) -> bool:
+    return not isinstance(record.msg, OSError)
 
 
 def _config(app: Any, options: ServiceOptions) -> uvicorn.Config:

@@ -27,7 +27,7 @@ Bound = datetime | str | None
 _MICROSECOND = timedelta(microseconds=1)
 _END = keys.RESERVED
 """After every id of ours."""
-_RULE = "bound must be an aware datetime or an entry id"
+_RULE = "bound must be a time with a zone or the id of an entry"
 
 
 async def history(

@@ -310,7 +310,9 @@ def _value(counter: str, changes: Iterable[Decimal]) -> Decimal:
     try:
         return amounts.total(changes)
     except AmountOverflow as error:
-        raise AmountOverflow(f"total of {counter!r}: {error}") from None
+        raise AmountOverflow(
+            f"total of {counter!r}: {error}; its history shows the change that is wrong: reverse it"
+        ) from None
 
 
 class Bases:

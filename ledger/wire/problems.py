@@ -91,6 +91,13 @@ NOT_ACCEPTABLE_BODY = Kind(
     "The body must be application/json",
     "Send `Content-Type: application/json`, and no Content-Encoding.",
 )
+MISDIRECTED = Kind(
+    "misdirected",
+    HTTPStatus.MISDIRECTED_REQUEST,
+    "The request is for another host",
+    "A service without tokens (`--insecure`) answers to localhost, 127.0.0.1 and [::1] alone, so"
+    " that no page of another site can reach it through a browser. Use one of them, or tokens.",
+)
 TOO_LARGE = Kind(
     "too-large",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -123,6 +130,7 @@ _OF_SERVICE = (
     NOT_FOUND,
     METHOD_NOT_ALLOWED,
     NOT_ACCEPTABLE_BODY,
+    MISDIRECTED,
     TOO_LARGE,
     TOO_MANY_REQUESTS,
     SHUTTING_DOWN,
@@ -143,7 +151,8 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "amount-overflow",
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "The amount, or the sum, is beyond 38 digits",
-            "Nothing was written.",
+            "Nothing was written. A total that does not fit has a change that is far too large or"
+            " too fine: the counter's `/entries` show it, and a reversal takes it back.",
         ),
         errors.InvalidCounter: Kind(
             "invalid-counter",
@@ -367,6 +376,7 @@ _KINDS_OF_SERVICE: Mapping[str, type[LedgerError]] = MappingProxyType(
         INVALID.name: errors.InvalidInput,
         UNAUTHORIZED.name: errors.AccessDenied,
         FORBIDDEN.name: errors.AccessDenied,
+        MISDIRECTED.name: errors.AccessDenied,
         TOO_LARGE.name: errors.InvalidInput,
         TOO_MANY_REQUESTS.name: errors.Throttled,
         SHUTTING_DOWN.name: errors.NotSent,

@@ -98,14 +98,15 @@ class ClosableSender(Sender):
             for change in list(left.values()):
                 noted(change, self._unknown([change]) if is_sent else error)
 
-    async def transaction(self, planned: Sequence[Planned]) -> None:
+    async def transaction(self, planned: Sequence[Planned]) -> list[Entry]:
         """Send up to 100 entries, all or none, as `Sender.transaction`.
 
         Raises:
             OutcomeUnknown, NotSent: ended meanwhile, or before.
             And as `Sender.transaction`.
         """
-        await self._until_end(partial(super().transaction, planned), planned, together=True)
+        call = partial(super().transaction, planned)
+        return await self._until_end(call, planned, together=True)
 
     async def _until_end(
         self,

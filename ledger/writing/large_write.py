@@ -11,9 +11,10 @@ from ledger.core.errors import (
     OutcomeUnknown,
     StoreError,
 )
+from ledger.core.values import Entry
 from ledger.runtime.tasks import run_all
 from ledger.store.writes import BATCH_WRITES_MAX, EACH_WRITES_MAX
-from ledger.writing.plan import Planned, distinct
+from ledger.writing.plan import Planned, distinct, written
 from ledger.writing.sender import Result, Sender
 
 WRITES_AT_ONCE = 8
@@ -21,8 +22,10 @@ WRITES_AT_ONCE = 8
 SendPart = Callable[[Sequence[Planned]], Awaitable[object]]
 
 
-async def send_all(sender: Sender, planned: Sequence[Planned]) -> None:
+async def send_all(sender: Sender, planned: Sequence[Planned]) -> list[Entry]:
     """Send entries on their own, 25 to a request; on a condition where a key may conflict.
+
+    Returns them in order; those that were there already as they were found.
 
     Raises:
         KeyConflict, DamagedItem: one stands for another change; the others are written.
@@ -37,6 +40,7 @@ async def send_all(sender: Sender, planned: Sequence[Planned]) -> None:
     jobs += [partial(write.send, part, sender.batch) for part in _parts_of(free, BATCH_WRITES_MAX)]
     await run_all(jobs, at_once=WRITES_AT_ONCE)
     write.finish()
+    return written(planned, write.found)
 
 
 def _parts_of(planned: Sequence[Planned], most: int) -> list[Sequence[Planned]]:
@@ -54,6 +58,7 @@ class _LargeWrite:
         self._refused: StoreError | NotSent | None = None
         self._conflict: KeyConflict | DamagedItem | None = None
         self._conflicting: list[Planned] = []
+        self.found: list[Entry] = []
 
     async def send(self, part: Sequence[Planned], send: SendPart) -> None:
         """Send a part; its failure is noted and stops no part that is in flight."""
@@ -68,15 +73,20 @@ class _LargeWrite:
     async def send_each(self, part: Sequence[Planned], sender: Sender) -> None:
         """Send a part of which each entry has an outcome of its own."""
         if len(part) == 1:
-            await self.send(part, lambda part: sender.put(part[0]))
+            await self.send(part, lambda part: self._put(part[0], sender))
         elif self._refused is not None:
             self._unwritten.extend(part)
         else:
             await sender.each(part, self._take)
 
+    async def _put(self, change: Planned, sender: Sender) -> None:
+        self._take(change, await sender.put(change))
+
     def _take(self, change: Planned, result: Result) -> None:
         if isinstance(result, LedgerError):
             self._note([change], result)
+        elif result.repeated:
+            self.found.append(result)
 
     def _note(self, part: Sequence[Planned], error: LedgerError) -> None:
         match error:

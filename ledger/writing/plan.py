@@ -20,7 +20,7 @@ from ledger.core.errors import (
     RetryHorizonPassed,
     UntimedKey,
 )
-from ledger.core.timed_keys import one_spelling, time_in
+from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
 from ledger.core.values import Entry
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
@@ -212,13 +212,13 @@ def check_horizon(entry: Entry, at: datetime, *, settings: Settings, now: dateti
         raise RetryHorizonPassed(
             f"entry {entry.id} is {age:.1f} s old, past the retry horizon of"
             f" {settings.retry_horizon:g} s: it may have been merged, so writing it again could"
-            " count it twice",
+            f" count it twice; the clock shows {now.isoformat()}",
             entry=entry,
         )
     if -age > settings.clock_skew:
         raise InvalidEntry(
             f"entry {entry.id} is {-age:.1f} s ahead of the clock, more than clock_skew"
-            f" ({settings.clock_skew:g} s)"
+            f" ({settings.clock_skew:g} s); the clock shows {now.isoformat()}"
         )
 
 
@@ -234,6 +234,13 @@ def distinct(planned: Iterable[Planned]) -> list[Planned]:
         if not same_change(change.entry, other.entry):
             raise conflict(change.entry, other.entry)
     return list(kept.values())
+
+
+def written(planned: Iterable[Planned], found: Iterable[Entry]) -> list[Entry]:
+    """Return the entries of a call, in order; those that were `found` in the table as found."""
+    there = {(entry.counter, entry.id): entry for entry in found}
+    entries = [change.entry for change in planned]
+    return [there.get((entry.counter, entry.id), entry) for entry in entries] if there else entries
 
 
 def same_change(ours: Entry, theirs: Entry) -> bool:
@@ -310,6 +317,7 @@ def time_of(counter: str, key: str, at: object) -> datetime:
         raise UntimedKey(
             f"change of {counter!r}: key {key[:40]!r} needs at, the time that was chosen with it"
             " and is the same at each try; a UUIDv7 or a ULID as key carries its own"
+            f"{no_hyphens(key)}"
         )
     if not isinstance(at, datetime):
         raise InvalidEntry(f"at must be an aware datetime, got {at!r}")

@@ -30,12 +30,15 @@ class Planner:
     def plan(self, change: Change, *, is_new: bool = True) -> Planned:
         """Plan one change; one that is not `is_new` settles what a counter of any id has.
 
+        That one may be of any exact amount: the reversal of an entry is as large as the entry.
+
         Raises:
             InvalidInput: a value breaks a rule; the message names both.
             ContractConflict: the region is not written to; see `Settings.check_written`.
         """
         if is_new:
             keys.checked_new_counter(change.counter)
+            amounts.addend(change.change)
         return plan(
             change,
             region=self._region,
@@ -55,7 +58,7 @@ class Planner:
             return [self.plan(change) for change in changes]
         return self.plan_group(
             [
-                (keys.checked_new_counter(change.counter), amounts.exact(change.change), 1)
+                (keys.checked_new_counter(change.counter), amounts.addend(change.change), 1)
                 for change in changes
             ]
         )

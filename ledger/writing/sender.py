@@ -30,7 +30,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier, Tries
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Applied, Outcome, Rejected, Unknown
-from ledger.writing.plan import Planned, batch_puts, confirmed, distinct, latest_repeat
+from ledger.writing.plan import Planned, batch_puts, confirmed, distinct, latest_repeat, written
 
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 READS_AT_ONCE = 16
@@ -174,8 +174,8 @@ class Sender:
             entries = [change.entry for change in left]
             raise OutcomeUnknown(str(error), entries=entries, retryable=error.retryable) from None
 
-    async def transaction(self, planned: Sequence[Planned]) -> None:
-        """Send up to 100 entries, all or none.
+    async def transaction(self, planned: Sequence[Planned]) -> list[Entry]:
+        """Send up to 100 entries, all or none; return them in order, as they are in the table.
 
         Entries that are there already, with the same content, were written by an earlier try,
         perhaps in another region from which not all have arrived: the rest is written together.
@@ -184,7 +184,7 @@ class Sender:
             InvalidEntry: more than a transaction holds.
             KeyConflict, OutcomeUnknown, StoreError: as `put`.
         """
-        left = distinct(planned)
+        left, there = distinct(planned), list[Entry]()
         _check_transaction(left)
         while left:
             puts = [change.put for change in left]
@@ -194,13 +194,14 @@ class Sender:
                 together=True,
             )
             if isinstance(outcome, Applied):
-                return
+                break
             checks = [
                 partial(self._confirmed, left[place], found, left, together=True)
                 for place, found in outcome.found.items()
             ]
-            await run_all(checks, at_once=READS_AT_ONCE)
+            there += await run_all(checks, at_once=READS_AT_ONCE)
             left = [change for place, change in enumerate(left) if place not in outcome.found]
+        return written(planned, there)
 
     async def _confirmed(
         self,

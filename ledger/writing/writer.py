@@ -102,7 +102,7 @@ class Writer:
         if self._group is None:
             self._check_clock()
             return self._direct.until(end).put(self._planner.plan(Change(counter, change)))
-        counter, amount = keys.checked_new_counter(counter), amounts.exact(change)
+        counter, amount = keys.checked_new_counter(counter), amounts.addend(change)
         if self._settings.combine and self._combines(counter):
             return self._group.combine(counter, amount, end)
         return self._group.record(counter, amount, end)
@@ -111,8 +111,7 @@ class Writer:
         """Write many changes, each on its own; see `Ledger.record_many`."""
         self._check_clock()
         planned = self._planner.plan_many(changes)
-        await large_write.send_all(self._direct.until(end), planned)
-        return [change.entry for change in planned]
+        return await large_write.send_all(self._direct.until(end), planned)
 
     async def record_together(
         self, changes: Sequence[Change], *, end: float = NEVER
@@ -120,8 +119,7 @@ class Writer:
         """Write up to 100 changes, all or none; see `Ledger.record_together`."""
         self._check_clock()
         planned = [self._planner.plan(change) for change in changes]
-        await self._direct.until(end).transaction(planned)
-        return [change.entry for change in planned]
+        return await self._direct.until(end).transaction(planned)
 
     async def retry(
         self, entries: Sequence[Entry], *, together: bool, end: float = NEVER
@@ -130,10 +128,8 @@ class Writer:
         self._check_clock()
         planned = self._planner.replan(entries)
         if together:
-            await self._direct.until(end).transaction(planned)
-        else:
-            await large_write.send_all(self._direct.until(end), planned)
-        return [change.entry for change in planned]
+            return await self._direct.until(end).transaction(planned)
+        return await large_write.send_all(self._direct.until(end), planned)
 
     def _check_clock(self) -> None:
         """Refuse to make ids, or to judge them, by a clock that is off.

@@ -64,6 +64,7 @@ def usage(command: str, error: str) -> Case:
 
 AMOUNTS_AND_IDS = [
     usage("ledger record a 1e400", "amount must be within 1E-130 to 9.99E+125, got 1E+400"),
+    usage("ledger record a 1e38", "at most 38 digits before the point and 38 after it, got 1E+38"),
     usage("ledger record a nan", "amount must be a finite number, got NaN"),
     usage("ledger record a -inf", "amount must be a finite number, got -Infinity"),
     usage("ledger record a abc", "amount must be a decimal number, got 'abc'"),

@@ -147,6 +147,8 @@ class LedgerSuite:
             ({"counter": "stock", "change": "1"}, InvalidAmount),
             ({"counter": "stock", "change": Decimal("NaN")}, InvalidAmount),
             ({"counter": "stock", "change": 10**38 + 1}, AmountOverflow),
+            ({"counter": "stock", "change": 10**38}, AmountOverflow),
+            ({"counter": "stock", "change": Decimal("1E-39"), "note": "n"}, AmountOverflow),
             ({"counter": "stock", "change": 1, "key": "order-17"}, UntimedKey),
             ({"counter": "stock", "change": 1, "key": ""}, InvalidEntry),
             (
@@ -192,11 +194,25 @@ class LedgerSuite:
             assert {name: total.value for name, total in found.items()} == {"votes": 2, "stock": 4}
             assert await one.ledger.record_many([]) == []
 
+    async def test_of_many_those_that_were_there_are_told(self, make: Make) -> None:
+        """In the order asked, among others, with and without keys."""
+        async with make() as one:
+            keyed = [Change("a", 1, key=f"order-{n}", at=one.ago(seconds=3)) for n in range(30)]
+            first = await one.ledger.record_many(keyed[:28])
+            again = await one.ledger.record_many([("b", 2), *keyed, keyed[0]])
+            assert [each.repeated for each in first] == [False] * 28
+            assert [each.repeated for each in again] == [False, *[True] * 28, False, False, True]
+            assert again[1:29] == first
+            (alone,) = await one.ledger.record_many(keyed[:1])
+            assert alone.repeated
+
     async def test_many_are_checked_before_any_is_sent(self, make: Make) -> None:
         """One that breaks a rule lets none through."""
         async with make() as one:
             with pytest.raises(InvalidAmount):
                 await one.ledger.record_many([("stock", 1), ("stock", 1.5)])
+            with pytest.raises(AmountOverflow):
+                await one.ledger.record_many([("stock", 1), ("stock", 10**38)])
             assert (await one.ledger.total("stock", max_age=0)).changes == 0
 
     async def test_changes_together_are_written_all_or_none(self, make: Make) -> None:
@@ -205,7 +221,15 @@ class LedgerSuite:
             at = one.ago(seconds=3)
             together = [Change("a", -1, key="move-1", at=at), Change("b", 1, key="move-1", at=at)]
             entries = await one.ledger.record_together(together)
-            assert await one.ledger.record_together(together) == entries
+            again = await one.ledger.record_together([*together, Change("d", 1)])
+            assert again[:2] == entries
+            assert [each.repeated for each in (*entries, *again)] == [
+                False,
+                False,
+                True,
+                True,
+                False,
+            ]
             with pytest.raises(KeyConflict):
                 await one.ledger.record_together([("c", 1), Change("a", 7, key="move-1", at=at)])
             found = await one.ledger.totals(["a", "b", "c"], max_age=0)
@@ -218,11 +242,10 @@ class LedgerSuite:
         async with make() as one:
             there = await one.ledger.record("stock", 2)
             lost = Entry("stock", there.id.replace(there.id[-4:], "beef"), Decimal(5))
-            assert [each.id for each in await one.ledger.retry([there, lost])] == [
-                there.id,
-                lost.id,
-            ]
-            await one.ledger.retry([there, lost])
+            for together, repeated in ((False, False), (True, True), (False, True)):
+                found = await one.ledger.retry([there, lost], together=together)
+                assert [each.id for each in found] == [there.id, lost.id]
+                assert [each.repeated for each in found] == [True, repeated]
             assert (await one.ledger.total("stock", max_age=0)).value == 7
             with pytest.raises(InvalidInput):
                 await one.ledger.retry([OutcomeUnknown("x", entries=[there])])

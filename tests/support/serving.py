@@ -56,6 +56,7 @@ async def served(
     access: Access | None = None,
     ledger: Ledger | None = None,
     body_max: int = 100_000,
+    loopback_only: bool = False,
 ) -> AsyncIterator[Served]:
     """Run the service of one region; without `access` everybody may do everything."""
     table = table or MemoryGlobalTable([HOME, AWAY])
@@ -69,6 +70,7 @@ async def served(
         new_id=lambda: f"request-{next(numbers)}",
         on_request=seen.append,
         body_max=body_max,
+        loopback_only=loopback_only,
     )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with ledger, httpx.AsyncClient(transport=transport, base_url=SERVICE) as http:

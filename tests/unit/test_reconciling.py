@@ -298,6 +298,7 @@ async def test_entries_of_other_tools_have_no_time() -> None:
         ({"reason": 5}, InvalidEntry, "note must be a string"),
         ({"counter": "~x"}, InvalidCounter, "must not begin"),
         ({"counted": -(10**38) + 1}, AmountOverflow, "at most 38 digits"),
+        ({"counted": 10**38}, AmountOverflow, "at most 38 digits before the point"),
     ],
 )
 async def test_what_breaks_a_rule_is_refused(

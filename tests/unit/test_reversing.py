@@ -1,15 +1,17 @@
 """Taking an entry back, once, also long after it was merged."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 from support.archiving import ArchivedWorld, archived_settings
 from support.compacting import SETTLE
 from support.ledgers import HOME, WEST
 
-from ledger.core.entry import Item
-from ledger.core.errors import InvalidInput
+from ledger.core.entry import Item, entry_id
+from ledger.core.errors import AmountOverflow, InvalidInput
 from ledger.core.hints import HINT_PARTITIONS
+from ledger.core.values import Entry
 
 
 @pytest.mark.parametrize("merged", [0, 1, 2])
@@ -37,6 +39,40 @@ async def test_reversed_once(merged: int) -> None:
         found = [one async for one in other.history("counter")]
         assert [one.change for one in found] == [7, 1, -7]
         assert found[-1] == reversal
+
+
+async def test_a_total_that_does_not_fit_is_mended() -> None:
+    """The change that is too large is reversed; then both are merged, and the total is right."""
+    world = ArchivedWorld()
+    async with world.ledger(HOME) as ledger:
+        await ledger.record("counter", Decimal("0.01"))
+        await world.world.clock.advance(1)
+        await ledger.record("counter", 10**38 - 1)
+        world.world.regions.deliver()
+        await world.world.clock.advance(SETTLE + 1)
+        report = await world.world.run_once(world.one)
+        assert "38" in report.quarantined["counter"]
+        with pytest.raises(AmountOverflow, match=r"total of 'counter': .*reverse it"):
+            await ledger.total("counter", max_age=0)
+        largest = [one async for one in ledger.history("counter")][1]
+        assert (await ledger.reverse(largest)).change == -(10**38) + 1
+        assert (await ledger.total("counter", max_age=0)).value == Decimal("0.01")
+        await world.merge()
+        assert not world.world.shown(HOME).entries
+        assert (await ledger.total("counter", max_age=0)).value == Decimal("0.01")
+
+
+async def test_an_entry_of_earlier_releases_is_reversed() -> None:
+    """Whatever its size: one of 10^38 is read, and taken back."""
+    world = ArchivedWorld()
+    async with world.ledger(HOME) as ledger:
+        await ledger.record("counter", 4)
+        large = Entry("counter", str(entry_id(world.world.clock.now(), 7)), Decimal(10**38))
+        (written,) = await ledger.retry([large])
+        with pytest.raises(AmountOverflow):
+            await ledger.total("counter", max_age=0)
+        assert (await ledger.reverse(written)).change == -(10**38)
+        assert (await ledger.total("counter", max_age=0)).value == 4
 
 
 async def test_what_is_refused() -> None:

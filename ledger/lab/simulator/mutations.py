@@ -265,10 +265,9 @@ async def add_to_one_item(self: Sender, planned: Planned) -> Entry:
     return entry
 
 
-async def add_each(self: Sender, planned: list[Planned]) -> None:
+async def add_each(self: Sender, planned: list[Planned]) -> list[Entry]:
     """Count each in the single item of its counter."""
-    for change in planned:
-        await add_to_one_item(self, change)
+    return [await add_to_one_item(self, change) for change in planned]
 
 
 async def add_and_report(self: Sender, planned: list[Planned], report: ReportResult) -> None:

@@ -45,7 +45,7 @@ class FileAccess:
 
     def enter(self, grant: Grant) -> float:
         """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
-        if grant.rate is None and grant.at_once is None:
+        if not _is_limited(grant):
             return 0.0
         allowance = self._allowances.get(grant.name)
         if allowance is None:
@@ -55,8 +55,8 @@ class FileAccess:
 
     def leave(self, grant: Grant) -> None:
         """End a request that `enter` began."""
-        if allowance := self._allowances.get(grant.name):
-            allowance.leave()
+        if _is_limited(grant):  # else it was not counted, whatever its name is allowed by now
+            self._allowances[grant.name].leave()
 
     def _look(self) -> None:
         """Read the file again if it was replaced."""
@@ -79,3 +79,7 @@ class FileAccess:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _is_limited(grant: Grant) -> bool:
+    return grant.rate is not None or grant.at_once is not None

@@ -15,7 +15,7 @@ class Access(Protocol):
         """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
 
     def leave(self, grant: Grant) -> None:
-        """End a request that `enter` began."""
+        """End a request that `enter` began, or one that asked for no token."""
 
 
 class OpenAccess:

@@ -24,7 +24,7 @@ async def description(request: Request) -> Response:
     """Return the attributes that a counter was described by, as this region has them."""
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "read", counter)
-    wait = wait_of(request.headers.get("prefer"))
+    wait = wait_of(request.headers.getlist("prefer"))
     return _answer(counter, await context.ledger.description(counter, timeout=wait))
 
 
@@ -41,7 +41,7 @@ async def describe(request: Request) -> Response:
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "write", counter)
     body = await body_of(request, _DESCRIPTION)
-    wait = wait_of(request.headers.get("prefer"))
+    wait = wait_of(request.headers.getlist("prefer"))
     return _answer(counter, await context.ledger.describe(counter, body.asked, timeout=wait))
 
 

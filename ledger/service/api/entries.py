@@ -1,5 +1,6 @@
 """Endpoints that write: an entry, many entries, retries, reversals, reconciliations."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
 from http import HTTPStatus
@@ -9,11 +10,11 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
+from ledger.ledger import Ledger, live_settings
 from ledger.runtime.tasks import run_all
-from ledger.service.answers import answer
+from ledger.service.answers import answer, problem_in_http
 from ledger.service.api.bodies import body_of
 from ledger.service.asking import (
     EntriesBody,
@@ -24,12 +25,12 @@ from ledger.service.asking import (
     ReverseBody,
     WrittenEntry,
     counter_in,
+    entry_in,
     key_of,
     wait_of,
 )
 from ledger.service.context import allow
 from ledger.service.openapi import written
-from ledger.wire.problems import problem_of
 from ledger.wire.values import entry_fields, reconciled_fields
 
 ENTRIES_AT_ONCE = 256
@@ -55,7 +56,7 @@ async def record(request: Request) -> Response:
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "write", counter)
     body = await body_of(request, _ENTRY)
-    key, at = key_of(headers.get("idempotency-key"), headers.get("idempotency-time"))
+    key, at = key_of(headers.getlist("idempotency-key"), headers.getlist("idempotency-time"))
     entry = await context.ledger.record(
         counter,
         body.change,
@@ -63,7 +64,7 @@ async def record(request: Request) -> Response:
         effective=body.effective,
         key=key,
         at=at,
-        timeout=wait_of(headers.get("prefer")),
+        timeout=wait_of(headers.getlist("prefer")),
     )
     return answer(entry_fields(entry), _status_of(entry))
 
@@ -77,7 +78,7 @@ async def record_many(request: Request) -> Response:
     """
     body = await body_of(request, _ENTRIES)
     context = allow(request, "write", *(each.counter for each in body.entries))
-    timeout = wait_of(request.headers.get("prefer"))
+    timeout = wait_of(request.headers.getlist("prefer"))
     if body.together:
         asked = [each.asked for each in body.entries]
         entries = await context.ledger.record_together(asked, timeout=timeout)
@@ -94,10 +95,11 @@ async def retry(request: Request) -> Response:
     """
     body = await body_of(request, _RETRY)
     context = allow(request, "write", *(each.counter for each in body.entries))
+    regions = live_settings(context.ledger).current.home_first
     entries = await context.ledger.retry(
-        [_as_written(each) for each in body.entries],
+        [_as_written(each, regions) for each in body.entries],
         together=body.together,
-        timeout=wait_of(request.headers.get("prefer")),
+        timeout=wait_of(request.headers.getlist("prefer")),
     )
     return answer({"results": [_result(entry) for entry in entries]})
 
@@ -110,9 +112,9 @@ async def reverse(request: Request) -> Response:
     """
     body = await body_of(request, _REVERSE)
     context = allow(request, "reverse", body.counter)
-    named = Entry(body.counter, counter_in(request.path_params["entry"]), _NOTHING)
+    named = Entry(body.counter, entry_in(request.path_params["entry"]), _NOTHING)
     entry = await context.ledger.reverse(
-        named, note=body.note, timeout=wait_of(request.headers.get("prefer"))
+        named, note=body.note, timeout=wait_of(request.headers.getlist("prefer"))
     )
     return answer(entry_fields(entry), _status_of(entry))
 
@@ -131,7 +133,7 @@ async def reconcile(request: Request) -> Response:
         at=body.at,
         reason=body.reason,
         token=body.token,
-        timeout=wait_of(request.headers.get("prefer")),
+        timeout=wait_of(request.headers.getlist("prefer")),
     )
     return answer(reconciled_fields(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED)
 
@@ -150,7 +152,7 @@ async def _each(ledger: Ledger, asked: NamedEntryBody, seconds: float | None) ->
             timeout=seconds,
         )
     except LedgerError as error:
-        problem = problem_of(error)
+        problem = problem_in_http(error)
         return {"status": int(problem.kind.status), "problem": problem.fields()}
     return _result(entry)
 
@@ -163,7 +165,12 @@ def _status_of(entry: Entry) -> HTTPStatus:
     return HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED
 
 
-def _as_written(entry: WrittenEntry) -> Entry:
+def _as_written(entry: WrittenEntry, regions: Sequence[str]) -> Entry:
+    if entry.region is not None and entry.region not in regions:
+        raise InvalidInput(
+            f"body: region must be one of the table's ({', '.join(regions)}), got"
+            f" {entry.region!r:.100}"
+        )
     return Entry(
         entry.counter,
         entry.id,

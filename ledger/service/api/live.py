@@ -10,10 +10,10 @@ from starlette.responses import Response, StreamingResponse
 
 from ledger.core.errors import LedgerError
 from ledger.core.keys import checked_counter
+from ledger.service.answers import problem_in_http
 from ledger.service.context import Context, allow, is_still_allowed
 from ledger.service.openapi import events
 from ledger.service.queries import LiveQuery
-from ledger.wire.problems import problem_of
 from ledger.wire.values import total_fields
 
 QUIET_SECONDS = 15.0
@@ -54,7 +54,7 @@ async def _events(
             found = await context.ledger.totals(counters, max_age=every)
         except LedgerError as error:
             shown.clear()
-            yield _event("problem", problem_of(error).fields())
+            yield _event("problem", problem_in_http(error).fields())
             last = context.clock.monotonic()
         else:
             for counter, total in found.items():

@@ -121,4 +121,4 @@ def _total(context: Context, total: Total) -> dict[str, Any]:
 
 
 def _wait(request: Request) -> float | None:
-    return wait_of(request.headers.get("prefer"))
+    return wait_of(request.headers.getlist("prefer"))

@@ -72,6 +72,7 @@ def test_a_stream_of_events_ends_when_the_service_does(tmp_path: Path) -> None:
     """It does not hold up the exit."""
     with serving(tmp_path, "--insecure", "--drain", "0s") as (process, urls):
         url = f"{urls['us-east-1']}/v1/live"
+        assert httpx.get(url, headers={"host": "attacker.test"}).status_code == 421
         with httpx.stream("GET", url, params={"id": "stock"}, timeout=60) as stream:
             lines = stream.iter_lines()
             assert "event: total" in (next(lines), next(lines), next(lines))

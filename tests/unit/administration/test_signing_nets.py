@@ -78,10 +78,11 @@ async def test_what_is_not_to_be_trusted_is_named_and_left() -> None:
     assert store.table.get(("a", "~net#0001")) == forged
 
 
-async def test_a_net_that_was_merged_meanwhile_is_not_put_back() -> None:
-    """It is put on condition that it is still the one that was seen."""
+@pytest.mark.parametrize("version", ["v-newer", "v-a"])
+async def test_a_net_that_was_merged_meanwhile_is_not_put_back(version: str) -> None:
+    """It is put on condition that it is still the one that was seen, by version and digest."""
     store = table_of(NETS[0])
-    newer = KEYS.signed(net("a", 9, [], version="v-newer"))
+    newer = KEYS.signed(net("a", 9, [], version=version))
 
     def decide(call: Call) -> Fault | None:
         if call.operation == "write":

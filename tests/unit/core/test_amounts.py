@@ -35,6 +35,26 @@ def test_an_exact_amount_is_taken_as_it_is(value: int | Decimal) -> None:
 
 
 @pytest.mark.parametrize(
+    "value", [0, NINES, -NINES, Decimal("1E-38"), Decimal(f"0.{NINES}"), Decimal("1.5E+37")]
+)
+def test_a_change_within_38_places_of_the_point_is_taken(value: int | Decimal) -> None:
+    """On either side."""
+    assert amounts.addend(value) == value
+
+
+@pytest.mark.parametrize(
+    "value", [10**38, -(10**38), 10**100, Decimal("1E-39"), Decimal(f"-0.0{NINES}")], ids=str
+)
+def test_a_change_beyond_38_places_of_the_point_is_refused(value: int | Decimal) -> None:
+    """It is an exact amount, beside which no other change fits: the message says both."""
+    assert amounts.exact(value) == value
+    rule = "at most 38 digits before the point and 38 after it, got"
+    with pytest.raises(AmountOverflow, match=rule) as error:
+        amounts.addend(value)
+    assert str(value)[:40] in str(error.value)
+
+
+@pytest.mark.parametrize(
     "value",
     [1.0, 0.5, math.nan, math.inf, True, False, "1", b"1", None, 1 + 0j, [1], ...],
     ids=repr,

@@ -1,6 +1,8 @@
 """Signatures of net changes: made by who has a key, refused where anything else was written."""
 
 import base64
+import hashlib
+import hmac
 from typing import Any
 
 import pytest
@@ -129,6 +131,18 @@ def some_nets() -> list[Item]:
 def test_no_two_nets_have_one_signature() -> None:
     """Each attribute is signed with its name, kind and length."""
     assert len({KEYS.signed(item)[SIGNATURE]["B"] for item in some_nets()}) == 4
+
+
+def test_the_length_of_each_attribute_is_signed() -> None:
+    """As the module says it, so that other releases and programs find the same signature."""
+    whole = {**NET, "periods": {"S": "größe"}, "archive": {"B": b"x" * 10}}
+    message = b""
+    for name in SIGNED:
+        ((kind, content),) = whole[name].items()
+        data = content if kind == "B" else content.encode()
+        message += f"{name}\0{kind}\0{len(data)}\0".encode() + data
+    tag = hmac.new(bytes([1]) * 32, message, hashlib.sha256).digest()[:TAG_BYTES]
+    assert KEYS.signed(whole)[SIGNATURE] == {"B": tag + b"one"}
 
 
 def test_a_net_whose_signature_is_wrong_is_not_signed() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.core.ids import EPOCH
-from ledger.core.timed_keys import one_spelling, time_in
+from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
 
 RFC_9562 = datetime(2022, 2, 22, 19, 22, 22, tzinfo=UTC)
 """The time in the example of RFC 9562, appendix A.6."""
@@ -75,3 +75,20 @@ def test_every_uuid7_says_its_time(milliseconds: int, low: int, rest: int) -> No
     """Whatever its random bits, of any time that an entry can have."""
     number = milliseconds << 80 | 7 << 76 | low << 64 | 2 << 62 | rest
     assert time_in(str(UUID(int=number))) == EPOCH + timedelta(milliseconds=milliseconds)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (
+            "017F22E279B07cc398c4dc0c0c07398f",
+            " (a UUIDv7 has hyphens: 017F22E2-79B0-7cc3-98c4-dc0c0c07398f)",
+        ),
+        ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", ""),
+        ("f81d4fae7dec41d0a76500a0c91e6bf6", ""),  # version 4
+        ("order-17", ""),
+    ],
+)
+def test_a_uuid7_without_hyphens_is_told(key: str, said: str) -> None:
+    """In messages alone: as a key it is any text."""
+    assert no_hyphens(key) == said

@@ -30,6 +30,15 @@ def test_json_has_time_level_logger_message_and_extras() -> None:
     }
 
 
+def test_text_has_level_logger_message_and_extras() -> None:
+    """On the first line, before a traceback."""
+    made = record("read %d", 3, counter="a", status=201)
+    made.exc_text = "ValueError: no"
+    first, second = TextFormatter(TEXT_FORMAT).format(made).split("\n")
+    assert first.endswith("WARNING ledger.x read 3 counter=a status=201")
+    assert second == "ValueError: no"
+
+
 def test_a_traceback_stays_in_its_object() -> None:
     """As text, with its lines."""
     try:

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from ledger.core.errors import InvalidAmount, InvalidCounter, InvalidEntry, InvalidInput
+from ledger.core.errors import (
+    InvalidAmount,
+    InvalidCounter,
+    InvalidEntry,
+    InvalidInput,
+    UntimedKey,
+)
+from ledger.core.timed_keys import time_in
 from ledger.service.asking import (
     EntriesBody,
     EntryBody,
@@ -18,6 +25,7 @@ from ledger.service.asking import (
     bound,
     counter_in,
     edge,
+    entry_in,
     key_of,
     read_body,
     wait_of,
@@ -36,22 +44,35 @@ def test_a_segment_of_a_path_names_a_counter(segment: str, counter: str) -> None
     assert counter_in(segment) == counter
 
 
-def test_a_segment_that_is_not_utf8_is_refused() -> None:
-    """The error shows it as it came."""
-    with pytest.raises(InvalidCounter, match="'%FF' is not percent-encoded UTF-8"):
-        counter_in("%FF")
+@pytest.mark.parametrize("segment", ["%FF", "%zz", "a%", "a%2", "%%41", "caf\xc3\xa9"])
+def test_a_segment_that_is_not_utf8_is_refused(segment: str) -> None:
+    """The error shows it as it came; a percent sign stands for nothing but two digits."""
+    with pytest.raises(InvalidCounter, match=f"{segment!r} is not percent-encoded UTF-8"):
+        counter_in(segment)
+    with pytest.raises(InvalidEntry, match=f"entry {segment!r} is not percent-encoded UTF-8"):
+        entry_in(segment)
 
 
 def test_a_key_that_carries_its_time_needs_no_other() -> None:
     """As a UUIDv7, bare or in quotes as the header's draft has it."""
-    assert key_of(UUID7, None) == (UUID7, None)
-    assert key_of(f'"{UUID7}"', None) == (UUID7, None)
+    assert key_of([UUID7], []) == (UUID7, None)
+    assert key_of([f'"{UUID7}"'], []) == (UUID7, None)
+    assert key_of([], []) == (None, None)
+
+
+def test_a_time_beside_a_key_that_carries_one_is_the_same() -> None:
+    """Another one would make another entry of the key, and count a second time."""
+    carried = time_in(UUID7)
+    assert carried is not None
+    assert key_of([UUID7], [carried.isoformat()]) == (UUID7, carried)
+    with pytest.raises(InvalidInput, match="is not the time that the Idempotency-Key carries"):
+        key_of([UUID7], ["2025-11-25T06:50:00Z"])
 
 
 def test_another_key_comes_with_its_time() -> None:
     """The time is that of the header, with its zone."""
     moment = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
-    assert key_of("order-17", "2026-11-21T06:50:00Z") == ("order-17", moment)
+    assert key_of(["order-17"], ["2026-11-21T06:50:00Z"]) == ("order-17", moment)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +83,9 @@ def test_another_key_comes_with_its_time() -> None:
         ("order-17", "yesterday", InvalidInput, "got 'yesterday'"),
         ("", None, InvalidEntry, "must be a non-empty string"),
         ("x" * 1_025, "2026-11-21T06:50:00Z", InvalidEntry, "is over 1024 bytes"),
+        ("caf\xc3\xa9", "2026-11-21T06:50:00Z", InvalidInput, "must be ASCII, got .*/v1/entries"),
+        ("order-17", None, UntimedKey, "carries no time: send Idempotency-Time"),
+        (UUID7.replace("-", ""), None, UntimedKey, f"a UUIDv7 has hyphens: {UUID7}"),
     ],
 )
 def test_a_key_that_names_no_change_is_refused(
@@ -69,30 +93,44 @@ def test_a_key_that_names_no_change_is_refused(
 ) -> None:
     """The message says what to send."""
     with pytest.raises(kind, match=message):
-        key_of(key, time)
+        key_of([] if key is None else [key], [] if time is None else [time])
+
+
+def test_a_header_that_is_there_twice_is_refused() -> None:
+    """Either could be the one that was meant."""
+    with pytest.raises(InvalidInput, match="Idempotency-Key must be there once, got 2"):
+        key_of([UUID7, UUID7], [])
+    with pytest.raises(InvalidInput, match="Idempotency-Time must be there once, got 3"):
+        key_of(["order-17"], ["2026-11-21T06:50:00Z"] * 3)
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"),
+    ("headers", "seconds"),
     [
-        (None, None),
-        ("wait=5", 5.0),
-        ("respond-async, wait=10", 10.0),
-        ("Wait = 3; x=1", 3.0),
-        ("await=3", None),
-        ("respond-async", None),
+        ([], None),
+        (["wait=5"], 5.0),
+        (["wait=60"], 60.0),
+        (['wait="7"'], 7.0),
+        (["respond-async, wait=10"], 10.0),
+        (["respond-async", "wait=10, wait=99"], 10.0),
+        (["Wait = 3; x=1"], 3.0),
+        (["x; wait=3"], None),
+        (["await=3"], None),
+        (["respond-async"], None),
     ],
 )
-def test_a_preference_says_how_long_to_wait(header: str | None, seconds: float | None) -> None:
-    """Among other preferences, which are left alone."""
-    assert wait_of(header) == seconds
+def test_a_preference_says_how_long_to_wait(headers: list[str], seconds: float | None) -> None:
+    """The first one, among other preferences and parameters, which are left alone."""
+    assert wait_of(headers) == seconds
 
 
-@pytest.mark.parametrize("header", ["wait=0", "wait=61", "wait=9999"])
-def test_a_wait_that_is_none_or_too_long_is_refused(header: str) -> None:
-    """Between one second and a minute."""
-    with pytest.raises(InvalidInput, match="1 to 60 s"):
-        wait_of(header)
+@pytest.mark.parametrize(
+    "value", ["=0", "=61", "=9999", "=0.001", "=-1", "=5.0", "=+5", "=", "", "=1 2", "=\u0661"]
+)
+def test_a_wait_that_is_no_number_of_seconds_is_refused(value: str) -> None:
+    """A whole number of them, between one and a minute."""
+    with pytest.raises(InvalidInput, match="whole number of seconds from 1 to 60, got"):
+        wait_of([f"x, wait{value}"])
 
 
 def test_bounds_are_dates_times_or_ids() -> None:
@@ -131,6 +169,9 @@ def test_a_body_is_read_exactly() -> None:
         (b'{"change": "ten"}', InvalidAmount, "got 'ten'"),
         (b'{"change": "1e500"}', InvalidAmount, "within 1E-130"),
         (b'{"change": "1", "chnage": "2"}', InvalidInput, "body: chnage: extra"),
+        (b'{"change": "1", "change": "1"}', InvalidInput, "body: 'change' stands twice"),
+        (b'{"change": "1", "ch\\u0061nge": "2"}', InvalidInput, "body: 'change' stands twice"),
+        (b'{"change": "1E38"}', InvalidAmount, "at most 38 digits before the point"),
         (b'{"change": "1", "note": 7}', InvalidInput, "body: note: .*got 7"),
         (b'{"change": "1", "effective": "soon"}', InvalidInput, "body: effective"),
     ],
@@ -141,6 +182,38 @@ def test_a_body_that_breaks_a_rule_is_refused(
     """The message names the member and the rule."""
     with pytest.raises(kind, match=message):
         read_body(ENTRY, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"entries": [%s]}', "entries: list should have at most 1000 items .*, not 1001$"),
+        ('{"entries": [{"a": {"b": 1, "b": 2}}], "x": [%s]}', "entries.0"),
+    ],
+)
+def test_what_is_too_long_is_not_echoed(body: str, message: str) -> None:
+    """Its number is said."""
+    entry = '{"counter": "secret", "change": "1"}'
+    with pytest.raises(InvalidInput, match=message) as caught:
+        read_body(TypeAdapter(EntriesBody), (body % ",".join([entry] * 1_001)).encode())
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        ('"reverses": "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"', "reverses"),
+        ('"count": 1000001', "count: .*less than or equal to 1000000"),
+        ('"count": 0', "count: .*greater than or equal to 1"),
+    ],
+)
+def test_an_entry_to_be_repeated_is_one_that_a_writer_makes(member: str, message: str) -> None:
+    """No reversal, and not of more changes than are combined; of any amount."""
+    entry = '{"entries": [{"counter": "a", "id": "x", "change": "1E100"%s}]}'
+    (read,) = read_body(TypeAdapter(RetryBody), (entry % "").encode()).entries
+    assert (read.change, read.count, read.reverses) == (Decimal("1E100"), 1, None)
+    with pytest.raises(InvalidInput, match=message):
+        read_body(TypeAdapter(RetryBody), (entry % f", {member}").encode())
 
 
 @given(st.binary(max_size=200))

@@ -1,18 +1,22 @@
 """The gate: tokens, limits, bodies that are too long, and an instance that shuts down."""
 
+import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-from anyio import create_task_group
+from anyio import create_task_group, fail_after
 from support.ledgers import seeded
 from support.serving import Served, served
 
+from ledger.runtime.logs import TEXT_FORMAT, TextFormatter
 from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
 from ledger.service.access.token_file import create_token, revoke_tokens
-from ledger.service.access.tokens import Scope, checked_grant
+from ledger.service.access.tokens import Grant, Scope, checked_grant
+from ledger.service.gate import Seen
+from ledger.service.metrics import log_request
 from ledger.testing import MemoryGlobalTable
 
 
@@ -35,6 +39,7 @@ def token_of(
 
 
 ENTRY = {"change": "1"}
+TWO = [{"counter": "shop/a", "change": "1"}, {"counter": "other", "change": "1"}]
 SHOP = "/v1/counters/shop%2Fa"
 JSON = {"content-type": "application/json"}
 
@@ -47,7 +52,7 @@ async def test_without_a_valid_token_nothing_of_the_table_is_answered(tmp_path: 
         for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eDp5"}):
             for url in (SHOP, "/v1/totals", "/metrics", "/nothing"):
                 answer = await service.http.get(url, headers=headers)
-                assert answer.status_code == 401
+                assert (answer.status_code, answer.json()["outcome"]) == (401, "not_applied")
                 assert answer.headers["www-authenticate"] == 'Bearer realm="ledger"'
         for url in ("/healthz", "/readyz", "/openapi.json", "/problems/unauthorized"):
             assert (await service.http.get(url)).status_code == 200
@@ -77,6 +82,16 @@ async def test_without_a_valid_token_nothing_of_the_table_is_answered(tmp_path: 
             {"entries": [{"counter": "other", "id": "x", "change": "1"}]},
         ),
         (["reverse"], "POST", "/v1/entries/x/reverse", {"counter": "other"}),
+        *[
+            (["write"], "POST", "/v1/entries", {"entries": two, "together": together})
+            for two in (TWO, TWO[::-1])
+            for together in (False, True)
+        ],
+        *[
+            (["write"], "POST", "/v1/retries", {"entries": [entry | {"id": "x"} for entry in two]})
+            for two in (TWO, TWO[::-1])
+        ],
+        (["read"], "GET", "/v1/live?id=other&id=shop/a", None),
     ],
 )
 async def test_a_token_allows_its_scopes_and_prefixes_alone(
@@ -88,6 +103,7 @@ async def test_a_token_allows_its_scopes_and_prefixes_alone(
     async with served(table, access=FileAccess(file, table.clock)) as service:
         answer = await service.http.request(method, path, json=body, headers=headers)
         assert (answer.status_code, answer.json()["type"]) == (403, "/problems/forbidden")
+        assert (answer.json()["outcome"], answer.json()["retryable"]) == ("not_applied", False)
         assert "'shop'" in answer.json()["detail"]
         assert (await service.ledger.total("other")).changes == 0
 
@@ -118,6 +134,21 @@ async def test_a_share_is_given_back_however_a_request_ends(tmp_path: Path) -> N
         assert (await service.http.get(SHOP, headers=headers)).status_code == 200
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, 1), (1, None), (1, 2), (2, 1)])
+async def test_a_share_is_given_back_when_it_was_changed_meanwhile(
+    tmp_path: Path, before: int | None, after: int | None
+) -> None:
+    """What a request took is given back, whatever its name is allowed once it ends."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    token_of(path, table, "read")
+    access = FileAccess(path, table.clock)
+    grants = [Grant("shop", frozenset({"read"}), at_once=most) for most in (before, after)]
+    for grant in [each for each in grants if access.enter(each) == 0]:
+        access.leave(grant)
+    one = Grant("shop", frozenset({"read"}), at_once=1)
+    assert [access.enter(one) > 0 for _ in range(2)] == [False, True]
+
+
 async def _long() -> AsyncIterator[bytes]:
     for _ in range(20):
         yield b" " * 10_000
@@ -134,12 +165,30 @@ async def test_a_body_that_says_it_is_too_long_is_refused(length: str) -> None:
         assert (await service.http.send(request)).status_code == 413
 
 
+@pytest.mark.parametrize(("more", "status"), [(0, 201), (1, 413)])
+@pytest.mark.parametrize("parts", [None, 2, 3])
+async def test_a_body_may_be_as_long_as_is_allowed(
+    more: int, status: int, parts: int | None
+) -> None:
+    """To the byte, with its length said, or counted while it comes."""
+    body = b'{"change": "1"}'.ljust(1_000 + more)
+    content = body if parts is None else _in_parts(body, parts)
+    async with served(body_max=1_000) as service:
+        answer = await service.http.post(f"{SHOP}/entries", content=content, headers=JSON)
+        assert answer.status_code == status
+        assert await service.value("shop%2Fa") == ("0" if more else "1")
+
+
+async def _in_parts(body: bytes, parts: int) -> AsyncIterator[bytes]:
+    size = -(-len(body) // parts)
+    for start in range(0, len(body), size):
+        yield body[start : start + size]
+
+
 async def test_a_body_without_a_length_is_counted() -> None:
     """One that grows beyond the limit is cut off."""
     async with served() as service:
-        answer = await service.http.post(
-            f"{SHOP}/entries", content=_long(), headers={"content-type": "application/json"}
-        )
+        answer = await service.http.post(f"{SHOP}/entries", content=_long(), headers=JSON)
         assert (answer.status_code, answer.json()["type"]) == (413, "/problems/too-large")
 
 
@@ -154,27 +203,63 @@ async def test_an_instance_that_leaves_is_not_ready_and_serves_on() -> None:
         assert (answer.status_code, answer.json()["type"]) == (503, "/problems/shutting-down")
         assert (answer.json()["outcome"], answer.json()["retryable"]) == ("not_applied", True)
         assert (await service.http.get("/healthz")).status_code == 200
+        for public in ("/", "/openapi.json", "/problems/unauthorized"):
+            assert (await service.http.get(public)).status_code == 503
 
 
-async def test_a_stream_ends_once_its_token_is_revoked(tmp_path: Path) -> None:
-    """At its next look: what is written later is not shown."""
+@pytest.mark.parametrize("is_revoked", [True, False])
+async def test_a_stream_ends_once_its_token_does_not_allow_it(
+    tmp_path: Path, *, is_revoked: bool
+) -> None:
+    """At its next look, revoked or not for one of its counters: what comes later is not shown."""
     table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
     headers = token_of(path, table, "read")
     async with served(table, access=FileAccess(path, table.clock)) as service:
-        async with create_task_group() as tasks:
+        with fail_after(5):  # only a stream that does not end takes so long
+            async with create_task_group() as tasks:
 
-            async def revoke() -> None:
-                revoke_tokens(path, "shop", now=table.clock.now())
-                await table.clock.advance(LOOK_SECONDS)
-                await service.ledger.record("shop/a", 4711)
+                async def change() -> None:
+                    if is_revoked:
+                        revoke_tokens(path, "shop", now=table.clock.now())
+                    else:
+                        path.write_text(path.read_text().replace('"shop/"', '"shop/a"'))
+                    await table.clock.advance(LOOK_SECONDS)
+                    await service.ledger.record("shop/b", 4711)
 
-            tasks.start_soon(revoke)
-            answer = await service.http.get(
-                "/v1/live", params={"id": "shop/a", "every": 0.1}, headers=headers
-            )
+                tasks.start_soon(change)
+                answer = await service.http.get(
+                    "/v1/live", params={"id": ["shop/a", "shop/b"], "every": 0.1}, headers=headers
+                )
         assert answer.status_code == 200
         assert "4711" not in answer.text
-        assert (await service.http.get(SHOP, headers=headers)).status_code == 401
+        assert (await service.http.get("/v1/counters/shop%2Fb", headers=headers)).is_client_error
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8080", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8080", 200),
+        ("[::1]", 200),
+        ("attacker.test", 421),
+        ("localhost.attacker.test", 421),
+        ("127.0.0.1.attacker.test:8080", 421),
+        ("localhost:", 421),
+        ("", 421),
+    ],
+)
+async def test_without_tokens_the_host_must_be_this_machine(host: str, status: int) -> None:
+    """A page of another site whose name leads here is refused, whatever it asks for."""
+    async with served(loopback_only=True) as service:
+        for path in ("/v1/counters/stock", "/openapi.json"):
+            answer = await service.http.get(path, headers={"host": host})
+            assert answer.status_code == status
+        two = [("host", "localhost"), ("host", "attacker.test")]
+        assert (await service.http.get("/healthz", headers=two)).status_code == 421
+    async with served() as service:
+        assert (await service.http.get("/healthz", headers={"host": host})).status_code == 200
 
 
 async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
@@ -194,6 +279,18 @@ async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
     )
     assert (refused.caller, refused.status, refused.problem) == ("-", 401, "unauthorized")
     assert (missing.caller, missing.status, missing.route) == ("shop", 404, "-")
+
+
+async def test_the_audit_log_says_who_did_what(caplog: pytest.LogCaptureFixture) -> None:
+    """As text, too: logger, caller, request and status."""
+    seen = Seen("request-1", "POST", "/v1/entries", "/v1/entries", "shop", 201, 0.25, None)
+    with caplog.at_level(logging.INFO):
+        log_request(seen)
+    line = TextFormatter(TEXT_FORMAT).format(caplog.records[0])
+    assert line.endswith(
+        "INFO ledger.service.audit POST /v1/entries request=request-1 caller=shop method=POST"
+        " path=/v1/entries status=201 seconds=0.25"
+    )
 
 
 async def _post(service: Served, headers: dict[str, str]) -> httpx.Response:

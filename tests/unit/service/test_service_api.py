@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.serving import AWAY, served
 
+from ledger.core.entry import entry_id
 from ledger.core.errors import OutcomeUnknown, Unreachable
 from ledger.service import schemas
 from ledger.testing import MemoryGlobalTable
@@ -68,6 +69,7 @@ async def test_past_the_retry_horizon_it_can_no_longer_be_told() -> None:
         ({"Idempotency_Key": "order-17"}, "idempotency-key"),
         ({"Idempotency_Time": "2026-11-21T06:50:00Z"}, "invalid-request"),
         ({"Prefer": "wait=99"}, "invalid-request"),
+        ({"Prefer": "wait=-1"}, "invalid-request"),
     ],
 )
 async def test_a_header_that_breaks_a_rule_is_a_400(headers: dict[str, str], kind: str) -> None:
@@ -79,6 +81,25 @@ async def test_a_header_that_breaks_a_rule_is_a_400(headers: dict[str, str], kin
         assert page.status_code == 200
         assert answer.json()["title"] in page.text
         assert await service.value("stock") == "0"
+
+
+async def test_a_key_beyond_ascii_comes_in_a_body() -> None:
+    """As a header it would be read as another key; two headers are none."""
+    async with served() as service:
+        now = service.table.clock.now().isoformat()
+        for headers in (
+            [(b"Idempotency-Key", "größe".encode()), (b"Idempotency-Time", now.encode())],
+            [(b"Idempotency-Key", b"a"), (b"Idempotency-Key", b"a")],
+        ):
+            answer = await service.http.post(
+                "/v1/counters/stock/entries", json={"change": "1"}, headers=headers
+            )
+            assert (answer.status_code, "Idempotency-Key must be" in answer.text) == (400, True)
+        entry = {"counter": "stock", "change": "1", "key": "größe", "at": now}
+        for status in (201, 200):
+            answer = await service.post("/v1/entries", {"entries": [entry]})
+            assert answer.json()["results"][0]["status"] == status
+        assert await service.value("stock") == "1"
 
 
 async def test_a_counter_may_have_slashes() -> None:
@@ -132,7 +153,7 @@ async def test_an_unknown_outcome_is_a_503_whose_entries_can_be_retried() -> Non
     """Written or not by the first request, it counts once after the retry."""
     async with served() as service:
         written = await service.ledger.record("stock", Decimal(7))
-        lost = OutcomeUnknown("no answer", entries=[written])
+        lost = OutcomeUnknown("no answer: Ledger.retry is safe", entries=[written])
 
         async def unanswered(*_: Any, **__: Any) -> Any:
             raise lost
@@ -143,9 +164,41 @@ async def test_an_unknown_outcome_is_a_503_whose_entries_can_be_retried() -> Non
         problem = answer.json()
         assert (answer.status_code, problem["outcome"]) == (503, "unknown")
         assert answer.headers["retry-after"] == "1"
+        assert problem["detail"] == "no answer: POST /v1/retries is safe"
         repeated = await service.post("/v1/retries", {"entries": problem["entries"]})
         assert repeated.status_code == 200
+        assert [each["status"] for each in repeated.json()["results"]] == [200]
         assert await service.value("stock") == "7"
+
+
+async def test_an_unknown_outcome_of_many_is_told_in_words_of_requests() -> None:
+    """As that of one is."""
+    async with served() as service:
+
+        async def unanswered(*_: Any, **__: Any) -> Any:
+            raise OutcomeUnknown("no answer: Ledger.retry is safe", entries=[])
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", unanswered)
+            asked = {"entries": [{"counter": "stock", "change": "7"}]}
+            (result,) = (await service.post("/v1/entries", asked)).json()["results"]
+        assert result["problem"]["detail"] == "no answer: POST /v1/retries is safe"
+
+
+async def test_an_entry_of_a_region_that_is_none_of_the_table_is_not_repeated() -> None:
+    """It would be said to be written where nobody writes."""
+    async with served() as service:
+        id_ = str(entry_id(service.table.clock.now(), 7))
+        entry = {"counter": "stock", "id": id_, "change": "1", "region": "mars-north-1"}
+        answer = await service.post("/v1/retries", {"entries": [entry]})
+        assert (answer.status_code, answer.json()["detail"]) == (
+            400,
+            f"body: region must be one of the table's (us-east-1, {AWAY}), got 'mars-north-1'",
+        )
+        for region in (AWAY, None):
+            answer = await service.post("/v1/retries", {"entries": [entry | {"region": region}]})
+            assert answer.status_code == 200
+        assert await service.value("stock") == "1"
 
 
 async def test_a_reversal_is_made_once_at_home() -> None:
@@ -261,6 +314,7 @@ async def test_sums_by_day() -> None:
         ("GET", "/v1/counters/stock?at=soon", 400),
         ("GET", "/v1/counters/%00", 400),
         ("GET", "/v1/counters/%FF", 400),
+        ("GET", "/v1/counters/%zz", 400),
         ("GET", "/v1/totals", 400),
         ("GET", "/v1/counters/stock/entries?limit=0", 400),
         ("GET", "/v1/counters/stock/periods", 400),

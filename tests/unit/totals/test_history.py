@@ -143,8 +143,8 @@ async def test_nothing_lies_between_equal_adjacent_or_crossed_bounds(
         ({"before": datetime(2026, 1, 1)}, "without a zone"),  # noqa: DTZ001
         ({"after": datetime.max.replace(tzinfo=START.tzinfo)}, "9999"),
         ({"before": datetime.min.replace(tzinfo=START.tzinfo)}, "1970 to 9999"),
-        ({"after": ""}, "must be an aware datetime or an entry id"),
-        ({"before": date(2026, 1, 1)}, "must be an aware datetime or an entry id"),
+        ({"after": ""}, "must be a time with a zone or the id of an entry"),
+        ({"before": date(2026, 1, 1)}, "must be a time with a zone or the id of an entry"),
         ({"after": 5}, "bound must be .*, got 5"),
     ],
 )

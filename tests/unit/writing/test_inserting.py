@@ -17,10 +17,12 @@ from ledger.core.errors import (
     OutcomeUnknown,
     RequestRefused,
     StoreError,
+    TokenReused,
     Unreachable,
 )
 from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
+from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (
@@ -36,6 +38,7 @@ from ledger.store.wrappers.faults import (
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import (
     Action,
+    Applied,
     BatchOutcome,
     BatchWrite,
     Delete,
@@ -247,3 +250,15 @@ async def test_statements_cost_the_write_units_of_puts() -> None:
         ]
         units.append(sum(spent))
     assert units == [30 * 3 + 1 + 2 * 2] * 2
+
+
+async def test_a_transaction_keeps_its_token() -> None:
+    """By which a repeat is told from another transaction."""
+    store = InsertingStore(StrictStore())
+    first, other = (
+        [Put({"pk": {"S": "c"}, "sk": {"S": key}, "change": {"N": "1"}}, Absent())] for key in "ab"
+    )
+    for _ in range(2):
+        assert await store.transact(first, token="one") == Applied()
+    with pytest.raises(TokenReused):
+        await store.transact(other, token="one")

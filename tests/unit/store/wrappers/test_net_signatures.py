@@ -6,6 +6,7 @@ import pytest
 from support.ledgers import HOME, net
 
 from ledger.core.entry import FAULT, Item
+from ledger.core.errors import TokenReused
 from ledger.core.fold import ATTRIBUTES
 from ledger.core.signatures import SIGNATURE, NetKeys
 from ledger.store.conditions import Absent
@@ -49,6 +50,15 @@ async def test_each_way_of_writing_signs_a_net_and_nothing_else(way: str) -> Non
     await store.write_batch([Delete(("c", "1"))])
     await store.write(InTable("other", Put(ENTRY)))
     assert inner.table.get(("c", "1")) is None
+
+
+async def test_a_transaction_keeps_its_token() -> None:
+    """By which a repeat is told from another transaction."""
+    _, store = stores()
+    for _ in range(2):
+        assert await store.transact([Put(NET, Absent())], token="one") == Applied()
+    with pytest.raises(TokenReused):
+        await store.transact([Put(ENTRY)], token="one")
 
 
 async def shown(store: NetSigningStore, *, whole: bool = True) -> list[Item]:
