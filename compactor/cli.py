@@ -51,6 +51,13 @@ def run_compactor(
     every: Annotated[
         str | None, typer.Option(help="Run a pass at this interval, such as 60s, until SIGTERM.")
     ] = None,
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--search",
+            help="With --once: search the whole table now, not only every compactor.scan_every.",
+        ),
+    ] = False,
     wait: Annotated[
         str | None,
         typer.Option(
@@ -84,6 +91,10 @@ def run_compactor(
     """
     if once == (every is not None):
         raise InvalidInput("give either --once or --every, such as --every 60s")
+    if every is not None and search:
+        raise InvalidInput(
+            "--search goes with --once: a service searches every compactor.scan_every"
+        )
     if every is not None and (metrics_file is not None or push_gateway is not None):
         raise InvalidInput(
             "--metrics-file and --push-gateway go with --once: a service is scraped, --metrics-port"
@@ -105,12 +116,14 @@ def run_compactor(
         wait_seconds = None if wait is None else _seconds("--wait", wait)
         stack.enter_context(ScheduledMetrics(registry, metrics_file, push_gateway).left())
         report = run_tuned(
-            _stoppable(lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds))
+            _stoppable(
+                lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds, search=search)
+            )
         )
         if as_json:
             print_json([report])
         else:
-            say(report.sentence())
+            say(report.sentence() + (" (now: --search)" if report.next_search else ""))
     if report.damaged or not report.is_success:
         raise typer.Exit(FAILED)
 
