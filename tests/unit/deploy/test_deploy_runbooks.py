@@ -23,6 +23,7 @@ from support.runbooks import (
     Expected,
     Runbook,
     filled,
+    headings,
     is_printed,
     names,
     read,
@@ -273,12 +274,6 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert file.is_file(), f"{page.name}: {target}"
             if heading:
                 assert heading in headings(file), f"{page.name}: {target}"
-
-
-def headings(file: Path) -> set[str]:
-    """Return the anchors of a page."""
-    titles = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_every_alert_names_a_runbook_that_names_it() -> None:
