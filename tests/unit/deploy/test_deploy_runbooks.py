@@ -270,7 +270,7 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in FOLDER.glob("*.md"):
         for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text(encoding="utf-8")):
             path, _, heading = target.partition("#")
-            file = (page.parent / path).resolve()
+            file = (page.parent / path).resolve() if path else page
             assert file.is_file(), f"{page.name}: {target}"
             if heading:
                 assert heading in headings(file), f"{page.name}: {target}"
