@@ -21,7 +21,7 @@ from compactor.report import CompactorReport
 from compactor.scheduled import ScheduledMetrics
 from compactor.status import status_of
 from compactor.taking import at_stake, take_home, without_lost
-from ledger.administration.contract import change
+from ledger.administration.contract import change, left_behind
 from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.clock import SystemClock
@@ -29,6 +29,7 @@ from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce, new_app
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.program import INTERRUPTED
 from ledger.runtime.serving import Health, keep_beating, serve
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks
@@ -183,7 +184,12 @@ def move_home(
     meanwhile; reading and writing go on. If interrupted, run it again, or take it back with `ledger
     table set --withdraw`.
     """
-    moved = anyio.run(partial(change, Settings.load(config), "home", target, report=SayOnce()))
+    settings = Settings.load(config)
+    try:
+        moved = anyio.run(partial(change, settings, "home", target, report=SayOnce()))
+    except KeyboardInterrupt:
+        say(f"interrupted: {anyio.run(left_behind, settings)}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json([_home_fields(moved)])
         return
