@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from support.runbook_merging import KEY_OPTION, LOOK_AND_DELETE, item_key, replicated
+from support.runbook_merging import KEY_OPTION, item_key, replicated, scenario_of_item
 from support.runbook_regions import remove, unprotect, without
 from support.runbook_restoring import RESTORED, restore, wait
 from support.runbook_runs import AWAY, COUNTER, HOME, THIRD, RunbookRun, Scenario, with_changes
@@ -99,13 +99,12 @@ def write_former(run: RunbookRun) -> None:
 
 
 SCENARIOS = (
-    Scenario(
-        runbook="net-forged",
-        skipped=frozenset({"It was put over the right one"}),
-        values={"COUNTER": COUNTER, "ITEM": FORGED, "REGION": HOME},
+    scenario_of_item(
+        "net-forged",
+        FORGED,
+        HOME,
         prepare=a_net_of_no_generation,
-        foreign=LOOK_AND_DELETE,
-        events={"it has replicated": replicated},
+        skipped=frozenset({"It was put over the right one"}),
     ),
     Scenario(
         runbook="net-forged",

@@ -93,6 +93,18 @@ def replicated(run: RunbookRun) -> None:
     run.desk.wait_replicated()
 
 
+def scenario_of_item(runbook: str, item: str, region: str, **options: Any) -> Scenario:
+    """Return the scenario of a page on which an item of the counter is looked at, and deleted."""
+    values = {"COUNTER": COUNTER, "ITEM": item, "REGION": region}
+    return Scenario(
+        runbook=runbook,
+        values=values,
+        foreign=LOOK_AND_DELETE,
+        events={"it has replicated": replicated},
+        **options,
+    )
+
+
 SCENARIOS = (
     Scenario(
         runbook="backlog-growing",
@@ -107,13 +119,7 @@ SCENARIOS = (
         prepare=one_region_is_behind,
         events={"replication catches up": it_catches_up},
     ),
-    Scenario(
-        runbook="bad-item",
-        values={"COUNTER": COUNTER, "ITEM": BAD_ITEM, "REGION": THIRD},
-        prepare=an_item_was_put,
-        foreign=LOOK_AND_DELETE,
-        events={"it has replicated": replicated},
-    ),
+    scenario_of_item("bad-item", BAD_ITEM, THIRD, prepare=an_item_was_put),
     Scenario(
         runbook="wrong-change",
         values={"COUNTER": COUNTER, "WHY": "twice", "TRUE_TOTAL": "7", "COUNT_NAME": "case-1"},
