@@ -21,7 +21,7 @@ from compactor.report import CompactorReport
 from compactor.scheduled import ScheduledMetrics
 from compactor.status import status_of
 from compactor.taking import at_stake, take_home, without_lost
-from ledger.administration.contract import change
+from ledger.administration.contract import change, left_behind
 from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.clock import SystemClock
@@ -29,6 +29,7 @@ from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce, new_app
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.program import INTERRUPTED
 from ledger.runtime.serving import Health, keep_beating, serve
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks
@@ -51,6 +52,13 @@ def run_compactor(
     every: Annotated[
         str | None, typer.Option(help="Run a pass at this interval, such as 60s, until SIGTERM.")
     ] = None,
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--search",
+            help="With --once: search the whole table now, not only every compactor.scan_every.",
+        ),
+    ] = False,
     wait: Annotated[
         str | None,
         typer.Option(
@@ -84,6 +92,10 @@ def run_compactor(
     """
     if once == (every is not None):
         raise InvalidInput("give either --once or --every, such as --every 60s")
+    if every is not None and search:
+        raise InvalidInput(
+            "--search goes with --once: a service searches every compactor.scan_every"
+        )
     if every is not None and (metrics_file is not None or push_gateway is not None):
         raise InvalidInput(
             "--metrics-file and --push-gateway go with --once: a service is scraped, --metrics-port"
@@ -105,12 +117,14 @@ def run_compactor(
         wait_seconds = None if wait is None else _seconds("--wait", wait)
         stack.enter_context(ScheduledMetrics(registry, metrics_file, push_gateway).left())
         report = run_tuned(
-            _stoppable(lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds))
+            _stoppable(
+                lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds, search=search)
+            )
         )
         if as_json:
             print_json([report])
         else:
-            say(report.sentence())
+            say(report.sentence() + (" (now: --search)" if report.next_search else ""))
     if report.damaged or not report.is_success:
         raise typer.Exit(FAILED)
 
@@ -170,7 +184,12 @@ def move_home(
     meanwhile; reading and writing go on. If interrupted, run it again, or take it back with `ledger
     table set --withdraw`.
     """
-    moved = anyio.run(partial(change, Settings.load(config), "home", target, report=SayOnce()))
+    settings = Settings.load(config)
+    try:
+        moved = anyio.run(partial(change, settings, "home", target, report=SayOnce()))
+    except KeyboardInterrupt:
+        say(f"interrupted: {anyio.run(left_behind, settings)}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json([_home_fields(moved)])
         return

@@ -115,13 +115,18 @@ class Compactor:
         self.owner = owner or f"{socket.gethostname()}-{self._random.getrandbits(_OWNER_BITS):012x}"
 
     async def run_once(
-        self, *, stop: anyio.Event | None = None, wait_seconds: float | None = None
+        self,
+        *,
+        stop: anyio.Event | None = None,
+        wait_seconds: float | None = None,
+        search: bool = False,
     ) -> CompactorReport:
         """Do one whole pass: acquire the lease, observe, hold, act.
 
         While another instance has the lease it waits up to `wait_seconds`, by default one lease and
         a heartbeat: long enough to replace a leader that was killed. Beside others that share the
-        work the pass is over the slices that they leave to it.
+        work the pass is over the slices that they leave to it. With `search` it searches the table
+        even if `compactor.scan_every` has not passed since the last search.
 
         Raises:
             LeaseLost: the lease was lost on the way; what was done stands.
@@ -142,7 +147,7 @@ class Compactor:
                 return not_led(outcome.owner, outcome.epoch)
             async with candidate.leading() as grant:
                 await candidate.settle(stop)
-                return await candidate.run_pass(grant, stop=stop)
+                return await candidate.run_pass(grant, stop=stop, searches_now=search)
 
     async def run_every(
         self,

@@ -268,23 +268,29 @@ class Candidate:
         self._lag.update(seconds)
         self._metrics.lag(seconds)
 
-    async def run_pass(self, grant: LeaseGrant, *, stop: anyio.Event) -> CompactorReport:
+    async def run_pass(
+        self, grant: LeaseGrant, *, stop: anyio.Event, searches_now: bool = False
+    ) -> CompactorReport:
         """Do one pass under the lease and return its report.
+
+        With `searches_now` it searches the table even if that is not due.
 
         Raises:
             LeaseLost: the lease was lost on the way; what was done stands.
             StoreError: the home region failed.
         """
         if self._tracing is None:
-            return await self._run_pass(grant, stop=stop)
+            return await self._run_pass(grant, stop=stop, searches_now=searches_now)
         with self._tracing.span("compactor.pass") as span:
-            report = await self._run_pass(grant, stop=stop)
+            report = await self._run_pass(grant, stop=stop, searches_now=searches_now)
             span.set_attributes(_said_of(report))
             if not report.is_success:
                 self._tracing.hindered(span)
             return report
 
-    async def _run_pass(self, grant: LeaseGrant, *, stop: anyio.Event) -> CompactorReport:
+    async def _run_pass(
+        self, grant: LeaseGrant, *, stop: anyio.Event, searches_now: bool
+    ) -> CompactorReport:
         started = self._clock.monotonic()
         new_pass = Pass(
             self._stores,
@@ -301,6 +307,7 @@ class Candidate:
             sharing=self._sharing,
             late=self._pace.collections,
             archiver=self._archiver,
+            searches_now=searches_now,
         )
         try:
             report = await new_pass.run()

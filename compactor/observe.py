@@ -18,11 +18,12 @@ from ledger.core import ids, keys
 from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError
 from ledger.core.fold import ATTRIBUTES, DATED, Collection
 from ledger.core.values import NetChange
+from ledger.primitives.leases.state import lease_key
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.settings import Settings
 from ledger.store.port import Store
-from ledger.store.reads import Query
+from ledger.store.reads import Get, Query
 from ledger.totals.collection import query_nets, read_net
 
 Result = TypeVar("Result")
@@ -142,6 +143,21 @@ async def observe_nets(
         return {region: await reader.read(partition) for region, reader in readers.items()}
     reads = [partial(reader.read, partition) for reader in readers.values()]
     return dict(zip(readers, await run_requests(reads, at_once=len(reads)), strict=True))
+
+
+async def check_readable(stores: Mapping[str, Store], *, settings: Settings) -> None:
+    """Read one item beside home in each region: a pass without a visit has read nothing there.
+
+    Raises:
+        RegionUnreadable: one of them cannot be read.
+    """
+    asked = Get(lease_key(lease_name(settings)), consistent=True)
+
+    async def read(store: Store) -> None:
+        await _readable(store.region, store.get(asked))
+
+    reads = [partial(read, store) for region, store in stores.items() if region != settings.home]
+    await run_requests(reads, at_once=len(stores))
 
 
 def _check_generation(views: Mapping[str, Collection], partition: str, generation: int) -> None:

@@ -124,6 +124,12 @@ def _because(record: PassRecord) -> str:
 
 
 def _sentences(shown: CompactorStatus, now: datetime) -> Iterator[str]:
+    if shown.hidden_by:
+        yield (
+            f"passes cannot be read: {shown.hidden_by}, where they are recorded, does not answer,"
+            " and no other region shows one"
+        )
+        return
     if not shown.passes:
         yield (
             "no pass is recorded: none has run, or by a release that records none, or without the"

@@ -31,7 +31,7 @@ from compactor.indexing import Indexer
 from compactor.metrics import CompactorMetrics
 from compactor.net_reads import NetReader
 from compactor.notes import Notes
-from compactor.observe import Observed, Reach, observe, observe_nets
+from compactor.observe import Observed, Reach, check_readable, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
 from compactor.plan import TOO_FEW, Plan, Rules, decide
 from compactor.report import CompactorReport
@@ -116,7 +116,9 @@ class Pass:
         sharing: Sharing | None = None,
         late: dict[str, float] | None = None,
         archiver: Archiver | None = None,
+        searches_now: bool = False,
     ) -> None:
+        self._searches_now = searches_now
         self._archiver = archiver
         self._stores = stores
         self._seen = seen or SeenNets()
@@ -165,6 +167,8 @@ class Pass:
             due = await search.run(self._report)
             self._searched()
             await self._visit_all(due, search)
+            if not self._report.collections:
+                await check_readable(self._stores, settings=self._settings)
         except RegionUnreadable as error:
             self._notes.unreadable(error)
         except ClockOff as error:
@@ -198,6 +202,7 @@ class Pass:
             stop=self._stop,
             sharing=self._sharing,
             indexer=self._indexer,
+            is_due=self._searches_now,
         )
 
     def _searched(self) -> None:

@@ -5,9 +5,11 @@ needs no lease. A pass that runs at the same time may be ahead of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from compactor.discovery.hints import Book, read_hints
+from compactor.discovery.scan import load_cursor, next_search
 from compactor.observe import Observed, Reach, observe
 from compactor.passes import rules_of
 from compactor.plan import TOO_FEW, Observation, Plan, Rules, decide, is_committed, older_than
@@ -17,9 +19,11 @@ from ledger.core import ids, keys
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import AmountOverflow, DamagedItem, HomeMoving
 from ledger.core.fold import named_by, stamp_of
+from ledger.core.hints import last_sort_key
 from ledger.runtime.clock import Clock
 from ledger.runtime.printing import utc_text
 from ledger.settings import Settings
+from ledger.store.port import Store
 
 _VERSION = "0" * 32
 """Of a net that is never put."""
@@ -49,6 +53,11 @@ class CollectionPreview:
     damage: str = ""
     is_cut: bool = False
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a visit would write anything."""
+        return bool(self.folds or self.deletes or self.forgets)
+
 
 async def preview(settings: Settings, counter: str, *, clock: Clock) -> Sequence[CollectionPreview]:
     """Return what a pass would do with each shard of a counter that holds anything.
@@ -72,7 +81,40 @@ async def preview(settings: Settings, counter: str, *, clock: Clock) -> Sequence
             await _preview(table, keys.partition_key(counter, shard), clock=clock)
             for shard in shards
         ]
+        if any(one.is_due for one in found):
+            found = await with_searches(found, table.stores[live.home], live, now=clock.now())
     return [one for one in found if one.damage or one.counted or any(one.entries.values())]
+
+
+async def with_searches(
+    found: Sequence[CollectionPreview], home: Store, settings: Settings, *, now: datetime
+) -> list[CollectionPreview]:
+    """Add to what no hint names that no pass visits it before the next search, if that waits.
+
+    Raises:
+        StoreError: hints, or where the last search stopped, cannot be read.
+    """
+    compactor = settings.compactor
+    cursor = await load_cursor(home, compactor.name)
+    due_at = next_search(cursor, compactor.scan_every, now=now)
+    if due_at is None:
+        return list(found)
+    # Hints that are not ripe lead there earlier than the search, too.
+    hints, _ = await read_hints(home, last=last_sort_key(now, settle=-settings.settle))
+    book = Book(settings.shards_max)
+    for hint in hints:
+        book.add(hint)
+    hinted = set(book.partitions())
+    reason = (
+        f"not before the next search at {utc_text(due_at)}, since no hint names it; `compactor run"
+        " --once --search` searches now"
+    )
+    return [
+        replace(one, reasons=(*one.reasons, reason))
+        if one.is_due and one.collection not in hinted
+        else one
+        for one in found
+    ]
 
 
 async def _preview(table: OpenTable, partition: str, *, clock: Clock) -> CollectionPreview:

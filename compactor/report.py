@@ -22,12 +22,13 @@ class CompactorReport:
     committed net counts were deleted; `lost_races` folds were rejected, or their outcome is
     unknown. `backlog` entries were settled and not merged when the pass began, as the search saw
     it, or without one the visits; the `oldest` of them was made at that time (ISO 8601, UTC), empty
-    if none waits or there was no search. Merging is `late` by so many seconds: the pass's own, or
-    what the oldest entry has waited that had no room in the last fold of its collection. `damaged`
-    collections hold an item that cannot be counted, and were left as they are; `quarantined` has
-    why, by name, for the first `QUARANTINED_MAX` of them. `problems` are other errors of single
-    collections; `unreadable` is a region that could not be
-    read, so that merging waits, and `waits` says what else it waits for: a clock that is off, or
+    if none waits or there was no search. `next_search` is when the search is due (ISO 8601, UTC)
+    if it was not yet: what no hint names is not visited before. Merging is `late` by so many
+    seconds: the pass's own, or what the oldest entry has waited that had no room in the last fold
+    of its collection. `damaged` collections hold an item that cannot be counted, and were left as
+    they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them. `problems`
+    are other errors of single collections; `unreadable` is a region that could not be read, so that
+    merging waits, and `waits` says what else it waits for: a clock that is off, or
     replicas that are not those of the contract. `crossings` of watches were delivered.
     `archive_waits` folds were not sent, since the archive did not take their entries. `is_whole`
     is false if the pass was stopped, or its search was cut at `scan_pages_max`: the next one goes
@@ -50,6 +51,7 @@ class CompactorReport:
     hint_pages: int = 0
     searched: bool = False
     oldest: str = ""
+    next_search: str = ""
     unreadable: str = ""
     waits: str = ""
     damaged: int = 0
@@ -104,6 +106,8 @@ class CompactorReport:
             f" {self.backlog:,} pending at the start; {self.seconds:.1f} s"
         )
         parts = [done]
+        if self.next_search:
+            parts.append(f"the table is not searched before {self.next_search}")
         if self.crossings:
             parts.append(f"{self.crossings:,} crossings of watches delivered")
         if self.unreadable:

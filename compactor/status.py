@@ -27,6 +27,7 @@ class CompactorStatus:
     `led` is how many slices each process leads by what home shows; of those without a leader the
     name is empty. It is empty where no process divides the collections, or home cannot be read.
     `passes` are those recorded, the newest first, by home or else a region that can be read.
+    `hidden_by` is home if it cannot be read and no other region shows a pass.
     """
 
     table: str
@@ -34,6 +35,7 @@ class CompactorStatus:
     regions: Mapping[str, LeaseRecord | StoreError | None]
     led: Mapping[str, int]
     passes: Sequence[Recorded] = ()
+    hidden_by: str = ""
 
     @property
     def newest(self) -> Sequence[Recorded]:
@@ -89,7 +91,9 @@ async def status_in(stores: Mapping[str, Store], settings: Settings) -> Compacto
     for region in settings.home_first:
         if not passes and not isinstance(shown[region], StoreError):
             passes = await recorded_passes(stores[region], name)
-    return CompactorStatus(settings.table, name, shown, led, passes)
+    is_hidden = not passes and isinstance(shown[settings.home], StoreError)
+    hidden_by = settings.home if is_hidden else ""
+    return CompactorStatus(settings.table, name, shown, led, passes, hidden_by)
 
 
 async def _lease(store: Store, name: str) -> LeaseRecord | StoreError | None:

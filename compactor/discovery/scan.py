@@ -9,7 +9,7 @@ is unknown.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -41,6 +41,8 @@ class Backlog(NamedTuple):
     oldest: str | None
 
 
+_FAR_SECONDS = 1e9
+"""As far ahead as a search is said to be due: a longer `scan_every` has no date."""
 KEYS_MAX = 2 * NAMED_MAX
 """Of a longer collection further entries are only counted; what a net names comes before them."""
 
@@ -298,12 +300,16 @@ class Finder:
             self._found.due.append(summary.partition)
 
 
-def is_search_due(cursor: Cursor | None, every: float, *, now: datetime) -> bool:
-    """Return whether to continue a round, or begin one `every` seconds after the last began."""
+def next_search(cursor: Cursor | None, every: float, *, now: datetime) -> datetime | None:
+    """Return when a round is next begun, `every` seconds after the last began; None: search now.
+
+    A round that is not finished is continued at once.
+    """
     if cursor is None or not cursor.is_finished or cursor.began is None:
-        return True
+        return None
     # A round that began in the future was begun by a clock that has been corrected since.
-    return not 0 <= (now - cursor.began).total_seconds() < every
+    is_waiting = 0 <= (now - cursor.began).total_seconds() < every
+    return cursor.began + timedelta(seconds=min(every, _FAR_SECONDS)) if is_waiting else None
 
 
 async def load_cursor(store: Store, name: str) -> Cursor | None:

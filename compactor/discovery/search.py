@@ -22,7 +22,7 @@ from datetime import datetime
 import anyio
 
 from compactor.discovery.hints import Book, delete_hints, leave_hints, read_hints
-from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
+from compactor.discovery.scan import Cursor, Finder, Found, load_cursor, next_search, save_cursor
 from compactor.indexing import Indexer
 from compactor.metrics import CompactorMetrics
 from compactor.plan import Rules
@@ -32,6 +32,7 @@ from compactor.slices import hint_partitions
 from ledger.core import ids, keys
 from ledger.core.errors import RegionUnreadable, RequestRefused, StoreError
 from ledger.core.hints import COUNTER_BYTES_MAX, HINT_PARTITIONS, Hint, last_sort_key, ripe_hint
+from ledger.runtime.printing import utc_text
 from ledger.settings import Settings
 from ledger.store.port import Store
 
@@ -41,7 +42,8 @@ log = logging.getLogger(__name__)
 class Search:
     """The search of one pass, from the home region; `book` holds the hints that it has read.
 
-    `others` are the regions beside home that have to be searched, too.
+    `others` are the regions beside home that have to be searched, too. With `is_due` it does not
+    wait for `scan_every`.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class Search:
         stop: anyio.Event,
         sharing: Sharing | None = None,
         indexer: Indexer | None = None,
+        is_due: bool = False,
     ) -> None:
+        self._is_due = is_due
         self._indexer = indexer
         self.book = Book(settings.shards_max)
         self._store = store
@@ -96,7 +100,10 @@ class Search:
         """Search a region if that is due, with a cursor of this name; return what is not known."""
         before = await load_cursor(self._store, name)
         every = self._compactor.scan_every
-        if not is_search_due(before, every, now=self._now):
+        due_at = next_search(before, every, now=self._now)
+        if due_at is not None and not self._is_due:
+            if store is self._store:
+                report.next_search = utc_text(due_at)
             return []
         found = await self._scan(store, before, report)
         own = [partition for partition in found.due if self._leads(partition)]

@@ -12,6 +12,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+import anyio
+
 from ledger.contract.changing import ContractWriter, Report, Waiting
 from ledger.contract.reading import read_contract
 from ledger.core.contract import DURATIONS, Shards, ShardStep, Terms
@@ -25,6 +27,8 @@ from ledger.store.opening import open_store, open_stores
 
 _LISTS = frozenset({"unmerged", "archive", "index"})
 """Terms that are lists, given with commas between."""
+LOOK_SECONDS = 5.0
+"""For a look at the contract after an interrupt."""
 SHARDS_AHEAD = timedelta(days=1)
 """How far ahead a step of shards is dated, unless the operator names a date."""
 
@@ -141,6 +145,21 @@ async def _shown_in(settings: Settings, region: str, clock: Clock) -> Contract |
             return await read_contract(store)
     except LedgerError as error:
         return error
+
+
+async def left_behind(settings: Settings) -> str:
+    """Return what a change of the contract that was interrupted left, as far as it can be read."""
+    contract = None
+    with anyio.move_on_after(LOOK_SECONDS):
+        contract = (await show(settings)).newest
+    if contract is None:
+        return "`ledger table show` says whether a change of the contract is pending"
+    if contract.coming is None:
+        return f"nothing is pending, revision {contract.revision} of the contract is in force"
+    return (
+        f"revision {contract.revision} of the contract is announced and pending: the same command"
+        " again finishes it, `ledger table set --withdraw` takes it back"
+    )
 
 
 async def change(

@@ -106,6 +106,7 @@ class Comparison:
                 (region,),
                 f"has a net of generation {net.generation}, which counts alone, and the table's"
                 f" contract is of {generation}: none of its homes wrote it",
+                keys.net_sort_key(net.generation),
             )
             for region, net in self.nets.items()
             if net is not None and net.generation > generation

@@ -14,6 +14,7 @@ from ledger.administration.contract import (
     contract_writer,
     establish,
     first_values,
+    left_behind,
     show,
 )
 from ledger.commands.options import iso_time
@@ -21,6 +22,7 @@ from ledger.core.contract_item import Contract, terms_to_values
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce
 from ledger.runtime.printing import print_json, say, utc_text
+from ledger.runtime.program import INTERRUPTED
 from ledger.runtime.tables import Column, Grid, print_grid, prose
 from ledger.settings import Settings
 
@@ -118,7 +120,12 @@ def set_value(
                 return await writer.withdraw(await writer.newest())
             return await writer.finish(await writer.newest())
 
-    _say(anyio.run(change_or_take_back), as_json=as_json)
+    try:
+        contract = anyio.run(change_or_take_back)
+    except KeyboardInterrupt:
+        say(f"interrupted: {anyio.run(left_behind, settings)}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    _say(contract, as_json=as_json)
 
 
 def _say(contract: Contract, *, as_json: bool) -> None:

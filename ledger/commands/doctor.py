@@ -6,7 +6,7 @@ hangs hides nothing else.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 import typer
 from botocore.exceptions import BotoCoreError
+from rich.text import Text
 
 from compactor.passes_seen import passes_seen
 from ledger.administration.diagnosis import judging, table_judging
@@ -34,7 +35,7 @@ from ledger.commands.regions import checked_region
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.printing import print_json, printable, say
 from ledger.runtime.tables import Column, Grid, print_grid, prose
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
@@ -164,6 +165,7 @@ class _Doctor:
                     known=None if isinstance(known, Failed) else known,
                     contract=seen.contract,
                 ),
+                *_key_file_findings(self.settings.signatures.keys),
                 *seen_findings(seen),
                 *lags(regions=seen.settings.regions),
                 *judging.compactor_findings(passes),
@@ -206,17 +208,25 @@ class _Doctor:
             )
 
 
+def _key_file_findings(path: str | None) -> Iterator[Finding]:
+    with suppress(OSError):  # one that cannot be read fails each region's line
+        if path is not None:
+            yield from table_judging.key_file_findings(path, Path(path).stat().st_mode)
+
+
 def _show(found: Sequence[Finding], *, title: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
     columns = (Column("check"), Column("region"), Column("state"), prose("what, and what to do"))
-    rows: list[tuple[str, ...]] = []
-    for one in found:
-        rows.append((one.check, one.region or "all", one.state, one.what))
-        if one.do:
-            rows.append(("", "", "", f"to do: {one.do}"))
+    rows = [(one.check, one.region or "all", one.state, _said(one)) for one in found]
     print_grid(Grid(columns, rows, title=title))
     counts = Counter(one.state for one in found)
     named = {State.PROBLEM: "problems", State.WARNING: "warnings", State.UNKNOWN: "unknown"}
     say(", ".join(f"{name}: {counts[state]}" for state, name in named.items()))
+
+
+def _said(one: Finding) -> Text:
+    """Return what a finding says and asks for in one cell, so that they stay together."""
+    lines = [one.what, *([f"to do: {one.do}"] if one.do else [])]
+    return Text("\n".join(map(printable, lines)))

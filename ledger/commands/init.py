@@ -1,9 +1,12 @@
 """`ledger init`: regions.yaml and the files of deploy/ for somebody's regions."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from posixpath import dirname, join, normpath, relpath
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -18,11 +21,18 @@ from ledger.settings import Settings
 
 app = new_app()
 
+_LINK = re.compile(r"\[([^\[\]]*)\]\((?![a-z]+:)([^()#\s]+)(#[^()\s]*)?\)")
 SETTINGS = "regions.yaml"
 SAMPLE_REGIONS = "regions:\n  us-east-1:\n  eu-west-1:\n  ap-southeast-1:\n"
 SAMPLE_TABLE = "\ntable: ledger\n"
-COPIED = ("kubernetes", "systemd", "prometheus", "grafana", "compose", "runbooks")
+COPIED = ("container", "kubernetes", "systemd", "prometheus", "grafana", "compose", "runbooks")
 """Folders of deploy/ that are the same for every table; CloudFormation and IAM are made."""
+COPIED_ALONE = {
+    "deploy/README.md": "deploy/README.md",
+    "deploy/constraints.txt": "deploy/constraints.txt",
+    ".github/SECURITY.md": "deploy/SECURITY.md",
+}
+"""Further files, and where they are written."""
 
 
 @app.command("init")
@@ -44,7 +54,8 @@ def init(
     Nothing is sent to AWS. If a file is there already nothing is written, unless with --force.
     """
     if not folder.is_dir():
-        raise InvalidInput(f"--folder {folder} is not a folder")
+        what = "is a file, and must be a folder" if folder.is_file() else "is not a folder"
+        raise InvalidInput(f"--folder {folder} {what}")
     if repeated := {region for region in regions if regions.count(region) > 1}:
         raise InvalidInput(f"named twice: {', '.join(sorted(repeated))}")
     if len(regions) == 1:
@@ -56,14 +67,11 @@ def init(
     made = {
         SETTINGS: _settings_text(settings),
         **_made(settings, checked_account(account)),
-        **dict(_copied()),
     }
+    made |= dict(_copied(made))
     for name in made:
-        path = folder / name
-        if path.parent.is_dir():
-            check_output(path, force=force)
-    for name, text in made.items():
-        _write(folder / name, text)
+        _check(folder / name, within=folder, force=force)
+    _write_all(folder, made)
     if as_json:
         print_json([{"file": name} for name in made])
         return
@@ -72,13 +80,36 @@ def init(
     )
 
 
-def _write(path: Path, text: str) -> None:
+def _check(path: Path, *, within: Path, force: bool) -> None:
+    """Check that a file may be written, and that no folder of it is a file."""
+    for parent in reversed(path.relative_to(within).parents):
+        if (within / parent).exists() and not (within / parent).is_dir():
+            raise LedgerError(
+                f"{within / parent} is a file, and must be a folder: move it away; nothing was"
+                " written"
+            )
+    if path.parent.is_dir():
+        check_output(path, force=force)
+
+
+def _write_all(folder: Path, made: Mapping[str, str]) -> None:
+    """Write all files beside their places, and move them there once the disk has taken them all."""
+    name, is_begun = "", False
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        with TemporaryDirectory(prefix=".ledger-init-", dir=folder) as aside:
+            for name, text in made.items():
+                path = Path(aside, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            for name in made:
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Path(aside, name).replace(path)
+                is_begun = True
     except OSError as error:
+        left = "run it again with --force" if is_begun else "nothing was written"
         raise LedgerError(
-            f"{path} cannot be written: {error.strerror or error}; run it again with --force"
+            f"{folder / name} cannot be written: {error.strerror or error}; {left}"
         ) from None
 
 
@@ -101,13 +132,37 @@ def _made(settings: Settings, account: str) -> Mapping[str, str]:
     return made
 
 
-def _copied() -> Iterator[tuple[str, str]]:
-    deploy = packaged().joinpath("deploy")
-    yield "deploy/README.md", deploy.joinpath("README.md").read_text(encoding="utf-8")
-    for name in COPIED:
-        for one in sorted(deploy.joinpath(name).iterdir(), key=lambda each: each.name):
-            if one.is_file() and not one.name.endswith("_test.yaml"):
-                yield f"deploy/{name}/{one.name}", one.read_text(encoding="utf-8")
+def _copied(made: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the files that are the same for every table, in pages the links as they are there."""
+    root = packaged()
+    sources = {source: root.joinpath(source) for source in COPIED_ALONE}
+    for folder in COPIED:
+        for one in sorted(root.joinpath("deploy", folder).iterdir(), key=lambda each: each.name):
+            if one.is_file():
+                sources[f"deploy/{folder}/{one.name}"] = one
+    places = {name: name for name in (*made, *sources)} | COPIED_ALONE
+    for source, file in sources.items():
+        text = file.read_text(encoding="utf-8")
+        yield places[source], relinked(text, source, places) if source.endswith(".md") else text
+
+
+def relinked(text: str, source: str, places: Mapping[str, str]) -> str:
+    """Return a page with its relative links as they are where it is written.
+
+    `places` has where each file of the repository is written. A link to any other becomes its text
+    and the file's name.
+    """
+    folder = dirname(places[source])
+
+    def link(found: re.Match[str]) -> str:
+        words, path, heading = found.groups("")
+        target = normpath(join(dirname(source), path))
+        place = places.get(target, target)
+        if target in places or any(each.startswith(f"{target}/") for each in places):
+            return f"[{words}]({relpath(place, folder)}{heading})"
+        return f"{words} (`{target}` of the repository)"
+
+    return _LINK.sub(link, text)
 
 
 def packaged() -> Traversable:

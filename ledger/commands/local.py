@@ -1,7 +1,5 @@
 """`ledger local`: run a global table on this machine, and disturb its replication."""
 
-import json
-import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +9,13 @@ import typer
 import yaml
 
 from ledger.commands.local_display import show
+from ledger.commands.local_tables import forget, remember, running_table
 from ledger.commands.outputs import UnlistedForce, check_output, write_output
 from ledger.core.errors import InvalidInput, LocalTableError
 from ledger.local.front.faults import Fault
 from ledger.local.global_table import LocalGlobalTable
 from ledger.local.options import ENGINES, Options
-from ledger.runtime.command_line import FAILED, AsJson, new_app
+from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
@@ -49,7 +48,7 @@ ControlUrl = Annotated[
     str | None,
     typer.Option(
         help="Control URL printed by `ledger local up`.",
-        show_default="the table started last",
+        show_default="the table at the settings' endpoints, without any the one started last",
     ),
 ]
 
@@ -147,7 +146,7 @@ async def _run(options: dict[str, Any], write_config: Path | None, *, as_json: b
     ):
         if write_config is not None:
             _write_config(write_config, world)
-        state = _remember(world)
+        state = remember(world)
         if as_json:
             print_json([_endpoints(world)])
         else:
@@ -155,7 +154,7 @@ async def _run(options: dict[str, Any], write_config: Path | None, *, as_json: b
         try:
             await stop.wait()
         finally:
-            _forget(state, world)
+            forget(state)
     say("stopped", err=True)
 
 
@@ -212,57 +211,29 @@ def _print_endpoints(world: LocalGlobalTable, config: Path | None, data: Path | 
         say(line)
 
 
-def _state_file() -> Path:
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local/state") / "ledger" / "local.json"
-
-
-def _remember(world: LocalGlobalTable) -> Path | None:
-    """Store the control URL for the other commands; if that fails they need --control-url."""
-    path = _state_file()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"control_url": world.control_url}), encoding="utf-8")
-    except OSError as error:
-        say(f"the other commands will need --control-url: {error}", err=True)
-        return None
-    return path
-
-
-def _forget(path: Path | None, world: LocalGlobalTable) -> None:
-    # If another table was started since, its control URL stays.
-    if path is not None and path.exists() and world.control_url in path.read_text("utf-8"):
-        path.unlink()
-
-
-def _find(control_url: str | None) -> LocalGlobalTable:
-    if control_url is None:
-        try:
-            control_url = json.loads(_state_file().read_text(encoding="utf-8"))["control_url"]
-        except (OSError, ValueError, KeyError):
-            raise LocalTableError(
-                "no running local global table was found: start one with `ledger local up`, or"
-                " give its --control-url"
-            ) from None
-    return LocalGlobalTable.connect(str(control_url))
-
-
 @app.command()
-def status(control_url: ControlUrl = None, *, as_json: AsJson = False) -> None:
+def status(
+    control_url: ControlUrl = None, config: Config = None, *, as_json: AsJson = False
+) -> None:
     """Show regions, links and what is wrong with them; ends with 1 if something is.
 
     What was asked for is not wrong: pauses, outages, clocks, faults.
     """
-    if show(_find(control_url), as_json=as_json):
+    if show(running_table(control_url, config), as_json=as_json):
         raise typer.Exit(FAILED)
 
 
 @app.command()
 def pause(
-    source: str, target: str, control_url: ControlUrl = None, *, as_json: AsJson = False
+    source: str,
+    target: str,
+    control_url: ControlUrl = None,
+    config: Config = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Hold replication from SOURCE to TARGET: one direction of a partition."""
-    world = _find(control_url)
+    world = running_table(control_url, config)
     world.pause(source, target)
     show(world, as_json=as_json)
 
@@ -272,13 +243,14 @@ def heal(
     source: Annotated[str | None, typer.Argument(show_default=False)] = None,
     target: Annotated[str | None, typer.Argument(show_default=False)] = None,
     control_url: ControlUrl = None,
+    config: Config = None,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Resume replication from SOURCE to TARGET, or everywhere if neither is given."""
     if (source is None) != (target is None):
         raise InvalidInput(f"heal requires both SOURCE and TARGET, or neither, got only {source!r}")
-    world = _find(control_url)
+    world = running_table(control_url, config)
     if source is None or target is None:
         world.heal_all()
     else:
@@ -291,21 +263,27 @@ def lag(
     seconds: Annotated[Any, typer.Argument(parser=_seconds, metavar="LAG")],
     jitter: Annotated[Any, _Jitter] = None,
     control_url: ControlUrl = None,
+    config: Config = None,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Change the replication lag of all later writes."""
-    world = _find(control_url)
+    world = running_table(control_url, config)
     world.set_lag(seconds, jitter)
     show(world, as_json=as_json)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def clock(
-    region: str, seconds: float, control_url: ControlUrl = None, *, as_json: AsJson = False
+    region: str,
+    seconds: float,
+    control_url: ControlUrl = None,
+    config: Config = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Let REGION's clock be SECONDS ahead of this machine's, below 0 behind, in its answers."""
-    world = _find(control_url)
+    world = running_table(control_url, config)
     world.set_clock(region, seconds)
     show(world, as_json=as_json)
 
@@ -315,11 +293,12 @@ def outage(
     region: str,
     state: Annotated[Any, typer.Argument(parser=_on, metavar="on|off")],
     control_url: ControlUrl = None,
+    config: Config = None,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Cut REGION off: it answers 503, and nothing replicates to or from it until `off`."""
-    world = _find(control_url)
+    world = running_table(control_url, config)
     world.set_outage(region, on=state)
     show(world, as_json=as_json)
 
@@ -333,6 +312,7 @@ def fault(
     ] = "",
     regions: Annotated[str, typer.Option(help="Comma-separated regions.", show_default="all")] = "",
     control_url: ControlUrl = None,
+    config: Config = None,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -340,7 +320,7 @@ def fault(
     if kind != NO_FAULT and kind not in list(Fault):
         known = ", ".join([*Fault, NO_FAULT])
         raise InvalidInput(f"KIND must be one of {known}, got {kind!r}")
-    world = _find(control_url)
+    world = running_table(control_url, config)
     world.faults(
         None if kind == NO_FAULT else Fault(kind),
         probability=probability,
@@ -351,11 +331,13 @@ def fault(
 
 
 @app.command()
-def reset(control_url: ControlUrl = None, *, as_json: AsJson = False) -> None:
+def reset(
+    control_url: ControlUrl = None, config: Config = None, *, as_json: AsJson = False
+) -> None:
     """Delete all items in all regions, and all on their way; tables and the contract stay.
 
     Lag, pauses, outages, clocks and faults stay as they are.
     """
-    world = _find(control_url)
+    world = running_table(control_url, config)
     world.reset()
     show(world, as_json=as_json)

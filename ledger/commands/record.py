@@ -9,7 +9,7 @@ import typer
 from ledger.commands.options import amount_of, iso_time
 from ledger.commands.regions import Region, region_of
 from ledger.core import amounts
-from ledger.core.errors import InvalidEntry, OutcomeUnknown
+from ledger.core.errors import InvalidEntry, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import AsJson, Config, new_app
@@ -49,13 +49,14 @@ def record(
     amount, day, moment = amount_of(change), _date(effective), iso_time("--at", at)
 
     async def call() -> Entry:
-        async with Ledger.open(settings, region=place) as ledger:
-            try:
+        try:
+            async with Ledger.open(settings, region=place) as ledger:
                 return await ledger.record(
                     counter, amount, note=note, effective=day, key=key, at=moment
                 )
-            except OutcomeUnknown as error:
-                raise _with_advice(error, keyed=key is not None) from None
+        except LedgerError as error:
+            error.args = (with_outcome(error), *error.args[1:])
+            raise
 
     entry = anyio.run(call)
     if as_json:
@@ -67,15 +68,21 @@ def record(
         )
 
 
-def _with_advice(error: OutcomeUnknown, *, keyed: bool) -> OutcomeUnknown:
-    """Add what to do at a command line about a change that may or may not be in the table."""
-    entry = error.entries[0]
-    advice = (
-        "repeating the same command is safe"
-        if keyed
-        else f"before recording it again, look for {entry.id} in `ledger history {entry.counter}`"
-    )
-    return OutcomeUnknown(f"{error}; {advice}", entries=error.entries, retryable=keyed)
+def with_outcome(error: LedgerError) -> str:
+    """Return the message of an error, with what became of the change and what to do about it."""
+    text = str(error)
+    if isinstance(error, OutcomeUnknown):
+        entry = error.entries[0]
+        if error.retryable:
+            return f"{text}; it may have been written: repeat the same command, which is harmless"
+        return (
+            f"{text}; it may have been written: before recording it again, look for {entry.id} in"
+            f" `ledger history {entry.counter}`"
+        )
+    if error.outcome == "not_applied" and "nothing was " not in text:
+        again = ": the same command may be run again" if error.retryable else ""
+        return f"{text}; nothing was written{again}"
+    return text
 
 
 def _date(text: str | None) -> date | None:

@@ -38,7 +38,7 @@ def verify(
     """Compare totals, items and nets of all regions; exit with 1 if anything is damaged.
 
     Writers and compactors may go on. It reads every item in every region once, and with --archive
-    every object of each place.
+    every object of each place. That a net is an older one, put back whole, only --archive can see.
     """
     settings = Settings.load(config)
     asked = [keys.checked_counter(counter) for counter in counters or ()]

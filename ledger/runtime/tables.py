@@ -81,7 +81,8 @@ class Grid:
         return found
 
     def _widest(self, place: int) -> int:
-        return max((cell_len(_text(row[place]).plain) for row in self.rows), default=0)
+        lines = (line for row in self.rows for line in _text(row[place]).plain.split("\n"))
+        return max(map(cell_len, lines), default=0)
 
 
 class _Console(Console):

@@ -7,7 +7,7 @@ problems that pydantic finds in it into a `SettingsError` that names the place o
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -338,9 +338,13 @@ def _nearest(location: Location, settings_type: type[BaseModel]) -> str:
             return ""
         known = group
     names = sorted(known.model_fields)
-    if near := difflib.get_close_matches(str(location[-1]), names, n=1):
-        return f"; did you mean {near[0]}?"
-    return f"; known here: {', '.join(names)}"
+    return did_you_mean(str(location[-1]), names) or f"; known here: {', '.join(names)}"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the end of a message about a name that is none: the one like it, if there is one."""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _reaches(values: object, location: Location) -> bool:

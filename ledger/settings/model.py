@@ -32,6 +32,7 @@ from ledger.settings.fields import SETTLE_MARGIN_SECONDS, SettingsFields
 from ledger.settings.file import (
     Sources,
     constants_in,
+    did_you_mean,
     problems_of,
     raise_broken,
     read_sources,
@@ -188,6 +189,7 @@ class Settings(SettingsFields):
         if not isinstance(name, str) or name not in self.regions:
             raise SettingsError(
                 f"{name!r} is not one of the regions in the settings: {', '.join(self.regions)}"
+                + did_you_mean(str(name), self.regions)
             )
         return self.regions[name]
 

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator
 
-from ledger.settings.fields import AWS_SIGNATURE_SECONDS, SettingsFields
-from ledger.settings.file import Broken
+from ledger.settings.fields import (
+    AWS_SIGNATURE_SECONDS,
+    SETTLE_MARGIN_SECONDS,
+    SettingsFields,
+)
+from ledger.settings.file import Broken, did_you_mean
 
 VIEW_SHARE_LEFT = 0.8
 """Of `contract_life`: the least that is left of a view when a piece of work begins."""
@@ -15,7 +19,8 @@ def relations(settings: SettingsFields) -> Iterator[Broken]:
     """Yield each broken relation between settings, with the reason why it matters."""
     home, regions = settings.home, settings.regions
     if home not in regions:
-        yield Broken(("home",), f"home {home!r} is not one of the regions {', '.join(regions)}")
+        text = f"home {home!r} is not one of the regions {', '.join(regions)}"
+        yield Broken(("home",), text + did_you_mean(home, regions))
     if settings.marker_table == settings.table:
         yield Broken(
             ("marker_table", "table"),
@@ -86,11 +91,12 @@ def _broken_durations(settings: SettingsFields) -> Iterator[Broken]:
     has_room = settle > horizon + life + skew
     if not has_room:
         shown = " + ".join(f"{part:g}" for part in parts.values())
+        least = sum(parts.values())
         yield Broken(
             ("settle", *parts),
             f"settle ({settle:g} s) must exceed {' + '.join(parts)} "
-            f"({shown} = {sum(parts.values()):g} s): a retry that arrives after its entry was "
-            "merged would be counted twice",
+            f"({shown} = {least:g} s): a retry that arrives after its entry was merged would be "
+            f"counted twice; {least + SETTLE_MARGIN_SECONDS:g}s is long enough",
         )
     if "read_deadline" not in given and delay == 0:
         yield Broken(("observation_delay",), f"observation_delay must be over 0 s: {_UNREAD}")

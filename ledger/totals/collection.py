@@ -152,7 +152,7 @@ def check_generation(
     raise DamagedItem(
         f"item {keys.net_sort_key(net.generation)!r} of counter {partition!r} in {region} is"
         f" damaged: a net change of generation {net.generation}, and the table's contract is of"
-        f" {terms.generation_max}: none of its homes wrote it (deploy/runbooks/bad-item.md)"
+        f" {terms.generation_max}: none of its homes wrote it (deploy/runbooks/net-forged.md)"
     )
 
 

@@ -326,7 +326,7 @@ async def test_local_up_is_paused_and_healed_by_commands(tmp_path: Path) -> None
         shown_home = objects(up.run("ledger", "total", "held", "--json"))
         assert [one["value"] for one in shown_home] == ["5"]
         check_plain_boto3(up)
-    assert not (tmp_path / ".local/state/ledger/local.json").exists()
+    assert not [*(tmp_path / ".local/state/ledger/local").iterdir()]
     gone = run_command("ledger", "local", "status", folder=tmp_path)
     assert gone.status == 1
     assert "start one with `ledger local up`" in gone.errors

@@ -134,6 +134,7 @@ def test_metrics_are_pushed_without_a_success_that_never_was(desk: Desk) -> None
         (("--metrics-file", "a.txt"), "must end in .prom"),
         (("--metrics-file", "none/a.prom"), "there is no folder none"),
         (("--every", "1s", "--push-gateway", "http://x"), "go with --once"),
+        (("--every", "1s", "--search"), "goes with --once"),
     ],
 )
 def test_a_wrong_place_for_metrics_is_refused_before_the_pass(

@@ -1,11 +1,16 @@
 """`ledger init`, from the repository and from a built wheel."""
 
+import errno
 import json
+import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from support.commands import run_command, run_command_here
+from support.runbooks import headings
 from support.wheels import unpacked_wheel
 
 from ledger.settings import Settings
@@ -37,7 +42,58 @@ def test_all_that_a_new_table_needs_is_written(tmp_path: Path) -> None:
     for name in ("kubernetes/common.yaml", "prometheus/alerts.yaml", "runbooks/region-down.md"):
         written = (tmp_path / "deploy" / name).read_bytes()
         assert written == (ROOT / "deploy" / name).read_bytes()
-    assert not list(tmp_path.rglob("*_test.yaml"))
+    for name in ("container/Dockerfile", "prometheus/alerts_test.yaml", "constraints.txt"):
+        assert (tmp_path / "deploy" / name).read_bytes() == (ROOT / "deploy" / name).read_bytes()
+
+
+def test_every_link_in_what_is_written_leads_somewhere(tmp_path: Path) -> None:
+    """Each relative link to a file or folder that is there too, and to a heading of it."""
+    assert run_command_here("ledger", "init", *REGIONS, folder=tmp_path).status == 0
+    links = 0
+    for page in tmp_path.rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", text):
+            path, _, heading = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            assert file.exists(), f"{page.name}: {target}"
+            assert not heading or heading in headings(file), f"{page.name}: {target}"
+            links += 1
+    assert links > 50
+
+
+def test_on_a_full_disk_nothing_is_half_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is written before anything takes its place; the error is one line."""
+    write, written = Path.write_text, 0
+
+    def fails(path: Path, text: str, **options: Any) -> int:
+        nonlocal written
+        written += 1
+        if written > 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, text, **options)
+
+    monkeypatch.setattr(Path, "write_text", fails)
+    ran = run_command_here("ledger", "init", *REGIONS, folder=tmp_path)
+    assert ran.status == 1
+    assert ran.errors.endswith("No space left on device; nothing was written\n")
+    assert ran.errors.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_in_place_of_a_folder_is_named(tmp_path: Path) -> None:
+    """Before anything is written, with --force, too."""
+    mine = tmp_path / "deploy"
+    mine.write_text("mine", encoding="utf-8")
+    for words in ((), ("--force",)):
+        ran = run_command_here("ledger", "init", *REGIONS, *words, folder=tmp_path)
+        assert ran.status == 1
+        assert "deploy is a file, and must be a folder: move it away" in ran.errors
+        assert list(tmp_path.iterdir()) == [mine]
+    ran = run_command_here("ledger", "init", *REGIONS, "--folder", "deploy", folder=tmp_path)
+    assert ran.status == 2
+    assert "--folder deploy is a file, and must be a folder" in ran.errors
 
 
 def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Runbooks of merging, replication and items: what is behind, and what is wrong."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
-from support.runbook_runs import AWAY, COUNTER, HOME, THIRD, RunbookRun, Scenario, with_changes
+from support.runbook_runs import AWAY, COUNTER, HOME, THIRD, Act, RunbookRun, Scenario, with_changes
 
 from ledger.core.entry import Item
 
@@ -50,17 +52,30 @@ def an_item_was_put(run: RunbookRun) -> None:
     run.desk.wait_replicated()
 
 
+def item_key(run: RunbookRun) -> dict[str, Any]:
+    """Return the key of the item that the page is about."""
+    return {"pk": {"S": COUNTER}, "sk": {"S": run.values["ITEM"]}}
+
+
 def get_item(run: RunbookRun) -> str:
     """Read the item."""
-    key = {"pk": {"S": COUNTER}, "sk": {"S": BAD_ITEM}}
     client = run.client(run.values["REGION"])
-    return json.dumps(client.get_item(TableName=run.desk.world.table, Key=key)["Item"])
+    found = client.get_item(TableName=run.desk.world.table, Key=item_key(run))
+    return json.dumps(found["Item"], default=str)
 
 
 def delete_item(run: RunbookRun) -> None:
     """Delete the item."""
-    key = {"pk": {"S": COUNTER}, "sk": {"S": BAD_ITEM}}
-    run.client(run.values["REGION"]).delete_item(TableName=run.desk.world.table, Key=key)
+    client = run.client(run.values["REGION"])
+    client.delete_item(TableName=run.desk.world.table, Key=item_key(run))
+
+
+KEY_OPTION = '--key \'{"pk": {"S": "COUNTER"}, "sk": {"S": "ITEM"}}\''
+LOOK_AND_DELETE: Mapping[str, Act] = {
+    "aws dynamodb get-item --region REGION --table-name ledger --consistent-read"
+    f" {KEY_OPTION}": get_item,
+    f"aws dynamodb delete-item --region REGION --table-name ledger {KEY_OPTION}": delete_item,
+}
 
 
 def a_wrong_change(run: RunbookRun) -> None:
@@ -78,6 +93,18 @@ def replicated(run: RunbookRun) -> None:
     run.desk.wait_replicated()
 
 
+def scenario_of_item(runbook: str, item: str, region: str, **options: Any) -> Scenario:
+    """Return the scenario of a page on which an item of the counter is looked at, and deleted."""
+    values = {"COUNTER": COUNTER, "ITEM": item, "REGION": region}
+    return Scenario(
+        runbook=runbook,
+        values=values,
+        foreign=LOOK_AND_DELETE,
+        events={"it has replicated": replicated},
+        **options,
+    )
+
+
 SCENARIOS = (
     Scenario(
         runbook="backlog-growing",
@@ -92,18 +119,7 @@ SCENARIOS = (
         prepare=one_region_is_behind,
         events={"replication catches up": it_catches_up},
     ),
-    Scenario(
-        runbook="bad-item",
-        values={"COUNTER": COUNTER, "ITEM": BAD_ITEM, "REGION": THIRD},
-        prepare=an_item_was_put,
-        foreign={
-            "aws dynamodb get-item --region REGION --table-name ledger --consistent-read"
-            ' --key \'{"pk": {"S": "COUNTER"}, "sk": {"S": "ITEM"}}\'': get_item,
-            "aws dynamodb delete-item --region REGION --table-name ledger"
-            ' --key \'{"pk": {"S": "COUNTER"}, "sk": {"S": "ITEM"}}\'': delete_item,
-        },
-        events={"it has replicated": replicated},
-    ),
+    scenario_of_item("bad-item", BAD_ITEM, THIRD, prepare=an_item_was_put),
     Scenario(
         runbook="wrong-change",
         values={"COUNTER": COUNTER, "WHY": "twice", "TRUE_TOTAL": "7", "COUNT_NAME": "case-1"},

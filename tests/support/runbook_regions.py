@@ -42,9 +42,11 @@ def put_first(run: RunbookRun, name: str = "regions.yaml") -> None:
 
 
 def a_home_to_be_moved(run: RunbookRun) -> None:
-    """A table that merges, and a copy of the settings with the new home first."""
+    """A table that merges, settings that name its home, and a copy with the new one first."""
     with_changes(run)
     put_first(run, "moved.yaml")
+    with (run.desk.folder / "regions.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"home: {run.values['HOME']}\n")
 
 
 def an_interrupted_move(run: RunbookRun) -> None:
@@ -119,7 +121,12 @@ SCENARIOS = (
         runbook="home-moved",
         values={"HOME": HOME, "TARGET": AWAY},
         prepare=a_home_to_be_moved,
-        events={"TARGET is put first in regions.yaml": put_first},
+        events={
+            "home is taken out of every settings file": lambda run: run.write_settings(
+                run.settings
+            ),
+            "TARGET is put first in regions.yaml": put_first,
+        },
         skipped=frozenset({"Take it back"}),
     ),
     Scenario(

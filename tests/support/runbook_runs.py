@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ TIMES = {
     "read_deadline": 0.7,
     "contract_life": 2.0,
 }
-FOLDS = {"fold_min": 1, "lease": 6.0, "heartbeat": 2.0, "scan_every": 0}
+FOLDS = {"fold_min": 1, "lease": 6.0, "heartbeat": 2.0, "scan_every": 3600}
 COUNTER = "shop"
 PASSES_MAX = 30
 POLL_SECONDS = 0.05
@@ -114,7 +115,7 @@ class RunbookRun:
 
     def run_pass(self) -> None:
         """Run a pass of the compactor."""
-        self.desk.portal.call(Compactor(self.settings).run_once)
+        self.desk.portal.call(partial(Compactor(self.settings).run_once, search=True))
 
     def client(self, region: str) -> Any:
         """Return a boto3 client of a region."""

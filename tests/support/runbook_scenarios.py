@@ -2,6 +2,7 @@
 
 from support import (
     runbook_calls,
+    runbook_forgeries,
     runbook_merging,
     runbook_regions,
     runbook_restoring,
@@ -13,6 +14,7 @@ SCENARIOS = (
     *runbook_regions.SCENARIOS,
     *runbook_merging.SCENARIOS,
     *runbook_calls.SCENARIOS,
+    *runbook_forgeries.SCENARIOS,
     *runbook_restoring.SCENARIOS,
     *runbook_upgrading.SCENARIOS,
     *runbook_secrets.SCENARIOS,

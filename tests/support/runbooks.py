@@ -158,3 +158,9 @@ def is_printed(line: str, output: str) -> bool:
     """Return whether an output has a line, however it is folded."""
     parts = (re.escape(" ".join(part.split())) for part in line.split("..."))
     return re.search(".*?".join(parts), " ".join(output.split())) is not None
+
+
+def headings(file: Path) -> set[str]:
+    """Return the anchors of a page."""
+    titles = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}

@@ -4,6 +4,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 from ledger.administration.diagnosis.finding import Check, Finding, State
 from ledger.administration.diagnosis.observed import (
@@ -32,6 +33,8 @@ from ledger.settings import Settings
 CREATE = "run `ledger table create`, which completes what is missing and can be repeated"
 LOOK_AGAIN = "run this again with credentials that may look (`ledger deploy policy administrator`)"
 NETWORK = "check network, endpoint and AWS Health; other regions go on, merging waits"
+OPEN_MODE = 0o027
+"""Permission bits that a file of secrets does not have: of a group to read it is for services."""
 SEE_TABLE = "see the line of the table"
 PARTS = {TIME_TO_LIVE: Kind.EXPIRY, RECOVERY: Kind.RECOVERY}
 """What would be missing if a part of a table's description is not seen."""
@@ -54,7 +57,8 @@ def settings_findings(
         if known is not None and region.endpoint is None and name not in known
     ]
     if strange:
-        what = f"no region that this release of the AWS SDK knows: {', '.join(strange)}"
+        named = (_with_near(name, known or ()) for name in strange)
+        what = f"no region that this release of the AWS SDK knows: {', '.join(named)}"
         do = "correct `regions`, or upgrade botocore if the region is new"
         yield Finding(Check.SETTINGS, "", State.WARNING, what, do)
     wrong = "" if contract is None else _disagreement(settings, contract)
@@ -65,6 +69,19 @@ def settings_findings(
         more = "" if contract is None else "; they agree with the contract"
         what = f"from {source}: table {settings.table} in {', '.join(settings.regions)}{more}"
         yield Finding(Check.SETTINGS, "", State.OK, what)
+
+
+def _with_near(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, sorted(known), n=1)
+    return f"{name} (did you mean {near[0]}?)" if near else name
+
+
+def key_file_findings(path: str, mode: int) -> Iterator[Finding]:
+    """Yield that the file of signature keys, of these permission bits, is open to others."""
+    if mode & OPEN_MODE:
+        what = f"signatures.keys {path} has mode {mode & 0o777:o}: others may read or change it"
+        do = f"`chmod 600 {path}`, owned by the user that runs the process; then change the keys"
+        yield Finding(Check.SETTINGS, "", State.WARNING, what, do)
 
 
 def _disagreement(settings: Settings, contract: Contract) -> str:

@@ -143,9 +143,10 @@ def _replication(
 ) -> Iterator[dict[str, Any]]:
     named = {**replicas, region: account}
     if named.keys() != settings.regions.keys() or len({*named.values()}) < len(named):
+        got = ", ".join(f"{name}={account}" for name, account in named.items())
         raise InvalidInput(
             f"--replica REGION=ACCOUNT: an account of its own for each of"
-            f" {', '.join(settings.regions)}"
+            f" {', '.join(settings.regions)}; got {got}"
         )
     resource = _table_arn(settings, region, account)
     others = sorted({*named.values()} - {account})

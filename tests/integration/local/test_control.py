@@ -346,8 +346,9 @@ async def test_up_prints_how_to_reach_it_and_stops_cleanly(
         *("--lag", "1ms", "--write-config", str(config)),
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: ASYNC220
-        state = tmp_path / "ledger" / "local.json"
-        await until(lambda: state.exists() and bool(state.read_text(encoding="utf-8")))
+        folder = tmp_path / "ledger" / "local"
+        await until(lambda: any(one.stat().st_size for one in folder.glob("*.json")))
+        (state,) = folder.iterdir()
         run = CliRunner().invoke
         paused = await anyio.to_thread.run_sync(run, app, ["pause", EAST, WEST])
         assert paused.exit_code == 0, paused.output

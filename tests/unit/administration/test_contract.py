@@ -1,17 +1,30 @@
 """One value of a contract changed by name: as a settings file has it, and by the same rules."""
 
+import signal
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.contracts import make_terms
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
+from typer.testing import CliRunner
 
-from ledger.administration.contract import SHARDS_AHEAD, Shown, first_values, refined
+import compactor.cli
+import ledger.commands.contract
+import ledger.commands.table
+from ledger.administration import contract as administration
+from ledger.administration.contract import SHARDS_AHEAD, Shown, first_values, left_behind, refined
 from ledger.core.contract import ShardStep, Terms
 from ledger.core.contract_item import Contract
-from ledger.core.errors import ContractConflict, InvalidInput, SettingsError, Unreachable
+from ledger.core.errors import (
+    ContractConflict,
+    InvalidInput,
+    LedgerError,
+    SettingsError,
+    Unreachable,
+)
 from ledger.core.periods import PeriodRule
 from ledger.settings import Settings
 from ledger.testing.clock import START
@@ -198,3 +211,55 @@ def test_first_values_are_settings_of_a_contract() -> None:
             first_values([wrong])
     with pytest.raises(InvalidInput, match="PATTERN=COUNT"):
         first_values(["shards=4"])
+
+
+@pytest.mark.parametrize(
+    ("contract", "said"),
+    [
+        (Contract(terms=TERMS, revision=4), "nothing is pending, revision 4 of the contract is in"),
+        (
+            Contract(terms=TERMS, revision=5, coming=replace(TERMS, home=AWAY)),
+            "revision 5 of the contract is announced and pending: the same command again finishes",
+        ),
+        (Unreachable("no answer"), "`ledger table show` says whether"),
+    ],
+)
+async def test_what_an_interrupt_left_is_read(
+    contract: Contract | LedgerError, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In force, or announced; where nothing answers, where to look."""
+
+    async def shown(settings: Settings) -> Shown:
+        return Shown(settings.table, {HOME: contract})
+
+    monkeypatch.setattr(administration, "show", shown)
+    assert (await left_behind(SETTINGS)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("app", "words"),
+    [
+        (ledger.commands.table.app, ["set", "settle", "2h"]),
+        (compactor.cli.app, ["move-home", AWAY]),
+    ],
+    ids=["set", "move-home"],
+)
+def test_an_interrupted_change_is_one_line(
+    app: Any, words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ctrl-C ends it with 130, and what was left is said."""
+
+    async def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    async def left(_settings: Settings) -> str:
+        return "revision 5 is pending"
+
+    for module in (ledger.commands.contract, compactor.cli):
+        monkeypatch.setattr(module, "change", interrupted)
+        monkeypatch.setattr(module, "left_behind", left)
+    file = tmp_path / "regions.yaml"
+    file.write_text(f"regions: {{{HOME}: , {AWAY}: }}\n", encoding="utf-8")
+    ran = CliRunner().invoke(app, [*words, "--config", str(file)])
+    assert ran.exit_code == 128 + signal.SIGINT
+    assert ran.stderr == "interrupted: revision 5 is pending\n"

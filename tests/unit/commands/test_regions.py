@@ -48,6 +48,8 @@ def test_an_empty_or_unknown_region_is_named_with_its_source(
         home_or(SETTINGS, "")
     with pytest.raises(InvalidInput, match="--region: 'mars-1' is not one of the regions"):
         region_of(SETTINGS, "mars-1")
+    with pytest.raises(InvalidInput, match=r"us-east-1, .*; did you mean us-east-1\?"):
+        region_of(SETTINGS, "us-esat-1")
     monkeypatch.setenv("LEDGER_REGION", "")
     with pytest.raises(InvalidInput, match="LEDGER_REGION is empty"):
         region_of(SETTINGS, None)

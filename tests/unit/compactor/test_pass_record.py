@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.compacting import Instance, World
+from support.compacting import Instance, World, compactor_settings
 from support.failing import always
 from support.ledgers import HOME, WEST
 
 from compactor.metrics import CompactorMetrics
-from compactor.output import status_fields
+from compactor.output import print_status, status_fields
 from compactor.pass_record import (
     FAILED,
     MEMBER_KEPT,
@@ -27,7 +27,7 @@ from compactor.pass_record import (
 )
 from compactor.report import CompactorReport
 from compactor.slices import HEAD
-from compactor.status import CompactorStatus
+from compactor.status import CompactorStatus, status_in
 from ledger.core import keys
 from ledger.core.errors import AccessDenied, Unreachable
 from ledger.store.port import Store
@@ -91,6 +91,28 @@ async def test_a_failed_pass_does_not_hide_the_last_success() -> None:
     assert succeeded is not None
     age = (now - succeeded.ended).total_seconds()
     assert shown["last_success"]["age_seconds"] == pytest.approx(age)
+
+
+async def test_with_home_down_passes_are_not_said_to_be_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing that could be read has one: that is not known; once home answers, it is."""
+    world = World()
+    one, settings = world.instance("one"), compactor_settings()
+    cut_off(one, HOME)
+    status = await status_in(one.stores, settings)
+    print_status(status, now=world.clock.now())
+    shown = capsys.readouterr().out
+    assert f"passes cannot be read: {HOME}" in shown
+    assert "no pass is recorded" not in shown
+    one.faults.clear()
+    print_status(await status_in(one.stores, settings), now=world.clock.now())
+    assert "no pass is recorded" in capsys.readouterr().out
+    await world.run_once(one)
+    world.regions.deliver()
+    cut_off(one, HOME)
+    print_status(await status_in(one.stores, settings), now=world.clock.now())
+    assert "the last pass that succeeded ended at" in capsys.readouterr().out
 
 
 async def test_what_prevents_recording_fails_no_pass(caplog: pytest.LogCaptureFixture) -> None:

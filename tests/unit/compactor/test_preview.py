@@ -1,5 +1,6 @@
 """`compactor plan`: what a visit would do, and why not more."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,9 @@ from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.observe import Reach, observe
 from compactor.passes import rules_of
-from compactor.preview import CollectionPreview, explained
+from compactor.preview import CollectionPreview, explained, with_searches
 from ledger.core.errors import DamagedItem
+from ledger.core.hints import hint_for
 
 REGIONS = (HOME, WEST, SOUTH)
 
@@ -47,6 +49,28 @@ async def test_what_it_would_do_is_what_a_pass_does() -> None:
     assert done[:3] == [(6, 0, 0), (0, 6, 0), (0, 0, 6)]
     assert set(done[3:]) == {(0, 0, 0)}
     assert (found.counted, found.named, found.reasons) == (6, 0, ())
+
+
+async def test_what_no_hint_names_waits_for_the_search() -> None:
+    """The next search is named with its time; a hint leads there at once, as `--search` does."""
+    world = World()
+    settings = compactor_settings(scan_every=300)
+    await world.run_once(world.instance(settings=settings))
+    await world.settled(entries=6)
+    found = await previewed(world)
+    home, now = world.regions.replicas[HOME], world.clock.now()
+    (waits,) = await with_searches([found], home, settings, now=now)
+    assert waits.reasons[-1].startswith("not before the next search at 20")
+    assert "`compactor run --once --search` searches now" in waits.reasons[-1]
+    hint = hint_for("counter", now, settle=SETTLE)
+    assert hint is not None
+    world.regions.put(HOME, hint.item)
+    assert await with_searches([found], home, settings, now=now) == [found]
+    later = now + timedelta(seconds=300)
+    assert await with_searches([waits], home, settings, now=later) == [waits]
+    idle = replace(found, folds=0)
+    world.regions.replicas[HOME].table.set((hint.partition, hint.sort_key), None)
+    assert await with_searches([idle], home, settings, now=now) == [idle]
 
 
 async def test_too_few_wait_and_the_young_are_not_settled() -> None:

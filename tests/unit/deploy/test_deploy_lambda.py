@@ -43,6 +43,7 @@ class _Job(Compactor):
         *,
         stop: anyio.Event | None = None,
         wait_seconds: float | None = None,  # noqa: ARG002 (as the job has it)
+        search: bool = False,  # noqa: ARG002 (the same)
     ) -> CompactorReport:
         if isinstance(self.answer, Exception):
             raise self.answer

@@ -23,6 +23,7 @@ from support.runbooks import (
     Expected,
     Runbook,
     filled,
+    headings,
     is_printed,
     names,
     read,
@@ -269,16 +270,10 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in FOLDER.glob("*.md"):
         for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text(encoding="utf-8")):
             path, _, heading = target.partition("#")
-            file = (page.parent / path).resolve()
+            file = (page.parent / path).resolve() if path else page
             assert file.is_file(), f"{page.name}: {target}"
             if heading:
                 assert heading in headings(file), f"{page.name}: {target}"
-
-
-def headings(file: Path) -> set[str]:
-    """Return the anchors of a page."""
-    titles = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_every_alert_names_a_runbook_that_names_it() -> None:

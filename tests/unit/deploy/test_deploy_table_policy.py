@@ -1,6 +1,7 @@
 """The resource policy of a replica: whom it denies, whom it spares, what it must not exceed."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,19 @@ def test_a_policy_that_dynamodb_would_not_take_is_refused() -> None:
     assert check_size(" " * POLICY_BYTES_MAX)
     with pytest.raises(InvalidInput, match="name fewer roles"):
         check_size(" " * (POLICY_BYTES_MAX + 1))
+
+
+def test_the_pages_example_of_replicas_in_other_accounts_is_whole() -> None:
+    """It names an account for each region of the shipped settings."""
+    page = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+    lines = page.replace("\\\n", " ").splitlines()
+    (line,) = (line for line in lines if "policy table" in line and "--replica" in line)
+    words = shlex.split(line.strip())
+    assert words[:2] == ["ledger", "deploy"]
+    ran = CliRunner().invoke(app, [*words[2:], "--config", str(ROOT / "regions.yaml")])
+    assert ran.exit_code == 0, ran.exception
+    (joining,) = (one for one in json.loads(ran.stdout)["Statement"] if "Join" in one["Sid"])
+    assert joining["Principal"]["AWS"] == ["444455556666", "777788889999"]
 
 
 def test_the_command_writes_it_and_keeps_its_options_to_it() -> None:

@@ -273,6 +273,20 @@ def test_a_region_is_none_of_aws() -> None:
     """Unless it has an endpoint of its own, or the list could not be had."""
     aws = Settings(home=HOME, regions={HOME: {}, "eu-wst-1": {}})
     found = only(settings_of(aws, contract=None))
-    assert (found.state, "eu-wst-1" in found.what) == (State.WARNING, True)
+    assert found.state is State.WARNING
+    assert "eu-wst-1 (did you mean eu-west-1?)" in found.what
     unlisted = table_judging.settings_findings(aws, source="x", known=None, contract=None)
     assert wrong(unlisted) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_open"), [(0o600, False), (0o640, False), (0o644, True), (0o660, True)]
+)
+def test_a_file_of_signature_keys_is_not_for_others(mode: int, *, is_open: bool) -> None:
+    """A group may read it, as a service's; nobody else may, and no group may change it."""
+    found = list(table_judging.key_file_findings("/run/keys", 0o100000 | mode))
+    assert bool(found) == is_open
+    if is_open:
+        assert found[0].state is State.WARNING
+        assert found[0].what.startswith(f"signatures.keys /run/keys has mode {mode:o}: others may")
+        assert found[0].do.startswith("`chmod 600 /run/keys`")

@@ -120,6 +120,31 @@ async def test_a_lost_hint_costs_a_wait() -> None:
     assert figures(await world.run_once(one)) == (True, 1, 6, 0)
 
 
+async def test_a_pass_that_searches_early_is_asked_to() -> None:
+    """It says from when on the table is searched; asked to, it searches, and later passes go on."""
+    world = World()
+    one = await searched(world)
+    await world.settled(entries=6)
+    report = await world.run_once(one)
+    due_at = (START + timedelta(seconds=SCAN_EVERY)).isoformat(timespec="seconds")
+    assert report.next_search == due_at.replace("+00:00", "Z")
+    assert f"the table is not searched before {report.next_search}" in report.sentence()
+    report = await world.run_once(one, search=True)
+    assert (figures(report), report.next_search) == ((True, 1, 6, 0), "")
+    assert figures(await world.run_once(one)) == (False, 1, 0, 6)
+
+
+@pytest.mark.parametrize("region", [WEST, SOUTH])
+async def test_a_pass_without_a_visit_sees_a_region_that_is_down(region: str) -> None:
+    """It would merge nothing, and a pass of the service would say that the region is back."""
+    world = World()
+    one = await searched(world)
+    one.faults[region] = lambda _call: Raises(Unreachable("no connection"))
+    report = await world.run_once(one)
+    assert (report.collections, report.unreadable, report.is_success) == (0, region, False)
+    assert f"region {region} cannot be read, so merging waits" in report.sentence()
+
+
 async def test_without_a_safety_net_a_lost_hint_is_lost() -> None:
     """The negative control: a search that never begins again merges nothing that no hint names."""
     world = World()

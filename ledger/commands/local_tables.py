@@ -1,0 +1,106 @@
+"""Which of the running local global tables a command of `ledger local` acts on.
+
+Each table that `ledger local up` runs leaves its control URL in a file of its own meanwhile; one
+that was killed leaves a file behind, and does not answer.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ledger.core.errors import LocalTableError
+from ledger.local.global_table import LocalGlobalTable
+from ledger.runtime.printing import say
+from ledger.settings import Settings
+from ledger.settings.file import DEFAULT_FILE
+from ledger.settings.variables import CONFIG_VARIABLE
+
+_REGIONS_VARIABLE = "LEDGER_REGIONS"
+Place = tuple[str | None, int | None]
+
+
+def remember(world: LocalGlobalTable) -> Path | None:
+    """Store a table's control URL for the other commands; if that fails they need --control-url."""
+    path = _folder() / f"{urlsplit(world.control_url).port}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"control_url": world.control_url}), encoding="utf-8")
+    except OSError as error:
+        say(f"the other commands will need --control-url: {error}", err=True)
+        return None
+    return path
+
+
+def forget(path: Path | None) -> None:
+    """Delete what `remember` stored."""
+    if path is not None:
+        path.unlink(missing_ok=True)
+
+
+def running_table(control_url: str | None, config: Path | None) -> LocalGlobalTable:
+    """Return the table at a control URL, else that of the settings, else the one started last.
+
+    The last is for settings without endpoints, and is said then.
+
+    Raises:
+        SettingsError: the settings are wrong.
+        LocalTableError: there is no such table, or none of the settings' endpoints.
+    """
+    if control_url is not None:
+        return LocalGlobalTable.connect(control_url)
+    wanted = _wanted(config)
+    for world in _running():
+        if not wanted:
+            say(f"the table started last, --control-url {world.control_url}:", err=True)
+            return world
+        if wanted & {_place(url) for url in world.endpoints.values()}:
+            return world
+    if wanted:
+        host, port = min(wanted, key=str)
+        raise LocalTableError(
+            f"no running local global table has an endpoint of the settings, such as {host}:{port}:"
+            " start one with `ledger local up`, name another file with --config, or give a"
+            " --control-url"
+        )
+    raise LocalTableError(
+        "no running local global table was found: start one with `ledger local up`, or give its"
+        " --control-url"
+    )
+
+
+def _wanted(config: Path | None) -> frozenset[Place]:
+    """Return where the settings in force reach their regions; nothing if there are no settings."""
+    is_given = config or os.environ.get(CONFIG_VARIABLE) or DEFAULT_FILE.exists()
+    if not is_given and not any(name.startswith(_REGIONS_VARIABLE) for name in os.environ):
+        return frozenset()
+    regions = Settings.load(config).regions.values()
+    return frozenset(_place(each.endpoint) for each in regions if each.endpoint)
+
+
+def _place(url: str) -> Place:
+    parts = urlsplit(url)
+    return "127.0.0.1" if parts.hostname == "localhost" else parts.hostname, parts.port
+
+
+def _running() -> Iterator[LocalGlobalTable]:
+    """Yield the tables that answer, the last started first."""
+    with suppress(OSError):
+        for path in sorted(_folder().glob("*.json"), key=_started, reverse=True):
+            with suppress(OSError, ValueError, KeyError, TypeError, LocalTableError):
+                url = json.loads(path.read_text(encoding="utf-8"))["control_url"]
+                yield LocalGlobalTable.connect(str(url))
+
+
+def _started(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # it has ended meanwhile
+        return 0.0
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local/state") / "ledger" / "local"

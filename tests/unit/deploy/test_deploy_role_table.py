@@ -1,0 +1,91 @@
+"""The tables of roles in `deploy/README.md`, made from the grants that make the policies."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ledger.administration.templates import Role
+from ledger.administration.templates.permissions import Grant, Where, grants
+from ledger.core.contract_item import CONTRACT_PARTITION
+from ledger.core.entry import ENTRY_ATTRIBUTES
+from ledger.core.hints import HINT_PARTITIONS
+from ledger.core.keys import IMPORT_PARTITION
+
+PAGE = Path(__file__).parents[3] / "deploy" / "README.md"
+RESERVED = next(
+    grant.never_keys for grant in grants(Role.WRITER) if CONTRACT_PARTITION in grant.never_keys
+)
+TABLES = {
+    "own": "",
+    "markers": ", of `marker_table`",
+    "states": ", also of `state_table`",
+    "left": ", with a `state_table`",
+    "all": ", of every table",
+}
+OBJECTS = {"objects": "`BUCKET/PREFIX/*`", "buckets": "`BUCKET`"}
+COLUMNS = ("role", "actions", "in", "on partition keys")
+COLUMNS_OF_S3 = ("role", "actions", "in", "on")
+
+
+def named(keys: Sequence[str]) -> str:
+    """Return partition keys as the page writes them."""
+    return ", ".join(f"`{key}`" for key in keys).replace(
+        ", ".join(f"`{key}`" for key in HINT_PARTITIONS),
+        f"`{HINT_PARTITIONS[0]}` to `{HINT_PARTITIONS[-1]}`",
+    )
+
+
+def keys_of(grant: Grant) -> str:
+    """Return on which partition keys a grant holds, in the page's words."""
+    if grant.only_keys:
+        return named(grant.only_keys)
+    if not grant.never_keys:
+        return "" if grant.actions == ("DescribeTable",) else "all"
+    more = [key for key in grant.never_keys if key not in RESERVED]
+    less = [key for key in RESERVED if key not in grant.never_keys]
+    assert less in ([], [IMPORT_PARTITION])
+    words = "all but the reserved"
+    if more:
+        words += f" and {named(more)}"
+    return f"{words}; also {named(less)}" if less else words
+
+
+def rows(role: Role, *, service: str) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of a role in one of the two tables; the first names it."""
+    of_service = [grant for grant in grants(role) if grant.service == service]
+    for place, grant in enumerate(of_service):
+        actions = ", ".join(grant.actions) + TABLES.get(grant.tables, "")
+        if grant.only_attributes:
+            assert grant.only_attributes == ("pk", "sk", *ENTRY_ATTRIBUTES)
+            actions += ", of the attributes of entries alone"
+        if grant.if_archived:
+            actions = f"with an archive: {actions}"
+        where = "home" if grant.where is Where.HOME else "every region"
+        where_on = OBJECTS[grant.tables] if service == "s3" else keys_of(grant)
+        yield (role.value if place == 0 else "", actions, where, where_on)
+
+
+def table(columns: Sequence[str], *, service: str) -> str:
+    """Return a table of all roles in Markdown."""
+    lines = [columns, *(row for role in Role for row in rows(role, service=service))]
+    text = [f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in lines]
+    return "\n".join([text[0], "|---" * len(columns) + "|", *text[1:]])
+
+
+@pytest.mark.parametrize(
+    ("columns", "service"), [(COLUMNS, "dynamodb"), (COLUMNS_OF_S3, "s3")], ids=["table", "s3"]
+)
+def test_the_page_says_what_the_policies_allow(columns: Sequence[str], service: str) -> None:
+    """Each grant a row, in the order of the policies; on a difference paste what is expected."""
+    page = PAGE.read_text(encoding="utf-8")
+    head = f"| {' | '.join(columns)} |\n"
+    assert head in page
+    shown = head + page.split(head, 1)[1].split("\n\n", 1)[0]
+    assert shown == table(columns, service=service)
+
+
+def test_the_page_names_what_is_reserved() -> None:
+    """All of it, and nothing else."""
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"*The reserved* partition keys are {named(RESERVED)}." in page
