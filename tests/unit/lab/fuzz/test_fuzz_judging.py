@@ -30,6 +30,8 @@ def test_a_command_that_behaves_has_no_problem() -> None:
     forced = Case(3, ("deploy", "--force"), {}, "utf-8", "file")
     assert found(case=forced, after={"good.csv": b"x"}) == []
     assert found(case=Case(3, ("total",), {}, "utf-8", "closed"), status=1) == []
+    runs = Case(3, ("ledger", "lease", "run", "a", "false"), {}, "utf-8", "file")
+    assert found(case=runs, status=1) == []
 
 
 @pytest.mark.parametrize(
