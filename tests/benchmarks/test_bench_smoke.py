@@ -123,7 +123,7 @@ def test_beside_others(case: str, tmp_path: Path) -> None:
     assert results[0].figures["times_baseline_cpu"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.engines("dynoxide")
 async def test_a_rung_of_the_ladder() -> None:
     """Counters by Zipf's law: each stage does its whole work, and merging costs what it should."""

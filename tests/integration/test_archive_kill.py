@@ -207,7 +207,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     server.stop()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.tools("moto_server")
 @pytest.mark.timeout(300)
 async def test_killed_at_each_step_on_s3(tmp_path: Path, s3: dict[str, str]) -> None:

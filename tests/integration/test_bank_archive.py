@@ -73,7 +73,7 @@ async def histories(ledger: Ledger, accounts: list[str]) -> dict[str, list[Entry
     return {each: [entry async for entry in ledger.history(each)] for each in accounts}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 async def test_statements_of_a_bank(tmp_path: Path) -> None:
     """Statements per account and month equal a count of the file; the archive holds all of it."""

@@ -19,7 +19,7 @@ from random import Random
 
 import anyio
 import pytest
-from support.engines import LONG_ON_DYNOXIDE, REGIONS
+from support.engines import ENGINES, REGIONS
 from support.worlds import counted_items, cut, is_net, merge_all, open_ledgers
 
 from compactor import Compactor, CompactorReport
@@ -218,9 +218,9 @@ async def test_the_sample_is_exact(engine: str, capsys: pytest.CaptureFixture[st
     tell(bank, engine, capsys)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("engine", LONG_ON_DYNOXIDE)
+@pytest.mark.parametrize("engine", ENGINES)
 async def test_the_whole_file_is_exact(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     """All 20,000 changes of 986 accounts: no wrong read, one net item for each account."""
     changes = read_whole_file()

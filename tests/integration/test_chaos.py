@@ -11,7 +11,7 @@ import anyio
 import pytest
 import typer
 from support import usual_merge
-from support.engines import DYNOXIDE, ENGINES, LONG_ON_DYNOXIDE
+from support.engines import ENGINES, LONG_ON_DYNOXIDE
 from support.killing import running
 from support.mutant_process import mutant_words
 from typer.testing import CliRunner, Result
@@ -73,7 +73,7 @@ def check_held(result: Result, report: dict[str, Any], *, checks: int = 4) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", LONG_ON_DYNOXIDE)
 def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """Seconds of chaos with real processes: every read right, all merged to rest, status 0.
 
@@ -90,7 +90,7 @@ def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
 @pytest.mark.parametrize(
     ("profile", "faults"),
     [
-        ("suspension", {"suspend compactor", "suspend writer"}),
+        pytest.param("suspension", {"suspend compactor", "suspend writer"}, marks=pytest.mark.long),
         ("skew", {"clock of a compactor", "clock of a writer"}),
     ],
 )

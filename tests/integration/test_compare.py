@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.engines import ENGINES
+from support.engines import LONG_IN_MEMORY
 from typer.testing import CliRunner, Result
 
 from ledger.commands.main import app
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_written_is_told_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", LONG_IN_MEMORY)
 def test_all_of_it_on_the_local_table(engine: str, tmp_path: Path) -> None:
     """As a new user runs it every promise of every method is seen in a figure."""
     written = tmp_path / "all.json"

@@ -222,7 +222,7 @@ async def check_all_is_merged_and_exact(watch: Watch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "seed"),
-    [(4, 7), *(pytest.param(20, seed, marks=pytest.mark.long) for seed in (11, 23))],
+    [(2, 7), *(pytest.param(20, seed, marks=pytest.mark.long) for seed in (11, 23))],
 )
 @pytest.mark.timeout(900)
 async def test_killed_compactors_leave_no_read_wrong(tmp_path: Path, kills: int, seed: int) -> None:
@@ -348,7 +348,7 @@ async def _queries(place: Place, number: int) -> bool:
     return place.trap.seen >= number
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_the_home_moves_and_merging_goes_on_there(tmp_path: Path) -> None:
     """After `move-home` the old settings are refused in one line, and the new ones lead on."""
     old, new = REGIONS

@@ -206,6 +206,7 @@ async def test_a_producer_writes_a_topic(desk: Desk) -> None:
 
 
 @pytest.mark.tools("kafka")
+@pytest.mark.long
 async def test_a_topic_is_brought_in_by_its_partitions(desk: Desk) -> None:
     """Killed and run again it goes on behind what is in."""
     from support.kafka_broker import kafka_broker  # noqa: PLC0415 (its library is a tool)

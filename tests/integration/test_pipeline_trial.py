@@ -39,7 +39,10 @@ def hold(plan: Plan, folder: Path, *, seconds: float) -> Report:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("engine", "regions"),
-    [("memory", REGIONS[:2]), pytest.param("dynoxide", REGIONS, marks=DYNOXIDE.marks)],
+    [
+        pytest.param("memory", REGIONS[:2], marks=pytest.mark.long),
+        pytest.param("dynoxide", REGIONS, marks=DYNOXIDE.marks),
+    ],
 )
 def test_a_short_trial_ends_exact(engine: str, regions: Sequence[str], tmp_path: Path) -> None:
     """One round: every category of every region has its total, every malformed record a letter."""

@@ -118,10 +118,8 @@ def test_a_crowd_writes_one_at_a_time(seed: int) -> None:
     assert len(written) > CONTENDERS / 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", [10, *(pytest.param(seed, marks=pytest.mark.long) for seed in (11, 12))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [10, 11, 12])
 def test_a_larger_crowd_writes_one_at_a_time(seed: int) -> None:
     """The same of more, from more seeds."""
     assert loop.run(partial(crowd, seed, MANY_CONTENDERS, fenced=True))

@@ -57,7 +57,7 @@ async def lead_until_lost(lease: Lease, referee: Referee, clock: Clock, seconds:
 
 
 @pytest.mark.parametrize(
-    "contenders", [FEW_CONTENDERS, pytest.param(CONTENDERS, marks=pytest.mark.slow)]
+    "contenders", [FEW_CONTENDERS, pytest.param(CONTENDERS, marks=pytest.mark.long)]
 )
 async def test_of_many_contenders_one_holds_at_a_time(world: World, contenders: int) -> None:
     """Many that come, lead, die silently or release: one holder at a time, all epochs once."""
