@@ -1,10 +1,12 @@
 """`ledger pipeline demo`: inject every kind of fault, and compare the totals with expected ones."""
 
+import math
 from contextlib import ExitStack
 
 import anyio
 
 from ledger.commands.pipeline.page import serve_page
+from ledger.core.errors import InvalidInput
 from ledger.lab.demos.pipeline.ladder import climb
 from ledger.lab.demos.pipeline.model import MEASURED
 from ledger.lab.demos.pipeline.model_report import model_report
@@ -55,6 +57,8 @@ def demo(options: PipelineDemoOptions) -> None:
     files.check()
     console = new_console()
     if options.model:
+        if not math.isfinite(options.model):
+            raise InvalidInput(f"--model {options.model}: messages a second are a number")
         computed = model_report(
             options.model, MEASURED, regions=options.regions, messages=options.messages
         )

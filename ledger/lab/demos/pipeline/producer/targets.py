@@ -37,6 +37,8 @@ THROTTLED = frozenset(
 )
 """Answers after which the same is sent again."""
 SDK_TRIES_MAX = 3
+LOOK_BYTES = 1_024
+"""Of a file that is there, to see that it has records."""
 OTHER_SUFFIXES = CSV_SUFFIXES | {".gz"}
 
 
@@ -170,6 +172,7 @@ async def open_target(address: str, settings: Settings, region: str) -> AsyncIte
                 f"{address!r}: what is written are lines of JSON, and `ledger pipeline run` reads"
                 " files of this name otherwise: name it .jsonl"
             )
+        _check_lines(Path(address))
         yield FileTarget(Path(address))
     elif scheme == "kinesis" and host and not topic:
         async with _client("kinesis", settings, region) as client:
@@ -184,6 +187,27 @@ async def open_target(address: str, settings: Settings, region: str) -> AsyncIte
         raise InvalidInput(
             f"{address!r} is neither a file nor kinesis://STREAM, sqs://QUEUE,"
             " kafka://BROKER:PORT/TOPIC or kafka+tls://"
+        )
+
+
+def _check_lines(file: Path) -> None:
+    """Refuse to append records to a file of something else, such as settings.
+
+    Raises:
+        InvalidInput: it begins with what is no JSON object.
+        LedgerError: it cannot be read.
+    """
+    if not file.is_file():
+        return
+    try:
+        with file.open("rb") as lines:
+            begins = lines.read(LOOK_BYTES).lstrip()
+    except OSError as error:
+        raise LedgerError(f"{file}: cannot be read: {error.strerror}") from error
+    if begins and not begins.startswith(b"{"):
+        raise InvalidInput(
+            f"{file}: records are appended to a file of them, and this one begins with"
+            f" {begins[:20]!r}: name another file"
         )
 
 

@@ -84,3 +84,9 @@ def test_the_command_computes_and_runs_nothing() -> None:
     ran = CliRunner().invoke(app, ["pipeline", "demo", "--model", "50000"])
     assert ran.exit_code == 0, ran.output
     assert "50,000 messages a second" in ran.output
+
+
+def test_an_endless_rate_is_refused() -> None:
+    """In one line, as every number that is none."""
+    ran = CliRunner().invoke(app, ["pipeline", "demo", "--model", "inf"])
+    assert str(ran.exception) == "--model inf: messages a second are a number"

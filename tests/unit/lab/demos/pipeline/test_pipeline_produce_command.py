@@ -82,6 +82,7 @@ def test_what_cannot_be_is_refused(config: Path, tmp_path: Path) -> None:
         ("out.jsonl.gz", [], "name it .jsonl"),
         ("out", ["--file", "{}/lines.gz"], "unpack it first"),
         ("lines", ["--file", "{}/lines"], "it is the file to write to as well"),
+        ("settings", [], "records are appended to a file of them, and this one begins with b'a: 1"),
     ],
 )
 def test_what_would_fail_later_is_refused_at_once(
@@ -90,11 +91,13 @@ def test_what_would_fail_later_is_refused_at_once(
     """Before anything is written."""
     for name in ("lines", "lines.gz"):
         (tmp_path / name).write_text("{}\n", encoding="utf-8")
+    (tmp_path / "settings").write_text("a: 1\n", encoding="utf-8")
     words = [word.format(tmp_path) for word in more]
     result = run(config, tmp_path / target, "--count", 3, "--rate", 0, *words)
     assert isinstance(result.exception, InvalidInput)
     assert said in str(result.exception)
     assert (tmp_path / "lines").read_text(encoding="utf-8") == "{}\n"
+    assert (tmp_path / "settings").read_text(encoding="utf-8") == "a: 1\n"
     assert not (tmp_path / "out").exists()
 
 
