@@ -75,6 +75,7 @@ class Role(StrEnum):
     STRICT_WRITER = "strict-writer"
     READER = "reader"
     WATCHER = "watcher"
+    FOLLOWER = "follower"
     COMPACTOR = "compactor"
     RECOVERY = "recovery"
     ARCHIVIST = "archivist"
@@ -99,10 +100,10 @@ class Grant:
 
     A `*` in a key stands for any text. `tables` says of which tables: the ledger's own; that of
     markers, if it has one; its own and those of pipelines' states; its own if states have others,
-    as those that were there before are moved; all of them. Of `objects` and `buckets` the actions
-    are S3's, on the archive's objects, and on the buckets that they are in. With `if_archived` it
-    is only of a table that has an archive. `only_attributes` are the names of all attributes that a
-    request may have, the keys' among them.
+    as those that were there before are moved; all of them; the streams of its own. Of `objects` and
+    `buckets` the actions are S3's, on the archive's objects, and on the buckets that they are in.
+    With `if_archived` it is only of a table that has an archive. `only_attributes` are the names of
+    all attributes that a request may have, the keys' among them.
     """
 
     name: str
@@ -110,7 +111,9 @@ class Grant:
     where: Where = Where.EVERY_REGION
     only_keys: tuple[str, ...] = ()
     never_keys: tuple[str, ...] = ()
-    tables: Literal["own", "markers", "states", "left", "all", "objects", "buckets"] = "own"
+    tables: Literal["own", "markers", "states", "left", "all", "streams", "objects", "buckets"] = (
+        "own"
+    )
     if_archived: bool = False
     only_attributes: tuple[str, ...] = ()
 
@@ -187,6 +190,14 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     Role.WATCHER: (
         Grant("ReadTotalsAtHome", ("Query",), Where.HOME),
         Grant("DecideCrossings", ("GetItem", "PutItem"), Where.HOME, only_keys=(_WATCHES,)),
+    ),
+    # Beside the reader's, where the feed is followed.
+    Role.FOLLOWER: (
+        Grant(
+            "ReadTheStream",
+            ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
+            tables="streams",
+        ),
     ),
     Role.COMPACTOR: (
         Grant("ObserveEveryRegion", ("BatchGetItem", "GetItem", "Query")),
@@ -454,6 +465,7 @@ def names_of(settings: Settings, grant: Grant) -> list[str]:
         "states": [settings.table, *states],
         "left": [settings.table] if states else [],
         "all": [settings.table, *markers, *states],
+        "streams": [f"{settings.table}/stream/*"],
         "objects": [f"{bucket}/{prefix}*" for bucket, prefix in places],
         "buckets": list(dict.fromkeys(bucket for bucket, _ in places)),
     }[grant.tables]
