@@ -6,13 +6,13 @@ they hold no write at all; nor do users of the other methods, which hold in one 
 **Partition keys**: the table's contract, the lease, the markers of imports and the cursor of the
 compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
 so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
-pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`) and the
-index (`~index-`), so no writer can touch them; descriptions (`~description~`), which nothing rests
-on; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
-nothing else. The net change shares its partition key with its entries, so IAM cannot distinguish
-the two by keys: its version condition guards it against us, not against who has the writer's
-credentials. **Attributes**: a strict writer names those of entries alone, in an INSERT, which
-replaces nothing. **Objects**: of the archive only what is under its prefix.
+pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`), webhooks
+(`~webhook~`) and the index (`~index-`), so no writer can touch them; descriptions
+(`~description~`), which nothing rests on; and hints to the compactor (`~hint-0` to `~hint-3`), so
+that a reader writes nothing else. The net change shares its partition key with its entries, so IAM
+cannot distinguish the two by keys: its version condition guards it against us, not against who has
+the writer's credentials. **Attributes**: a strict writer names those of entries alone, in an
+INSERT, which replaces nothing. **Objects**: of the archive only what is under its prefix.
 
 A condition on `dynamodb:LeadingKeys`, or `dynamodb:Attributes`, is always paired with `Null`:
 `ForAllValues` alone is also true for a request that names no key at all (IAM user guide,
@@ -52,6 +52,7 @@ from ledger.core.keys import (
     SEQUENCE_PREFIX,
     VERSION_PREFIX,
     WATCH_PREFIX,
+    WEBHOOK_PREFIX,
 )
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
 from ledger.settings import Settings
@@ -76,6 +77,7 @@ class Role(StrEnum):
     READER = "reader"
     WATCHER = "watcher"
     FOLLOWER = "follower"
+    NOTIFIER = "notifier"
     COMPACTOR = "compactor"
     RECOVERY = "recovery"
     ARCHIVIST = "archivist"
@@ -131,7 +133,8 @@ _STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
 _WATCHES, _INDEX, _DESCRIPTIONS = (
     f"{prefix}*" for prefix in (WATCH_PREFIX, INDEX_PREFIX, DESCRIPTION_PREFIX)
 )
-_KEPT = (_STATES, _LANES, _WATCHES, _INDEX, _DESCRIPTIONS)
+_WEBHOOKS = f"{WEBHOOK_PREFIX}*"
+_KEPT = (_STATES, _LANES, _WATCHES, _WEBHOOKS, _INDEX, _DESCRIPTIONS)
 _OTHERS = (
     CONTRACT_PARTITION,
     LEASE_PARTITION,
@@ -198,6 +201,16 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
             tables="streams",
         ),
+    ),
+    # Beside the reader's, the watcher's and the follower's, for the worker of webhooks.
+    Role.NOTIFIER: (
+        Grant(
+            "KeepWebhooks",
+            ("DeleteItem", "GetItem", "PutItem", "Query"),
+            Where.HOME,
+            only_keys=(_WEBHOOKS,),
+        ),
+        Grant("HoldTheLease", _LEASING, Where.HOME, only_keys=(f"{LEASE_PREFIX}webhooks",)),
     ),
     Role.COMPACTOR: (
         Grant("ObserveEveryRegion", ("BatchGetItem", "GetItem", "Query")),

@@ -360,7 +360,7 @@ def test_no_other_role_writes_the_contract() -> None:
     }
     assert writers == {Role.OPERATOR, Role.ADMINISTRATOR}
     # Those are beside the compactor's, and the reader's.
-    for role in set(Role) - {Role.RECOVERY, Role.FOLLOWER}:
+    for role in set(Role) - {Role.RECOVERY, Role.FOLLOWER, Role.NOTIFIER}:
         assert Call("Query", HOME, ("~contract",)).is_allowed(policy(SETTINGS, role)), role
 
 
