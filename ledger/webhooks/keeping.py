@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ledger.core.entry import AttributeValue, Item, damaged
-from ledger.core.errors import StoreError
+from ledger.core.errors import LeaseLost, StoreError
 from ledger.core.keys import WEBHOOK_PREFIX
 from ledger.store.conditions import Absent, Condition, Equals
 from ledger.store.port import Store
@@ -42,10 +42,6 @@ class Letter:
     event: Event
     said: str
     at: datetime
-
-
-class Taken(StoreError):
-    """Another process moved the webhook's position: this one's lease was over."""
 
 
 class Kept:
@@ -80,7 +76,7 @@ class Kept:
         """Put a position in place of the one seen, and return it.
 
         Raises:
-            Taken: another process did so before.
+            LeaseLost: another process did so before.
             StoreError: DynamoDB could not do it.
         """
         moved = replace(wanted, stamp=stamp)
@@ -95,13 +91,13 @@ class Kept:
         outcome = await self._store.write(Put(item, unchanged))
         if isinstance(outcome, Applied) or (await self.position()).stamp == stamp:
             return moved
-        raise Taken(f"{self._partition}: another process delivers this webhook")
+        raise LeaseLost(f"{self._partition}: another process delivers this webhook")
 
     async def enable(self, seen: Position, *, stamp: str) -> Position:
         """Let a disabled webhook go on from where it was left.
 
         Raises:
-            Taken: its position was moved meanwhile.
+            LeaseLost: its position was moved meanwhile.
             StoreError: DynamoDB could not do it.
         """
         return await self.move(seen, replace(seen, disabled=None), stamp=stamp)

@@ -23,7 +23,7 @@ from random import Random
 
 import httpx
 
-from ledger.core.errors import FeedBehind, LedgerError, StoreError
+from ledger.core.errors import FeedBehind, LeaseLost, LedgerError, StoreError
 from ledger.core.values import Entry
 from ledger.core.watches import Crossing, Phase, Watch
 from ledger.feed.page import FeedPage
@@ -36,7 +36,7 @@ from ledger.watching.deciding import Decider
 from ledger.watching.listing import states_of
 from ledger.webhooks.events import TRIES_MAX, Event, of_crossing, of_entry
 from ledger.webhooks.hooks import Hook
-from ledger.webhooks.keeping import DUE, Kept, Position, Taken
+from ledger.webhooks.keeping import DUE, Kept, Position
 from ledger.webhooks.metrics import WebhookMetrics
 from ledger.webhooks.sending import Ended, Sender, Sent
 
@@ -89,7 +89,7 @@ class Worker:
                 async with self._lease.held(None) as outcome:
                     if isinstance(outcome, LeaseGrant):
                         await self._while_held()
-            except StoreError as error:
+            except (LeaseLost, StoreError) as error:
                 log.warning("webhooks wait: %s", error)
                 await self._clock.sleep(AGAIN_SECONDS)
 
@@ -110,7 +110,7 @@ class Worker:
         while True:
             try:
                 await delivery.step()
-            except Taken:
+            except LeaseLost:
                 raise
             except LedgerError as error:
                 log.warning("webhook %s waits: %s", hook.name, error)
@@ -155,7 +155,7 @@ class Delivery:
         """Deliver a page, or wait: for a moment, or for longer if the webhook is disabled.
 
         Raises:
-            Taken: another process delivers it.
+            LeaseLost: another process delivers it.
             LedgerError: it could not be done; the next step begins where this one did.
         """
         if self._position is None:

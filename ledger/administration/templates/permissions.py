@@ -210,7 +210,12 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             Where.HOME,
             only_keys=(_WEBHOOKS,),
         ),
-        Grant("HoldTheLease", _LEASING, Where.HOME, only_keys=(f"{LEASE_PREFIX}webhooks",)),
+        Grant(
+            "HoldTheLease",
+            ("GetItem", "PutItem", "UpdateItem"),
+            Where.HOME,
+            only_keys=(f"{LEASE_PREFIX}webhooks",),
+        ),
     ),
     Role.COMPACTOR: (
         Grant("ObserveEveryRegion", ("BatchGetItem", "GetItem", "Query")),

@@ -59,6 +59,9 @@ from ledger.store.writes import (
     Put,
 )
 from ledger.testing.clock import START, ManualClock
+from ledger.webhooks.events import Event as HookEvent
+from ledger.webhooks.keeping import DUE, Kept, Position
+from ledger.webhooks.worker import LEASE as WORKER_LEASE
 from ledger.writing.plan import Change
 
 PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
@@ -208,6 +211,26 @@ def test_the_follower_has_just_enough_beside_the_reader() -> None:
     assert [name.partition(":table/")[2] for name in statement["Resource"]] == [
         f"{SETTINGS.table}/stream/*" for _ in SETTINGS.regions
     ]
+
+
+async def test_the_notifier_has_just_enough_beside_the_others() -> None:
+    """What a worker of webhooks keeps, and its lease, at home alone."""
+    recorder = Recorder()
+    store = recorder.store(HOME)
+    kept, event = Kept(store, "erp"), HookEvent("msg_1", b"{}")
+    at = await kept.move(await kept.position(), Position("f1"), stamp="s")
+    await kept.move(at, at, stamp="t")
+    await kept.put_due(event)
+    assert [each async for each in kept.due()] == [event]
+    await kept.forget(f"{DUE}{event.id}")
+    await kept.put_dead(event, "500", START)
+    assert [letter.said async for letter in kept.dead()] == ["500"]
+    own: Any = {"clock": SystemClock(), "randomness": system_random()}
+    lease = Lease(store, WORKER_LEASE, owner="here", terms=LEASE_TERMS, **own)
+    async with lease.held():
+        await lease.heartbeat()
+    assert_just_enough(Role.NOTIFIER, recorder.calls, [HOME, OTHER])
+    assert granted(Role.NOTIFIER, OTHER) == set()
 
 
 async def test_a_count_is_reconciled_by_writer_and_reader() -> None:

@@ -6,9 +6,10 @@ from typing import Any, Self
 import pytest
 from support.hooks import Receiver, Sending, hook_of
 
+from ledger.core.errors import LeaseLost
 from ledger.ledger import Ledger, store_here
 from ledger.testing import MemoryGlobalTable
-from ledger.webhooks.keeping import Kept, Taken
+from ledger.webhooks.keeping import Kept
 from ledger.webhooks.sending import Sender
 
 REGIONS = ("us-east-1", "eu-west-1")
@@ -105,7 +106,7 @@ async def test_a_worker_whose_lease_was_over_moves_nothing() -> None:
         await world.home.record("a", 1)
         await now.step()
         await world.home.record("a", 2)
-        with pytest.raises(Taken):
+        with pytest.raises(LeaseLost):
             await former.step()
         await now.step()
         assert [body["data"]["change"] for body in world.receiver.bodies].count("2") == 2
