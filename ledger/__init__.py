@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ContractMissing,
         ContractStale,
         DamagedItem,
+        FeedBehind,
         FormConflict,
         HomeMoving,
         ImportRefused,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from ledger.core.reconciled import Reconciled
     from ledger.core.values import Entry
     from ledger.core.watches import Crossing
+    from ledger.feed.page import FeedPage
     from ledger.ledger import Ledger
     from ledger.runtime.gc import tune_gc
     from ledger.settings import Settings
@@ -113,6 +115,8 @@ __all__ = [
     "DamagedItem",
     "Delete",
     "Entry",
+    "FeedBehind",
+    "FeedPage",
     "FormConflict",
     "HomeMoving",
     "ImportRefused",
@@ -181,6 +185,7 @@ _PLACES = {
     "Crossing": "ledger.core.watches",
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
+    "FeedPage": "ledger.feed.page",
     "InTable": _WRITES,
     "Ledger": "ledger.ledger",
     "Listed": "ledger.core.index",

@@ -15,6 +15,8 @@ from ledger.core.errors import LedgerError, RetryHorizonPassed
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
+from ledger.feed.port import Stream
+from ledger.feeding import Feeding
 from ledger.listing.calls import Listings
 from ledger.opening import Opening
 from ledger.parts import CALLS, WRITES, Parts, named_in
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-class Ledger(Readings, Listings):
+class Ledger(Readings, Listings, Feeding):
     """Counters and balances of one region.
 
     Writes go to this region and are durable here when they return; they reach the others by the
@@ -67,6 +69,7 @@ class Ledger(Readings, Listings):
         randomness: Random | None = None,
         contract: bool = False,
         archive: Sequence[Place] | None = None,
+        stream: Stream | None = None,
     ) -> None:
         checked_settings(settings).region(region)
         self.settings = settings
@@ -88,6 +91,7 @@ class Ledger(Readings, Listings):
             store=store,
             home=home,
             archive=archive,
+            stream=stream,
             is_contracted=contract or store is None,
         )
         tracing = tracing_of(settings.tracing)

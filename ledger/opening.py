@@ -13,6 +13,8 @@ from ledger.archive.access import ArchiveAccess
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.port import Place
 from ledger.contract.view import ContractView
+from ledger.feed.access import FeedAccess
+from ledger.feed.port import Stream
 from ledger.late import LateAnswers
 from ledger.parts import Parts
 from ledger.reconciling import Reconciler
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 class Opening:
     """What a ledger is opened with.
 
-    `store`, `home` and `archive` are given in place of those that the settings name. Without
-    `is_contracted` the settings stand for the table's contract.
+    `store`, `home`, `archive` and `stream` are given in place of those that the settings name.
+    Without `is_contracted` the settings stand for the table's contract.
     """
 
     settings: Settings
@@ -51,6 +53,7 @@ class Opening:
     store: Store | None
     home: Store | None
     archive: Sequence[Place] | None
+    stream: Stream | None
     is_contracted: bool
 
     async def open(self, stack: AsyncExitStack) -> tuple[Parts, ContractView | None]:
@@ -97,6 +100,14 @@ class Opening:
         stack.push_async_callback(watcher.close)
         archive = self._archive(live)
         stack.push_async_callback(archive.close)
+        feed = FeedAccess(
+            live,
+            region=self.region,
+            clock=self.clock,
+            given=self.stream,
+            may_open=self.store is None,
+        )
+        stack.push_async_callback(feed.close)
         made = store, live, self.clock, self.randomness
         parts = Parts(
             store=store,
@@ -108,6 +119,7 @@ class Opening:
             watcher=watcher,
             reconciler=Reconciler(*made, on_entry=hints.wrote),
             archive=archive,
+            feed=feed,
             late=LateAnswers(store, live, archive, hints),
             reverser=Reverser(*made, archive=archive, on_entry=hints.wrote),
         )

@@ -8,6 +8,7 @@ from ledger.archive.access import ArchiveAccess
 from ledger.core import keys
 from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput
+from ledger.feed.access import FeedAccess
 from ledger.late import LateAnswers
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
@@ -34,13 +35,25 @@ class Parts:
     watcher: Watcher
     reconciler: Reconciler
     archive: ArchiveAccess
+    feed: FeedAccess
     late: LateAnswers
     reverser: Reverser
 
 
 WRITES = ("record", "record_many", "record_together", "retry", "reconcile", "reverse", "describe")
 """The calls of a `Ledger` after which what was asked for is durable."""
-READS = ("total", "totals", "periods", "periods_many", "history", "counters", "top", "description")
+READS = (
+    "total",
+    "totals",
+    "periods",
+    "periods_many",
+    "history",
+    "counters",
+    "top",
+    "description",
+    "feed_page",
+    "feed",
+)
 CALLS = (*WRITES, *READS)
 
 

@@ -78,6 +78,8 @@ class Ledger(_Opened[AsyncLedger]):
     retry: Final = _plain(AsyncLedger.retry)
     reconcile: Final = _plain(AsyncLedger.reconcile)
     reverse: Final = _plain(AsyncLedger.reverse)
+    feed: Final = _iterator(AsyncLedger.feed)
+    feed_page: Final = _plain(AsyncLedger.feed_page)
     total: Final = _plain(AsyncLedger.total)
     totals: Final = _plain(AsyncLedger.totals)
     periods: Final = _plain(AsyncLedger.periods)

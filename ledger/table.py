@@ -12,6 +12,7 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from ledger.feed.port import Stream
 from ledger.ledger import Ledger, live_settings
 from ledger.methods import Methods
 from ledger.runtime.calls import reading
@@ -52,6 +53,7 @@ class Table(Methods):
         store: Store | None = None,
         clock: Clock | None = None,
         randomness: Random | None = None,
+        stream: Stream | None = None,
     ) -> None:
         clock, randomness = clock or SystemClock(), randomness or system_random()
         ledger = Ledger(
@@ -61,6 +63,7 @@ class Table(Methods):
             store=store,
             clock=clock,
             randomness=randomness,
+            stream=stream,
         )
         super().__init__(
             ledger, settings, clock=clock, randomness=randomness, is_given=store is not None

@@ -12,6 +12,8 @@ from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.core.index import TOP_MAX, Listed
 from ledger.core.values import Entry
+from ledger.feed.page import FeedPage, checked_limit
+from ledger.feeding import followed
 from ledger.listing.calls import check_count
 from ledger.parts import check_age, counters_of
 from ledger.runtime.deadline import check_timeout
@@ -24,6 +26,7 @@ from ledger.wire.values import (
     Fields,
     description_of,
     entry_of,
+    feed_page_of,
     listed_of,
     periods_of,
     total_of,
@@ -32,6 +35,8 @@ from ledger.wire.values import (
 
 REQUESTS_AT_ONCE = 8
 """Requests of one call that are under way together."""
+FEED_WAIT_SECONDS_MAX = 20.0
+"""How long a request for the feed waits in the service."""
 LIVE_MAX = 50
 """Counters of one stream of totals, as the service allows."""
 
@@ -157,6 +162,62 @@ class Reads:
         async for page in self._pages(path, params, first, timeout):
             for fields in page["entries"]:
                 yield entry_of(fields)
+
+    async def feed_page(
+        self,
+        prefix: str = "",
+        *,
+        counters: Iterable[str] | None = None,
+        after: str | None = None,
+        since: datetime | None = None,
+        limit: int = 100,
+        timeout: float | None = None,
+    ) -> FeedPage:
+        """Return entries that reached the service's region after a cursor, without waiting.
+
+        Raises:
+            InvalidInput: over 100 `counters`.
+            And as `ledger.Ledger.feed_page`.
+        """
+        params = _feed_query(prefix, counters, since, limit)
+        return await self._feed_page(params, after, 0, timeout)
+
+    async def feed(
+        self,
+        prefix: str = "",
+        *,
+        counters: Iterable[str] | None = None,
+        after: str | None = None,
+        since: datetime | None = None,
+        limit: int = 100,
+        timeout: float | None = None,
+    ) -> AsyncIterator[FeedPage]:
+        """Yield the pages of the feed of the service's region as entries arrive, until left.
+
+        Each request waits in the service for an entry, up to a third of its time; a page without
+        entries brings the cursor up to date. `timeout` bounds each request with its repeats.
+
+        Raises:
+            As `feed_page`.
+        """
+        params = _feed_query(prefix, counters, None if after is not None else since, limit)
+        seconds = self._timeout if timeout is None else check_timeout(timeout)
+        wait = min(FEED_WAIT_SECONDS_MAX, seconds / 3)
+        while True:
+            page = await self._feed_page(params, after, wait, timeout)
+            yield page
+            after = page.cursor
+            params = [param for param in params if param[0] != "since"]
+
+    async def _feed_page(
+        self,
+        params: list[tuple[str, str]],
+        after: str | None,
+        wait: float,
+        timeout: float | None,
+    ) -> FeedPage:
+        asked = [*params, *query(after=after, wait=wait or None)]
+        return feed_page_of(await self._read("/v1/feed", asked, self._end(timeout)))
 
     async def counters(
         self,
@@ -307,3 +368,19 @@ class Reads:
         """
         seconds = self._timeout if timeout is None else check_timeout(timeout)
         return self._opening.here().clock.monotonic() + seconds
+
+
+def _feed_query(
+    prefix: str, counters: Iterable[str] | None, since: datetime | None, limit: int
+) -> list[tuple[str, str]]:
+    """Return the parameters of the pages of a feed."""
+    if prefix:
+        keys.checked_counter(prefix, "prefix")
+    chosen = sorted(followed(counters) or ())
+    if len(chosen) > requests.COUNTERS_MAX:
+        raise InvalidInput(
+            f"up to {requests.COUNTERS_MAX} counters are followed by name, got {len(chosen)}:"
+            " follow their prefix"
+        )
+    named = [("counter", counter) for counter in chosen]
+    return [*named, *query(prefix=prefix or None, since=since, limit=checked_limit(limit))]

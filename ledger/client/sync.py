@@ -50,4 +50,6 @@ class Ledger(_Opened[AsyncLedger]):
     top = _plain(AsyncLedger.top)
     describe = _plain(AsyncLedger.describe)
     description = _plain(AsyncLedger.description)
+    feed = _iterator(AsyncLedger.feed)
+    feed_page = _plain(AsyncLedger.feed_page)
     live_totals = _iterator(AsyncLedger.live_totals)

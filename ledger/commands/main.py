@@ -40,6 +40,11 @@ COMMANDS = (
         "Show the watched counters that crossed their bound: where each stands, and how often.",
     ),
     LazyCommand(
+        "webhook",
+        "ledger.commands.webhook",
+        "Deliver webhooks; show how far they came; send again what was not taken.",
+    ),
+    LazyCommand(
         "reconcile",
         "ledger.commands.reconcile",
         "Correct a total by a physical count, through the home region, once for each count.",

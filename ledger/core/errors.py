@@ -31,6 +31,7 @@
     ├── LaneClosed                  an operator took this lane of a pipeline out of service
     ├── FormConflict                a lane was left with a batch under way under other settings
     ├── LeftOut                     the source skipped records that a pipeline had begun
+    ├── FeedBehind                  what follows a cursor of the feed has passed out of the stream
     ├── ImportRefused               bad rows, imported another way, or begun before a loss
     ├── ArchiveError                the archive did not do what was asked
     │   ├── ArchiveMissing          it has no object of this name
@@ -259,6 +260,10 @@ class FormConflict(LedgerError):
 
 class LeftOut(LedgerError):
     """The source skipped records that were begun and not committed: the lane must not go on."""
+
+
+class FeedBehind(LedgerError):
+    """What follows the cursor is no longer in the table's stream, which keeps it for 24 hours."""
 
 
 class ImportRefused(LedgerError):

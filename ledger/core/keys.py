@@ -1,8 +1,8 @@
 """The keys of the table: counter ids, shards of a collection, reserved keys.
 
 Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports,
-scan cursors, records of passes, the doctor's probes, the index, descriptions, sequences, versions
-and watches, and the sort key of a net change, which sorts after every entry.
+scan cursors, records of passes, the doctor's probes, the index, descriptions, sequences, versions,
+watches and webhooks, and the sort key of a net change, which sorts after every entry.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -41,6 +41,8 @@ RECONCILE_PREFIX = "~reconcile~"
 RECONCILE_LATEST_PREFIX = "~reconcile-latest~"
 VERSION_PREFIX = "~version~"
 WATCH_PREFIX = "~watch~"
+WEBHOOK_PREFIX = "~webhook~"
+"""Partitions of what webhooks keep, one a webhook."""
 DESCRIPTION_PREFIX = "~description~"
 """Partitions of what counters are described by, one a counter."""
 NET_PREFIX = "~net#"

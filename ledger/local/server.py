@@ -27,6 +27,7 @@ from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.dispatch import Front
 from ledger.local.front.endpoints import Listeners, control_handler, region_handler
 from ledger.local.front.faults import Fault, FaultRule, Faults
+from ledger.local.front.streams import Streams
 from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options, check_delay
 from ledger.local.replication.journal import Journal
 from ledger.local.replication.links import Hold, Link, described
@@ -123,6 +124,7 @@ class Server:
         if options.data is not None:
             self._journal = Journal.open(Path(options.data))
         await self._engine.start(options.regions)
+        streams = Streams(self._tables)
         self._replicator = Replicator(
             options.regions,
             self._engine,
@@ -131,10 +133,11 @@ class Server:
             jitter=options.jitter,
             seed=options.seed,
             journal=self._journal,
+            recorder=streams,
         )
         parts = self._tables, self._engine, self._replicator
         control_plane = ControlPlane(*parts, self._regions, replica_seconds=options.replica_seconds)
-        self._front = Front(*parts, control_plane, self._faults, self._regions)
+        self._front = Front(*parts, control_plane, self._faults, self._regions, streams)
         supervisor = Supervisor(self._regions, *parts, changing=control_plane.changing)
         await control_plane.restore()
         self._front.restore()

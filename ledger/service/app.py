@@ -26,7 +26,7 @@ from ledger.service.answers import (
     on_refused,
     problem_answer,
 )
-from ledger.service.api import describing, entries, live, probes, reading
+from ledger.service.api import describing, entries, feed, live, probes, reading
 from ledger.service.api.fleet import fleet_router
 from ledger.service.context import REQUEST, Context
 from ledger.service.fleet.looking import Fleet
@@ -76,7 +76,8 @@ def create_app(
         if isinstance(route, APIRoute)
     )
     routers = (
-        entries.router, reading.router, describing.router, live.router, probes.router,
+        entries.router, reading.router, describing.router, live.router, feed.router,
+        probes.router,
         probes.metrics_router(registry), fleet_router(registry), page_router(),
     )  # fmt: skip
     for router in routers:

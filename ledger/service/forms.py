@@ -43,6 +43,12 @@ AMOUNT_SCHEMA: dict[str, JsonValue] = {
 }
 When = Annotated[str, WithJsonSchema(WHEN_SCHEMA)]
 """A date, or a time with a zone."""
+FeedCursor = Annotated[
+    str, WithJsonSchema({"type": "string", "minLength": 1, "format": "feed-cursor"})
+]
+"""Where a page of the feed ended."""
+Since = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+"""A time with a zone."""
 Edge = Annotated[str, WithJsonSchema(EDGE_SCHEMA)]
 """A time with a zone, or the id of an entry."""
 Named = Annotated[str, Field(min_length=1, max_length=1024)]

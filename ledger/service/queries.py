@@ -6,7 +6,7 @@ Pure: no clock, no randomness, no I/O.
 from pydantic import BaseModel, ConfigDict, Field
 
 from ledger.core.index import TOP_MAX
-from ledger.service.forms import CounterId, Edge, Prefix, When
+from ledger.service.forms import CounterId, Edge, FeedCursor, Prefix, Since, When
 from ledger.totals.periods import By
 
 IDS_MAX = 100
@@ -72,6 +72,25 @@ class HistoryQuery(BaseModel):
     after: Edge | None = Field(None, description="A time, or the `next` of the page before.")
     before: Edge | None = Field(None, description="A time, or the id of an entry.")
     limit: int = Field(100, ge=1, le=PAGE_MAX)
+
+
+class FeedQuery(BaseModel):
+    """Which entries are to be followed, and from where on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: Prefix = Field("", description="Of counters that begin with it.")
+    counter: list[CounterId] = Field(
+        default_factory=list, max_length=IDS_MAX, description="Of these counters alone."
+    )
+    after: FeedCursor | None = Field(None, description="The `next` of the page before.")
+    since: Since | None = Field(
+        None, description="Without `after`: what arrived from this time on; else all of a day."
+    )
+    limit: int = Field(100, ge=1, le=PAGE_MAX)
+    wait: float = Field(
+        0.0, ge=0, le=60, description="Seconds to wait for an entry, if there is none yet."
+    )
 
 
 class CountersQuery(BaseModel):

@@ -83,6 +83,14 @@ class History(_Answer):
     next: str | None
 
 
+class Feed(_Answer):
+    """Entries in the order in which they reached the region."""
+
+    entries: list[Entry]
+    next: str = Field(description="The `after` of the next page, entries or not.")
+    more: bool = Field(description="Whether there may be more now: ask again at once.")
+
+
 class Period(_Answer):
     """The sum of one hour, day or month."""
 
@@ -206,6 +214,6 @@ class Health(_Answer):
 
 
 ANSWERS: tuple[type[BaseModel], ...] = (
-    Entry, Entries, Total, Totals, History, Periods, Counters, Top, Description, Reconciled,
+    Entry, Entries, Total, Totals, History, Feed, Periods, Counters, Top, Description, Reconciled,
     Session, Fleet, RegionTotals, Health, Problem,
 )  # fmt: skip

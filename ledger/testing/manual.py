@@ -7,7 +7,8 @@ which order, is up to the caller or drawn at random.
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
-from ledger.core.entry import Key
+from ledger.core.entry import Item, Key
+from ledger.feed.memory import MemoryStream
 from ledger.runtime.clock import Clock
 from ledger.store.reads import Page, Query
 from ledger.testing.replicas import Link, Replica, Replicas, Stamp, Transit
@@ -24,7 +25,8 @@ class ManualWorld(Replicas):
     """Replicas of some regions, and queues of the items in flight between them.
 
     `before_page` is awaited before every page of a Query, so that a test can let anything happen in
-    the middle of a read. Without a `clock` no time passes.
+    the middle of a read. Without a `clock` no time passes. What a region applies is in its stream,
+    if it has one in `streams`.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class ManualWorld(Replicas):
         }
         self.paused: set[Link] = set()
         self.before_page: Callable[[], Awaitable[None]] = nothing
+        self.streams: dict[str, MemoryStream] = {}
         self._clock = clock
         self._writes = 0
 
@@ -86,6 +89,11 @@ class ManualWorld(Replicas):
             for transit in [waiting for waiting in queue if is_wanted(link, waiting.key)]:
                 queue.remove(transit)
                 self._arrive(transit)
+
+    def _applied(self, region: str, key: Key, before: Item | None, item: Item | None) -> None:
+        stream = self.streams.get(region)
+        if stream is not None:
+            stream.changed(key, before, item)
 
     def _stamp(self, region: str, last: Stamp) -> Stamp:
         del last

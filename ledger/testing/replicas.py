@@ -100,6 +100,7 @@ class Replicas(ABC):
         stamp = self._stamp(region, self._stamps[region].get(key, _NO_STAMP))
         self._stamps[region][key] = stamp
         self._remember(region, key, before)
+        self._applied(region, key, before, item)
         self.note(lambda: f"{region} {described(key, item)}")
         self._notify(region, key, item)
         for target in self.replicas:
@@ -120,6 +121,11 @@ class Replicas(ABC):
     ) -> None:
         """Keep what a write replaces, where reads may be stale."""
 
+    def _applied(  # noqa: B027 (not every world has streams)
+        self, region: str, key: Key, before: Item | None, item: Item | None
+    ) -> None:
+        """Take in what a region applied, in its order, where its stream is kept."""
+
     def _arrive(self, transit: Transit) -> None:
         link, key, item, stamp = transit
         self.in_flight -= 1
@@ -129,8 +135,10 @@ class Replicas(ABC):
         if applied:
             self._stamps[region][key] = stamp
             table = self.replicas[region].table
-            self._remember(region, key, table.get(key))
+            before = table.get(key)
+            self._remember(region, key, before)
             table.set(key, item)
+            self._applied(region, key, before, item)
         self.note(
             lambda: f"{region} <- {link[0]} {described(key, item)}{'' if applied else ' (older)'}"
         )

@@ -9,6 +9,7 @@ from compactor.report import CompactorReport
 from ledger import sync
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
+from ledger.feed.memory import MemoryStream
 from ledger.ledger import Ledger
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
@@ -72,6 +73,9 @@ class MemoryGlobalTable:
         self._world = ManualWorld(
             regions, randomness=self._random, page_items_max=page_items_max, clock=self.clock
         )
+        self._world.streams.update(
+            (region, MemoryStream(f"{region}/memory", clock=self.clock)) for region in regions
+        )
         for region in regions:
             self._world.put(region, dict(contract_item(Contract(terms=self.settings.terms))))
             self._world.deliver()
@@ -103,6 +107,7 @@ class MemoryGlobalTable:
             clock=self.clock,
             randomness=self._new_random(),
             contract=True,
+            stream=self._world.streams[region or self.settings.home],
         )
 
     def table(self, region: str | None = None) -> Table:
@@ -117,6 +122,7 @@ class MemoryGlobalTable:
             store=self.store(region),
             clock=self.clock,
             randomness=self._new_random(),
+            stream=self._world.streams[region or self.settings.home],
         )
 
     def sync_ledger(self, region: str | None = None) -> sync.Ledger:

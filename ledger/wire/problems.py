@@ -231,6 +231,14 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "Not read within the deadline",
             _AGAIN,
         ),
+        errors.FeedBehind: Kind(
+            "feed-behind",
+            HTTPStatus.GONE,
+            "What follows the cursor is no longer in the stream",
+            "A table's stream keeps what arrived for 24 hours, and a cursor is of one region's"
+            " stream. Read the histories of the counters (`/v1/counters/{id}/entries`) from the"
+            " time up to which you have everything, and begin the feed by `since`.",
+        ),
         errors.NetVanished: Kind(
             "net-vanished",
             HTTPStatus.INTERNAL_SERVER_ERROR,

@@ -16,6 +16,7 @@ from ledger.core.descriptions import Value
 from ledger.core.index import Listed
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
+from ledger.feed.page import FeedPage
 from ledger.totals.periods import Period, PeriodTotals
 from ledger.totals.total import Total
 
@@ -34,6 +35,17 @@ def entry_fields(entry: Entry) -> Fields:
         "count": entry.count,
         "reverses": entry.reverses,
     }
+
+
+def feed_fields(page: FeedPage) -> Fields:
+    """Return a page of the feed as JSON shows it."""
+    entries = [entry_fields(entry) for entry in page.entries]
+    return {"entries": entries, "next": page.cursor, "more": page.more}
+
+
+def feed_page_of(fields: Fields) -> FeedPage:
+    """Return the page of the feed that was rendered."""
+    return FeedPage(tuple(map(entry_of, fields["entries"])), fields["next"], fields["more"])
 
 
 def entry_of(fields: Fields, *, repeated: bool = False) -> Entry:

@@ -407,3 +407,39 @@ class LedgerSuite:
             with pytest.raises(LedgerError):
                 await one.ledger.total("stock")
             await one.ledger.close()
+
+    async def test_the_feed_has_each_entry_in_one_page(self, make: Make) -> None:
+        """In the order of arrival, from a cursor or a time on, by prefix or by name."""
+        async with make() as one:
+            for counter, change in (("a/1", 1), ("b", 2), ("a/2", 3)):
+                await one.ledger.record(counter, change, note="n")
+            pages = [await one.ledger.feed_page("a/", limit=1)]
+            while pages[-1].entries:
+                pages.append(await one.ledger.feed_page("a/", after=pages[-1].cursor, limit=1))
+            found = [entry for page in pages for entry in page.entries]
+            assert sorted(entry.counter for entry in found) == ["a/1", "a/2"]
+            assert {entry.note for entry in found} == {"n"}
+            named = await one.ledger.feed_page(counters=["b"], since=one.ago(hours=1))
+            assert [entry.change for entry in named.entries] == [2]
+            assert not (await one.ledger.feed_page(since=one.ago(hours=-1))).entries
+            async for page in one.ledger.feed("a/"):
+                assert len(page.entries) == 2
+                break
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            {"after": "x"},
+            {"limit": 0},
+            {"limit": 1_001},
+            {"prefix": "~"},
+            {"counters": []},
+            {"counters": "a"},
+            {"since": datetime(2026, 11, 21)},  # noqa: DTZ001 (as a caller might)
+        ],
+    )
+    async def test_a_feed_from_nowhere_is_refused(self, make: Make, asked: Any) -> None:
+        """With the rule."""
+        async with make() as one:
+            with pytest.raises(InvalidInput):
+                await one.ledger.feed_page(**asked)

@@ -28,7 +28,9 @@ class InThreads:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._plain, name)
-        return partial(self._each if name in {"history", "counters"} else self._call, method)
+        return partial(
+            self._each if name in {"history", "counters", "feed"} else self._call, method
+        )
 
     async def _call(self, method: Any, *args: Any, **named: Any) -> Any:
         return await anyio.to_thread.run_sync(partial(method, *args, **named))

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 import schemathesis
 from hypothesis import strategies as st
 
+from ledger.feed.cursors import Cursor, to_text
+
 NOW = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 """The time of the clock of the tests."""
 LETTERS = "abcxyz019-_/.%?#&+ ß日"
@@ -26,3 +28,11 @@ schemathesis.openapi.format("date", st.sampled_from(["2026-11-20", "2026-11-21"]
 schemathesis.openapi.format("idempotency-key", keys)
 schemathesis.openapi.format("attribute", st.text(alphabet="abcxyz019", min_size=1, max_size=20))
 schemathesis.openapi.format("amount", numbers)
+schemathesis.openapi.format("feed-cursor", st.just(to_text(Cursor("us-east-1/memory"))))
+
+
+@schemathesis.hook
+def map_query(context: object, query: dict[str, object] | None) -> dict[str, object] | None:
+    """Let no request wait for what does not come."""
+    del context
+    return query if query is None or query.get("wait") is None else {**query, "wait": 0}

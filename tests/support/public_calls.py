@@ -190,6 +190,8 @@ LEDGER: dict[str, Call] = {
     "counters": lambda made, **options: listed(made.ledger.counters("", **options)),
     "describe": lambda made, **options: made.ledger.describe("c", {"unit": "piece"}, **options),
     "description": lambda made, **options: made.ledger.description("c", **options),
+    "feed": lambda made, **o: anext(made.ledger.feed(**o)),
+    "feed_page": lambda made, **o: made.ledger.feed_page(**o),
     "history": lambda made, **options: listed(made.ledger.history("c", **options)),
     "periods": lambda made, **options: made.ledger.periods("c", by="day", **options),
     "periods_many": lambda made, **options: made.ledger.periods_many(["c"], by="day", **options),

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import anyio
 from support.ledgers import HOME
 
+from ledger.feed.port import Listing, Read
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore, Operation
 from ledger.testing.clock import START
@@ -26,6 +27,24 @@ class SilentStore(ForwardingStore):
         if self.is_silent and not (self.answers_reads and operation in READS):
             await anyio.sleep_forever()
         return answer
+
+
+class SilentStream:
+    """A stream of nothing that gives no answer while its store gives none."""
+
+    def __init__(self, store: SilentStore) -> None:
+        self._store = store
+
+    async def listing(self, *, is_fresh: bool = False) -> Listing:  # noqa: ARG002 (always is)
+        """Return no shards."""
+        if self._store.is_silent:
+            await anyio.sleep_forever()
+        return Listing("s", ())
+
+    async def read(self, shard: str, after: int | None) -> Read:
+        """Return nothing."""
+        del shard, after
+        return Read()
 
 
 class LoopClock:

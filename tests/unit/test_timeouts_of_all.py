@@ -27,7 +27,7 @@ from support.public_calls import (
     handler,
     public_calls,
 )
-from support.silent import LoopClock, SilentStore
+from support.silent import LoopClock, SilentStore, SilentStream
 
 from ledger import (
     Action,
@@ -57,7 +57,18 @@ READS = frozenset(
     for name in CALLS
     if name.partition(".")[2]
     in {
-        *("counters", "description", "find", "highest", "history", "leases", "letters", "look"),
+        *(
+            "counters",
+            "description",
+            "feed",
+            "feed_page",
+            "find",
+            "highest",
+            "history",
+            "leases",
+            "letters",
+            "look",
+        ),
         *("lookup", "periods", "periods_many", "read", "shards", "top", "total", "totals"),
         *("value", "watch", "confirm", "pipeline"),
     }
@@ -71,7 +82,14 @@ def make(store: SilentStore) -> Table:
         periods={"*": {"zone": "UTC"}},
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )
-    return Table(settings, region=HOME, store=store, clock=LoopClock(), randomness=seeded())
+    return Table(
+        settings,
+        region=HOME,
+        store=store,
+        clock=LoopClock(),
+        randomness=seeded(),
+        stream=SilentStream(store),
+    )
 
 
 @asynccontextmanager

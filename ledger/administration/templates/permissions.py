@@ -6,13 +6,13 @@ they hold no write at all; nor do users of the other methods, which hold in one 
 **Partition keys**: the table's contract, the lease, the markers of imports and the cursor of the
 compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
 so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
-pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`) and the
-index (`~index-`), so no writer can touch them; descriptions (`~description~`), which nothing rests
-on; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
-nothing else. The net change shares its partition key with its entries, so IAM cannot distinguish
-the two by keys: its version condition guards it against us, not against who has the writer's
-credentials. **Attributes**: a strict writer names those of entries alone, in an INSERT, which
-replaces nothing. **Objects**: of the archive only what is under its prefix.
+pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`), webhooks
+(`~webhook~`) and the index (`~index-`), so no writer can touch them; descriptions
+(`~description~`), which nothing rests on; and hints to the compactor (`~hint-0` to `~hint-3`), so
+that a reader writes nothing else. The net change shares its partition key with its entries, so IAM
+cannot distinguish the two by keys: its version condition guards it against us, not against who has
+the writer's credentials. **Attributes**: a strict writer names those of entries alone, in an
+INSERT, which replaces nothing. **Objects**: of the archive only what is under its prefix.
 
 A condition on `dynamodb:LeadingKeys`, or `dynamodb:Attributes`, is always paired with `Null`:
 `ForAllValues` alone is also true for a request that names no key at all (IAM user guide,
@@ -52,6 +52,7 @@ from ledger.core.keys import (
     SEQUENCE_PREFIX,
     VERSION_PREFIX,
     WATCH_PREFIX,
+    WEBHOOK_PREFIX,
 )
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
 from ledger.settings import Settings
@@ -75,6 +76,8 @@ class Role(StrEnum):
     STRICT_WRITER = "strict-writer"
     READER = "reader"
     WATCHER = "watcher"
+    FOLLOWER = "follower"
+    NOTIFIER = "notifier"
     COMPACTOR = "compactor"
     RECOVERY = "recovery"
     ARCHIVIST = "archivist"
@@ -100,10 +103,10 @@ class Grant:
 
     A `*` in a key stands for any text. `tables` says of which tables: the ledger's own; that of
     markers, if it has one; its own and those of pipelines' states; its own if states have others,
-    as those that were there before are moved; all of them. Of `objects` and `buckets` the actions
-    are S3's, on the archive's objects, and on the buckets that they are in. With `if_archived` it
-    is only of a table that has an archive. `only_attributes` are the names of all attributes that a
-    request may have, the keys' among them.
+    as those that were there before are moved; all of them; the streams of its own. Of `objects` and
+    `buckets` the actions are S3's, on the archive's objects, and on the buckets that they are in.
+    With `if_archived` it is only of a table that has an archive. `only_attributes` are the names of
+    all attributes that a request may have, the keys' among them.
     """
 
     name: str
@@ -111,7 +114,9 @@ class Grant:
     where: Where = Where.EVERY_REGION
     only_keys: tuple[str, ...] = ()
     never_keys: tuple[str, ...] = ()
-    tables: Literal["own", "markers", "states", "left", "all", "objects", "buckets"] = "own"
+    tables: Literal["own", "markers", "states", "left", "all", "streams", "objects", "buckets"] = (
+        "own"
+    )
     if_archived: bool = False
     only_attributes: tuple[str, ...] = ()
 
@@ -129,7 +134,8 @@ _STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
 _WATCHES, _INDEX, _DESCRIPTIONS = (
     f"{prefix}*" for prefix in (WATCH_PREFIX, INDEX_PREFIX, DESCRIPTION_PREFIX)
 )
-_KEPT = (_STATES, _LANES, _WATCHES, _INDEX, _DESCRIPTIONS)
+_WEBHOOKS = f"{WEBHOOK_PREFIX}*"
+_KEPT = (_STATES, _LANES, _WATCHES, _WEBHOOKS, _INDEX, _DESCRIPTIONS)
 _OTHERS = (
     CONTRACT_PARTITION,
     LEASE_PARTITION,
@@ -188,6 +194,29 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     Role.WATCHER: (
         Grant("ReadTotalsAtHome", ("Query",), Where.HOME),
         Grant("DecideCrossings", ("GetItem", "PutItem"), Where.HOME, only_keys=(_WATCHES,)),
+    ),
+    # Beside the reader's, where the feed is followed.
+    Role.FOLLOWER: (
+        Grant(
+            "ReadTheStream",
+            ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
+            tables="streams",
+        ),
+    ),
+    # Beside the reader's, the watcher's and the follower's, for the worker of webhooks.
+    Role.NOTIFIER: (
+        Grant(
+            "KeepWebhooks",
+            ("DeleteItem", "GetItem", "PutItem", "Query"),
+            Where.HOME,
+            only_keys=(_WEBHOOKS,),
+        ),
+        Grant(
+            "HoldTheLease",
+            ("GetItem", "PutItem", "UpdateItem"),
+            Where.HOME,
+            only_keys=(f"{LEASE_PREFIX}webhooks",),
+        ),
     ),
     Role.COMPACTOR: (
         Grant("ObserveEveryRegion", ("BatchGetItem", "GetItem", "Query")),
@@ -463,6 +492,7 @@ def names_of(settings: Settings, grant: Grant) -> list[str]:
         "states": [settings.table, *states],
         "left": [settings.table] if states else [],
         "all": [settings.table, *markers, *states],
+        "streams": [f"{settings.table}/stream/*"],
         "objects": [f"{bucket}/{prefix}*" for bucket, prefix in places],
         "buckets": list(dict.fromkeys(bucket for bucket, _ in places)),
     }[grant.tables]

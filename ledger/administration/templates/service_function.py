@@ -25,6 +25,7 @@ from ledger.settings import Settings
 from ledger.settings.variables import CONFIG_VARIABLE, TOKENS_VARIABLE
 
 RUNBOOK = "calls-fail"
+ROLES = (Role.WRITER, Role.READER, Role.FOLLOWER, Role.SERVICE)
 HANDLER = "ledger.service.aws_lambda.handler"
 MEMORY_MEGABYTES = 1024
 SECONDS_MAX = 60
@@ -53,7 +54,7 @@ def service_template(settings: Settings) -> dict[str, Any]:
         "Conditions": {"HasAlarmTopic": is_given("AlarmTopicArn")},
         "Resources": {
             "LogGroup": log_group("service"),
-            "FunctionRole": function_role(settings, Role.WRITER, Role.READER, Role.SERVICE),
+            "FunctionRole": function_role(settings, *ROLES),
             "Function": function(
                 "Answers the requests of the ledger's service",
                 timeout_seconds=SECONDS_MAX,

@@ -25,6 +25,8 @@ from ledger.local.front.catalog import Catalog, table_name
 from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.depths import check_depths
 from ledger.local.front.faults import HALF_REFUSED, Fault, Faults, halve, refusal
+from ledger.local.front.streams import OPERATIONS as STREAMS
+from ledger.local.front.streams import Streams
 from ledger.local.replication.journal import KeptToken
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
@@ -66,7 +68,9 @@ class Front:
         control_plane: ControlPlane,
         faults: Faults,
         regions: Regions,
+        streams: Streams | None = None,
     ) -> None:
+        self._streams = streams or Streams(tables)
         self._tables = tables
         self._engine = engine
         self._replicator = replicator
@@ -78,7 +82,7 @@ class Front:
     @property
     def operations(self) -> list[str]:
         """The names of all operations that are offered, in order."""
-        return sorted(READS | WRITES | self._control_plane.operations)
+        return sorted(READS | WRITES | STREAMS | self._control_plane.operations)
 
     async def reset(self) -> None:
         """Delete all items of all tables, what is on its way, and what is known of tokens.
@@ -146,6 +150,8 @@ class Front:
     async def _carry_out(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         if operation in self._control_plane.operations:
             return await self._control_plane.call(region, operation, body)
+        if operation in STREAMS:
+            return self._streams.call(region, operation, body)
         if operation in _REFUSED:
             raise invalid(
                 f"{operation}: PartiQL is not supported by the local global table but in "

@@ -23,6 +23,8 @@ _LOG = logging.getLogger(__name__)
 
 JSON_TYPE = "application/x-amz-json-1.0"
 ERROR_TYPE = "com.amazonaws.dynamodb.v20120810#"
+VERSIONS = frozenset({"DynamoDB_20120810", "DynamoDBStreams_20120810"})
+"""Of the protocol: for items and tables, and for streams."""
 BODY_BYTES_MAX = 17 * 1024 * 1024
 """DynamoDB takes requests of up to 16 MB."""
 KEEP_ALIVE_SECONDS = 300.0
@@ -93,7 +95,7 @@ async def _request(request: web.BaseRequest) -> tuple[str, dict[str, Any]]:
             status=200,
         )
     version, _, operation = request.headers.get("X-Amz-Target", "").partition(".")
-    if version != "DynamoDB_20120810" or not operation:
+    if version not in VERSIONS or not operation:
         raise ApiError(
             "UnknownOperationException", "X-Amz-Target names no operation of DynamoDB here"
         )

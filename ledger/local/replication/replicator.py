@@ -32,6 +32,26 @@ class Tables(Protocol):
         """Return the number of the global table that a table belongs to; None if it is gone."""
 
 
+class Recorder(Protocol):
+    """Is told of everything that a region applies, in its order."""
+
+    def changed(self, region: str, change: Change, *, is_new: bool) -> None:
+        """Take in a change of an item, which was there before or not."""
+
+    def forgot(self, region: str, table: str) -> None:
+        """Forget a table that is gone, or is filled again."""
+
+
+class NoRecorder:
+    """Keeps nothing."""
+
+    def changed(self, region: str, change: Change, *, is_new: bool) -> None:
+        """Keep nothing."""
+
+    def forgot(self, region: str, table: str) -> None:
+        """Keep nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refilled:
     """The items that a region got back, and all that it knows of: deleted, or on their way, too."""
@@ -58,7 +78,9 @@ class Replicator:
         seed: int,
         tombstones_max: int = TOMBSTONES_MAX,
         journal: Journal | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
+        self._recorder: Recorder = recorder or NoRecorder()
         self.journal = journal or Journal()
         self.locks = {region: asyncio.Lock() for region in regions}
         self.lag = lag
@@ -117,11 +139,13 @@ class Replicator:
                 self._links[source, target].push(shipment)
 
     def _stamped(self, region: str, change: Change) -> Shipment:
-        key = self._tables.key(region, change.table)
+        token = self._tables.key(region, change.table).token(change.key)
+        is_new = not self._versions.has(region, change.table, token)
+        self._recorder.changed(region, change, is_new=is_new)
         return self._versions.commit(
             region,
             change,
-            key.token(change.key),
+            token,
             group=self._group(region, change.table),
             now_nanoseconds=self._clock_base + time.monotonic_ns(),
         )
@@ -153,6 +177,8 @@ class Replicator:
         await self._engine.apply(region, [item.change for item in newest])
         self.journal.keep(region, newest)
         for item in newest:
+            is_new = not self._versions.has(region, item.change.table, item.token)
+            self._recorder.changed(region, item.change, is_new=is_new)
             self._versions.hold(region, item)
         return len(newest)
 
@@ -205,6 +231,7 @@ class Replicator:
             await self._engine.create(region, table, self._tables.key(region, table))
             await self._write(region, self._kept(region, table))
             await self._write(region, self._sent(region, table))
+            self._recorder.forgot(region, table)
         coming = set[KeyToken]()
         for source in sources:
             link = self._links[source, region]
@@ -289,6 +316,7 @@ class Replicator:
     def forget(self, region: str, table: str) -> None:
         """Forget a replica that is gone."""
         self._versions.forget(region, table)
+        self._recorder.forgot(region, table)
 
     def link(self, source: str, target: str) -> Link:
         """Return the link of an ordered pair of regions."""

@@ -98,6 +98,11 @@ class Versions:
         held = self._table(region, table).get(token)
         return held.stamp if held else OLDEST
 
+    def has(self, region: str, table: str, token: KeyToken) -> bool:
+        """Return whether a region has an item, by its stamp."""
+        held = self._table(region, table).get(token)
+        return held is not None and not held.tombstone
+
     def deleted(self, region: str, table: str) -> Iterator[tuple[KeyToken, Stamp]]:
         """Walk the tombstones of a table."""
         for token, held in self._table(region, table).items():

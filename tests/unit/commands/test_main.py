@@ -146,6 +146,7 @@ WITHOUT_JSON = {
     "policy": "it writes JSON",
     "serve": "it serves until SIGTERM",
     "page": "it serves a page until Ctrl-C",
+    "webhook run": "it delivers until SIGTERM",
     "lease run": "its output is that of the command which it runs",
 }
 

@@ -39,6 +39,7 @@ from ledger.contract.changing import ContractWriter
 from ledger.contract.opening import OpenOthers
 from ledger.core.index import ONLY_LISTED, IndexPlace, attributes_of
 from ledger.core.keys import LEASE_PARTITION
+from ledger.feed.dynamodb import StreamsClient
 from ledger.importing.form import Form
 from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
@@ -58,6 +59,9 @@ from ledger.store.writes import (
     Put,
 )
 from ledger.testing.clock import START, ManualClock
+from ledger.webhooks.events import Event as HookEvent
+from ledger.webhooks.keeping import DUE, Kept, Position
+from ledger.webhooks.worker import LEASE as WORKER_LEASE
 from ledger.writing.plan import Change
 
 PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
@@ -197,6 +201,36 @@ async def test_the_watcher_has_just_enough_beside_the_reader() -> None:
     calls = [call for call in recorder.calls if call.region == HOME]
     assert_just_enough(Role.WATCHER, calls, [HOME, OTHER])
     assert granted(Role.WATCHER, OTHER) == set()
+
+
+def test_the_follower_has_just_enough_beside_the_reader() -> None:
+    """What the feed asks of the stream, of the table's own in every region, and nothing else."""
+    asked = {name.title().replace("_", "") for name in vars(StreamsClient) if name[0] != "_"}
+    (statement,) = policy(SETTINGS, Role.FOLLOWER)["Statement"]
+    assert set(statement["Action"]) == {f"dynamodb:{action}" for action in asked}
+    assert [name.partition(":table/")[2] for name in statement["Resource"]] == [
+        f"{SETTINGS.table}/stream/*" for _ in SETTINGS.regions
+    ]
+
+
+async def test_the_notifier_has_just_enough_beside_the_others() -> None:
+    """What a worker of webhooks keeps, and its lease, at home alone."""
+    recorder = Recorder()
+    store = recorder.store(HOME)
+    kept, event = Kept(store, "erp"), HookEvent("msg_1", b"{}")
+    at = await kept.move(await kept.position(), Position("f1"), stamp="s")
+    await kept.move(at, at, stamp="t")
+    await kept.put_due(event)
+    assert [each async for each in kept.due()] == [event]
+    await kept.forget(f"{DUE}{event.id}")
+    await kept.put_dead(event, "500", START)
+    assert [letter.said async for letter in kept.dead()] == ["500"]
+    own: Any = {"clock": SystemClock(), "randomness": system_random()}
+    lease = Lease(store, WORKER_LEASE, owner="here", terms=LEASE_TERMS, **own)
+    async with lease.held():
+        await lease.heartbeat()
+    assert_just_enough(Role.NOTIFIER, recorder.calls, [HOME, OTHER])
+    assert granted(Role.NOTIFIER, OTHER) == set()
 
 
 async def test_a_count_is_reconciled_by_writer_and_reader() -> None:
@@ -348,7 +382,9 @@ def test_no_other_role_writes_the_contract() -> None:
         if Call(action, HOME, ("~contract",)).is_allowed(policy(SETTINGS, role))
     }
     assert writers == {Role.OPERATOR, Role.ADMINISTRATOR}
-    for role in set(Role) - {Role.RECOVERY, Role.SERVICE}:  # which are beside others
+    # Those are beside others.
+    beside = {Role.RECOVERY, Role.FOLLOWER, Role.NOTIFIER, Role.SERVICE}
+    for role in set(Role) - beside:
         assert Call("Query", HOME, ("~contract",)).is_allowed(policy(SETTINGS, role)), role
 
 
@@ -459,7 +495,7 @@ def test_the_administrator_may_call_what_making_the_table_calls() -> None:
     """The administrator holds each call of `ledger table create`, but not deletion."""
     tree = ast.parse(inspect.getsource(table))
     named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    called = {name for name in operations() if snake(name) in named}
+    called = {name for name in operations("dynamodb") if snake(name) in named}
     assert {"CreateTable", "DescribeTable", "UpdateContinuousBackups"} <= called
     document = policy(SETTINGS, Role.ADMINISTRATOR)
     [making] = [each for each in document["Statement"] if each["Sid"] == "MakeTheTable"]
@@ -470,13 +506,14 @@ def test_the_administrator_may_call_what_making_the_table_calls() -> None:
 @pytest.mark.parametrize("role", list(Role))
 def test_every_action_is_one_of_dynamodb(role: Role) -> None:
     """No policy names an action that does not exist."""
-    known = {*operations(), *ADDED_FOR_REPLICAS, *STATEMENTS.values(), "ConditionCheckItem"}
+    known = {*operations("dynamodb"), *operations("dynamodbstreams")}
+    known |= {*ADDED_FOR_REPLICAS, *STATEMENTS.values(), "ConditionCheckItem"}
     assert granted(role, HOME) <= known
 
 
-def operations() -> set[str]:
-    """Give the names of DynamoDB's operations."""
-    model = botocore.session.get_session().get_service_model("dynamodb")
+def operations(service: str) -> set[str]:
+    """Give the names of a service's operations."""
+    model = botocore.session.get_session().get_service_model(service)
     return set(model.operation_names)
 
 

@@ -22,6 +22,7 @@ TABLES = {
     "states": ", also of `state_table`",
     "left": ", with a `state_table`",
     "all": ", of every table",
+    "streams": ", of the table's stream",
 }
 OBJECTS = {"objects": "`BUCKET/PREFIX/*`", "buckets": "`BUCKET`"}
 COLUMNS = ("role", "actions", "in", "on partition keys")

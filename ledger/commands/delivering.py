@@ -1,0 +1,65 @@
+"""The worker of webhooks as commands run it: in the home region, beside whatever else they do."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ledger.core.errors import LedgerError
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.extras import install
+from ledger.runtime.tasks import background_tasks
+from ledger.settings import Settings
+from ledger.table import Table
+from ledger.webhooks.hooks import Hook
+from ledger.webhooks.metrics import WebhookMetrics
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from ledger.webhooks.sending import Sender
+
+
+@asynccontextmanager
+async def sender(metrics: WebhookMetrics) -> AsyncIterator["Sender"]:
+    """Open what sends events.
+
+    Raises:
+        LedgerError: httpx is not installed.
+    """
+    try:
+        from ledger.webhooks.worker import senders  # noqa: PLC0415 (httpx is an extra)
+    except ModuleNotFoundError as error:
+        raise LedgerError(
+            f"webhooks need {error.name}: {install('httpx', extra='client')}"
+        ) from None
+    clock, randomness = SystemClock(), system_random()
+    async with senders(clock=clock, randomness=randomness, metrics=metrics) as made:
+        yield made
+
+
+@asynccontextmanager
+async def delivering(
+    settings: Settings, hooks: Mapping[str, Hook], registry: "CollectorRegistry | None" = None
+) -> AsyncIterator[None]:
+    """Deliver webhooks while the body runs, whenever no other process does.
+
+    What is under way at the end is left as it is: whoever is next delivers it again.
+
+    Raises:
+        LedgerError: the table cannot be opened, or a secret cannot be used.
+    """
+    metrics = WebhookMetrics.of(registry)
+    async with sender(metrics) as made, Table.open(settings) as table, background_tasks() as tasks:
+        from ledger.webhooks.worker import LEASE, Worker  # noqa: PLC0415 (as above)
+
+        worker = Worker(
+            table.ledger,
+            list(hooks.values()),
+            made,
+            lease=table.lease(LEASE),
+            clock=SystemClock(),
+            randomness=system_random(),
+            metrics=metrics,
+        )
+        tasks.start_soon(worker.run)
+        yield

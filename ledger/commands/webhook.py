@@ -1,0 +1,223 @@
+"""`ledger webhook`: deliver webhooks, show how far they came, send again what was not taken."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import typer
+from prometheus_client import CollectorRegistry
+
+from ledger.commands.delivering import delivering, sender
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.ledger import Ledger
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
+from ledger.runtime.loops import run_tuned
+from ledger.runtime.printing import print_json, say
+from ledger.runtime.serving import Health, keep_beating, serve
+from ledger.runtime.signals import stopped_by_signals
+from ledger.runtime.tables import Column, Grid, print_grid
+from ledger.runtime.tasks import background_tasks
+from ledger.settings import Settings
+from ledger.webhooks.events import of_test
+from ledger.webhooks.hooks import Hook, read_hooks
+from ledger.webhooks.keeping import Kept
+from ledger.webhooks.metrics import WebhookMetrics
+from ledger.webhooks.sending import Ended
+
+app = new_app(about="Deliver webhooks; show how far they came; send again what was not taken.")
+
+HooksFile = Annotated[Path, typer.Argument(help="The file of webhooks.", metavar="FILE")]
+Name = Annotated[str, typer.Argument(help="Name of a webhook.")]
+
+
+@app.command()
+def run(
+    file: HooksFile,
+    *,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Port of Prometheus metrics and /healthz.")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Address for them.")] = "127.0.0.1",
+    log_format: LogFormatOption = LogFormat.TEXT,
+    config: Config = None,
+) -> None:
+    """Deliver the webhooks of a file until SIGTERM, through the home region.
+
+    Any number of processes may run: one delivers, the others wait for its lease.
+    """
+    settings, hooks = Settings.load(config), read_hooks(file)
+    begin_logging(log_format)
+
+    registry, health = CollectorRegistry(), Health()
+    port = metrics_port
+    page = nullcontext() if port is None else serve(port, registry, metrics_host, health=health)
+
+    async def work() -> None:
+        ended = anyio.Event()
+        async with (
+            stopped_by_signals(lambda _: ended.set()),
+            delivering(settings, hooks, registry),
+            background_tasks() as tasks,
+        ):
+            tasks.start_soon(keep_beating, health)
+            say(f"{len(hooks)} webhooks are delivered from {settings.home}", err=True)
+            await ended.wait()
+
+    with page:
+        run_tuned(work())
+    say("stopped", err=True)
+
+
+@app.command("list")
+def list_(file: HooksFile, *, config: Config = None, as_json: AsJson = False) -> None:
+    """Show the webhooks of a file, how far each came, and how many dead letters it has."""
+    settings, hooks = Settings.load(config), read_hooks(file)
+
+    async def call() -> list[dict[str, Any]]:
+        async with Ledger.open(settings) as ledger:
+            return [
+                await _described(Kept(ledger.store, name), hook) for name, hook in hooks.items()
+            ]
+
+    rows = anyio.run(call)
+    if as_json:
+        print_json(rows)
+    else:
+        _print(("webhook", "on", "counters", "saved", "dead", "disabled"), rows)
+
+
+async def _described(kept: Kept, hook: Hook) -> dict[str, Any]:
+    position = await kept.position()
+    return {
+        "webhook": hook.name,
+        "url": hook.url,
+        "on": hook.on,
+        "counters": hook.counters,
+        "saved": None if position.saved is None else position.saved.isoformat(),
+        "disabled": position.disabled,
+        "dead": len([letter async for letter in kept.dead()]),
+    }
+
+
+@app.command()
+def dead(name: Name, *, config: Config = None, as_json: AsJson = False) -> None:
+    """Show the events of a webhook that were not taken, the oldest first."""
+    settings = Settings.load(config)
+
+    async def call() -> list[dict[str, Any]]:
+        async with Ledger.open(settings) as ledger:
+            return [
+                {
+                    "event": letter.event.id,
+                    "at": letter.at.isoformat(),
+                    "said": letter.said,
+                    "body": letter.event.body.decode(),
+                }
+                async for letter in Kept(ledger.store, name).dead()
+            ]
+
+    rows = anyio.run(call)
+    if as_json:
+        print_json(rows)
+    else:
+        _print(("event", "at", "said", "body"), rows)
+
+
+@app.command()
+def redeliver(
+    file: HooksFile,
+    name: Name,
+    events: Annotated[
+        list[str] | None, typer.Argument(help="Ids of events; without one all dead letters.")
+    ] = None,
+    *,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send dead letters again, once each, under the ids that they had; what is taken is forgotten.
+
+    Exits with 1 if one is not taken again.
+    """
+    settings, hook = Settings.load(config), _hook(read_hooks(file), name)
+
+    async def call() -> list[dict[str, Any]]:
+        rows = []
+        async with Ledger.open(settings) as ledger, sender(WebhookMetrics()) as made:
+            kept = Kept(ledger.store, name)
+            async for letter in kept.dead():
+                if events and letter.event.id not in events:
+                    continue
+                sent = await made.send(hook, letter.event, tries_max=1)
+                is_taken = sent.ended is Ended.DELIVERED
+                if is_taken:
+                    await kept.forget(letter.key)
+                rows.append({"event": letter.event.id, "said": sent.said, "delivered": is_taken})
+        return rows
+
+    rows = anyio.run(call)
+    if as_json:
+        print_json(rows)
+    else:
+        _print(("event", "said", "delivered"), rows)
+    if not all(row["delivered"] for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command("test")
+def send_test(file: HooksFile, name: Name, *, as_json: AsJson = False) -> None:
+    """Send an event of type `test`, once; exit with 1 if it is not taken."""
+    hook = _hook(read_hooks(file), name)
+
+    async def call() -> str:
+        async with sender(WebhookMetrics()) as made:
+            event = of_test(name, SystemClock().now().isoformat())
+            sent = await made.send(hook, event, tries_max=1)
+            if sent.ended is not Ended.DELIVERED:
+                raise LedgerError(f"{name}: the event was not taken: {sent.said}")
+            return sent.said
+
+    said = anyio.run(call)
+    if as_json:
+        print_json([{"webhook": name, "said": said}])
+    else:
+        say(f"{name}: delivered, {said}")
+
+
+@app.command()
+def enable(name: Name, *, config: Config = None, as_json: AsJson = False) -> None:
+    """Deliver a webhook again that was disabled by an answer of 410, from where it was left.
+
+    What came in a day's time meanwhile is delivered; the stream has no more.
+    """
+    settings = Settings.load(config)
+
+    async def call() -> bool:
+        async with Ledger.open(settings) as ledger:
+            kept = Kept(ledger.store, name)
+            position = await kept.position()
+            if position.disabled is None:
+                return False
+            stamp = f"{system_random().getrandbits(64):016x}"
+            await kept.enable(position, stamp=stamp)
+            return True
+
+    was_disabled = anyio.run(call)
+    if as_json:
+        print_json([{"webhook": name, "was_disabled": was_disabled}])
+    else:
+        say(f"{name}: {'enabled' if was_disabled else 'it was not disabled'}")
+
+
+def _print(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    shown = [["" if row[name] is None else str(row[name]) for name in names] for row in rows]
+    print_grid(Grid([Column(name) for name in names], shown))
+
+
+def _hook(hooks: Mapping[str, Hook], name: str) -> Hook:
+    if name not in hooks:
+        raise InvalidInput(f"the file has no webhook {name!r}: {', '.join(sorted(hooks))}")
+    return hooks[name]

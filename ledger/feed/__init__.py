@@ -1,0 +1,1 @@
+"""The feed: entries of many counters in the order in which they reach a region, by a cursor."""

@@ -1,0 +1,150 @@
+"""Cursors of the feed: how far each shard of a table's stream was read, as one text.
+
+Shards follow each other, and a key's later records are in the children of the shard that has its
+earlier ones::
+
+    listed        A (closed) ──> B (closed) ──> D        cursor {A: 17}      B and D wait for A
+                             └─> C                       cursor {B: start, C: start}, once A is read
+
+A cursor names the shards that are being read. One that was read to its end stays named until a
+child of it is, so that children which are listed later are found. A listed shard that is not named
+is behind the cursor if a named one descends from it; ahead of it if its parent is still being read;
+else it is new, and read from its beginning. So each record is passed once, and none is skipped,
+however shards split: a shard that is named and no longer listed has passed out of the stream with
+what was not read of it, which is `FeedBehind`.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import json
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ledger.core.errors import FeedBehind, InvalidInput
+from ledger.feed.port import Listing, Shard
+
+START, END = -1, -2
+"""Positions in a shard of which nothing, and all, was read; any other is a record's number."""
+KEPT_SECONDS = 24 * 3600
+"""How long a table's stream keeps a record."""
+MARGIN_SECONDS = 3600
+"""Of that, for clocks and for listings that are late."""
+TEXT_MAX = 60_000
+"""Characters of a cursor: some 1,000 shards."""
+BYTES_MAX = 1_000_000
+_FORM = "f1"
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a stream was read; times in seconds since 1970.
+
+    `looked` is when its shards were last listed. What arrived before `since` is left out.
+    """
+
+    stream: str
+    looked: int = 0
+    since: int = 0
+    positions: Mapping[str, int] = field(default_factory=dict)
+
+    def moved(self, shard: str, position: int) -> "Cursor":
+        """Return the cursor with another position in a shard, which is read last from now on."""
+        others = {name: place for name, place in self.positions.items() if name != shard}
+        return replace(self, positions={**others, shard: position})
+
+    def open_shards(self) -> list[str]:
+        """Return the shards to be read, those that were read last at the end."""
+        return [name for name, place in self.positions.items() if place != END]
+
+
+def joined(cursor: Cursor, listing: Listing, *, now: int) -> Cursor:
+    """Return the cursor with the shards that are to be read by now.
+
+    Raises:
+        FeedBehind: of a shard that is no longer listed something was not read; or it is a cursor of
+            another stream.
+    """
+    if cursor.stream != listing.stream:
+        raise FeedBehind(
+            f"the cursor is of the stream {cursor.stream}, this is {listing.stream}: begin without"
+            " it, by the time up to which you have everything (`since`)"
+        )
+    listed = {shard.id: shard for shard in listing.shards}
+    _check_listed(cursor, listed, now)
+    positions = {name: place for name, place in cursor.positions.items() if name in listed}
+    passed = set[str]()
+    for name in positions:
+        passed.update(_ancestors(listed, name))
+    for shard in listing.shards:
+        if shard.id not in positions and shard.id not in passed:
+            parent = shard.parent
+            if parent not in listed or parent in passed or positions.get(parent or "") == END:
+                positions[shard.id] = START
+    parents = {listed[name].parent for name in positions}
+    kept = {name: place for name, place in positions.items() if place != END or name not in parents}
+    return replace(cursor, looked=now, positions=kept)
+
+
+def _check_listed(cursor: Cursor, listed: Mapping[str, Shard], now: int) -> None:
+    parents = {shard.parent for shard in listed.values()}
+    is_old = now - cursor.looked >= KEPT_SECONDS - MARGIN_SECONDS
+    for name, place in cursor.positions.items():
+        # One that was read whole and had no child yet: of a child that came and went nothing shows.
+        is_lost = place != END or (is_old and name not in parents)
+        if name not in listed and is_lost:
+            raise behind()
+
+
+def behind() -> FeedBehind:
+    """Return the error of a cursor that is too old."""
+    return FeedBehind(
+        "what arrived after the cursor has passed out of the table's stream, which keeps it for 24"
+        " hours: read the histories of the counters from then on, and begin without the cursor"
+    )
+
+
+def _ancestors(listed: Mapping[str, Shard], name: str) -> Iterator[str]:
+    parent = listed[name].parent
+    while parent is not None and parent in listed:
+        yield parent
+        parent = listed[parent].parent
+
+
+def to_text(cursor: Cursor) -> str:
+    """Return a cursor as callers keep it: opaque, of URL-safe characters."""
+    values = [cursor.stream, cursor.looked, cursor.since, dict(cursor.positions)]
+    packed = zlib.compress(json.dumps(values, separators=(",", ":")).encode(), 9)
+    return _FORM + urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+
+def of_text(text: str) -> Cursor:
+    """Return the cursor that `to_text` made this text of.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    try:
+        return _unpacked(text)
+    except (ValueError, TypeError, KeyError, zlib.error, RecursionError):
+        shown = text if isinstance(text, str) else repr(text)
+        raise InvalidInput(
+            f"after must be the cursor of a page of the feed, got {shown!r:.60}"
+        ) from None
+
+
+def _unpacked(text: str) -> Cursor:
+    if not text.startswith(_FORM) or len(text) > TEXT_MAX:
+        raise ValueError("not of this form")
+    bare = text[len(_FORM) :]
+    reader = zlib.decompressobj()
+    padded = bare + "=" * (-len(bare) % 4)
+    unpacked = reader.decompress(urlsafe_b64decode(padded.encode("ascii")), BYTES_MAX)
+    if not reader.eof:
+        raise ValueError("cut, or too long")
+    stream, looked, since, positions = json.loads(unpacked)
+    numbers: Sequence[object] = [looked, since, *positions.values()]
+    if not isinstance(stream, str) or not all(type(number) is int for number in numbers):
+        raise TypeError("of other kinds")
+    return Cursor(stream, looked, since, positions)

@@ -1,0 +1,140 @@
+"""Reading the feed: rounds over the shards of the stream, from a cursor to the next one.
+
+A round reads a page of each open shard, some at a time, and takes entries until there are as many
+as were asked for; a shard that was not taken from goes first in the next round, so a busy one holds
+up no other. What was read and not taken is read again, from memory (`shared`).
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
+
+from ledger.core.errors import InvalidInput
+from ledger.core.values import Entry
+from ledger.feed import cursors
+from ledger.feed.cursors import END, START, Cursor, joined
+from ledger.feed.page import FeedPage
+from ledger.feed.port import Read, Stream
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+
+ROUNDS_MAX = 20
+"""Rounds of one page; a page that ends by it has `more`, entries or not."""
+READS_AT_ONCE = 8
+POLL_SECONDS = 1.0
+"""Between two looks at the end of the stream."""
+QUIET_SECONDS = 60.0
+"""After so long without an entry a page without any brings the cursor up to date."""
+
+Wanted = Callable[[Entry], bool]
+
+
+class Feed:
+    """The feed of one region."""
+
+    def __init__(self, stream: Stream, *, clock: Clock) -> None:
+        self._stream = stream
+        self._clock = clock
+
+    async def page(
+        self, wanted: Wanted, *, after: str | None, since: datetime | None, limit: int
+    ) -> FeedPage:
+        """Return the wanted entries that arrived after a cursor, or since a time, `limit` at most.
+
+        Raises:
+            InvalidInput: a bound breaks a rule; or cursor and time are given.
+            FeedBehind: what follows the cursor has passed out of the stream.
+            StoreError: the stream cannot be read.
+        """
+        cursor = await self._begun(after, since)
+        found: list[Entry] = []
+        for _round in range(ROUNDS_MAX):
+            before = cursor
+            cursor = await self._round(cursor, wanted, found, limit)
+            if len(found) == limit:
+                return FeedPage(tuple(found), cursors.to_text(cursor), more=True)
+            if cursor.positions == before.positions:
+                return FeedPage(tuple(found), cursors.to_text(cursor), more=False)
+        return FeedPage(tuple(found), cursors.to_text(cursor), more=True)
+
+    async def _begun(self, after: str | None, since: datetime | None) -> Cursor:
+        if after is not None and since is not None:
+            raise InvalidInput("the feed goes on after a cursor, or begins at a time: give one")
+        listing = await self._stream.listing()
+        if after is not None:
+            cursor = cursors.of_text(after)
+        else:
+            start = 0 if since is None else int(_aware(since).timestamp())
+            cursor = Cursor(listing.stream, since=start)
+        return joined(cursor, listing, now=self._now())
+
+    async def _round(
+        self, cursor: Cursor, wanted: Wanted, found: list[Entry], limit: int
+    ) -> Cursor:
+        """Take a page of each open shard, until there are enough; return the cursor after them."""
+        shards = cursor.open_shards()
+        jobs = [partial(self._read, shard, cursor.positions[shard]) for shard in shards]
+        reads = await run_all(jobs, at_once=READS_AT_ONCE) if jobs else []
+        has_ended = False
+        for shard, read in zip(shards, reads, strict=True):
+            position = _taken(read, cursor, shard, wanted, found, limit)
+            if position != cursor.positions[shard]:
+                cursor = cursor.moved(shard, position)
+                has_ended = has_ended or position == END
+            if len(found) == limit:
+                break
+        if has_ended:
+            listing = await self._stream.listing(is_fresh=True)
+            cursor = joined(cursor, listing, now=self._now())
+        return cursor
+
+    async def _read(self, shard: str, position: int) -> Read:
+        return await self._stream.read(shard, None if position == START else position)
+
+    def _now(self) -> int:
+        return int(self._clock.now().timestamp())
+
+
+def _taken(
+    read: Read, cursor: Cursor, shard: str, wanted: Wanted, found: list[Entry], limit: int
+) -> int:
+    """Take what is wanted of some records; return the position up to which they were looked at."""
+    position = cursor.positions[shard]
+    for arrival in read.arrivals:
+        if len(found) == limit:
+            return position
+        position = arrival.number
+        if arrival.at.timestamp() >= cursor.since and wanted(arrival.entry):
+            found.append(arrival.entry)
+    if read.is_closed:
+        return END
+    return position if read.upto is None else read.upto
+
+
+async def awaited(
+    page: Callable[[str | None], Awaitable[FeedPage]],
+    after: str | None,
+    *,
+    seconds: float,
+    pause: Callable[[float], Awaitable[None]],
+    is_over: Callable[[], bool] = lambda: False,
+) -> FeedPage:
+    """Return the first page that has entries, or `more`; after so many seconds one without.
+
+    Raises:
+        LedgerError: as `Feed.page`.
+    """
+    left = seconds
+    while True:
+        found = await page(after)
+        if found.entries or found.more or left <= 0 or is_over():
+            return found
+        after = found.cursor
+        await pause(min(POLL_SECONDS, left))
+        left -= POLL_SECONDS
+
+
+def _aware(since: datetime) -> datetime:
+    if not isinstance(since, datetime) or since.tzinfo is None:
+        raise InvalidInput(f"since must be an aware datetime, got {since!r}")
+    return since.astimezone(UTC)

@@ -1,0 +1,92 @@
+"""A stream that the readers of one process share: what one has read, the others take from memory.
+
+DynamoDB asks that no more than two read a shard at a time, so a process with many followers reads
+as one. Records do not change, so a page that had some is kept while there is room; a page that had
+none holds for `POLL_SECONDS`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from ledger.feed.port import Arrival, Listing, Read, Stream
+from ledger.feed.reading import POLL_SECONDS
+from ledger.runtime.clock import Clock
+
+LISTING_SECONDS = 10.0
+"""How long a listing of the shards holds."""
+KEPT_MAX = 20_000
+"""Entries kept; some 20 MB."""
+PAGES_MAX = 1_000
+_BEGIN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What was read of a shard after a number, and until when that holds if there was nothing."""
+
+    after: int
+    read: Read
+    until: float
+
+    def holds(self, after: int, now: float) -> bool:
+        if self.read.upto is None and not self.read.is_closed:
+            return after == self.after and now < self.until
+        return self.after <= after and (after < (self.read.upto or 0) or after == self.after)
+
+    def rest(self, after: int) -> Read:
+        arrivals: Sequence[Arrival] = self.read.arrivals
+        if after != self.after:
+            arrivals = [each for each in arrivals if each.number > after]
+        return Read(arrivals, self.read.upto, self.read.is_closed)
+
+
+class SharedStream:
+    """A stream behind a memory of what was read of it."""
+
+    def __init__(self, behind: Stream, clock: Clock) -> None:
+        self._behind = behind
+        self._clock = clock
+        self._listing: tuple[float, Listing] | None = None
+        self._pages: OrderedDict[tuple[str, int], _Page] = OrderedDict()
+        self._kept = 0
+        self._locks: dict[str, anyio.Lock] = {}
+
+    async def listing(self, *, is_fresh: bool = False) -> Listing:
+        """Return the shards, as they were some seconds ago unless it is to be fresh."""
+        now = self._clock.monotonic()
+        if is_fresh or self._listing is None or now - self._listing[0] >= LISTING_SECONDS:
+            found = await self._behind.listing(is_fresh=is_fresh)
+            listed = {shard.id for shard in found.shards}
+            self._locks = {name: lock for name, lock in self._locks.items() if name in listed}
+            self._listing = (now, found)
+        return self._listing[1]
+
+    async def read(self, shard: str, after: int | None) -> Read:
+        """Return records of a shard, from memory if they were read before."""
+        place = _BEGIN if after is None else after
+        async with self._locks.setdefault(shard, anyio.Lock()):
+            page = self._known(shard, place)
+            if page is None:
+                read = await self._behind.read(shard, after)
+                page = _Page(place, read, self._clock.monotonic() + POLL_SECONDS)
+                self._keep(shard, page)
+            return page.rest(place)
+
+    def _known(self, shard: str, after: int) -> _Page | None:
+        now = self._clock.monotonic()
+        exact = self._pages.get((shard, after))
+        if exact is not None and exact.holds(after, now):
+            return exact
+        others = (page for (name, _), page in self._pages.items() if name == shard)
+        return next((page for page in others if page.holds(after, now)), None)
+
+    def _keep(self, shard: str, page: _Page) -> None:
+        before = self._pages.pop((shard, page.after), None)
+        self._kept += len(page.read.arrivals) - (len(before.read.arrivals) if before else 0)
+        self._pages[shard, page.after] = page
+        while len(self._pages) > PAGES_MAX or (self._kept > KEPT_MAX and len(self._pages) > 1):
+            _, dropped = self._pages.popitem(last=False)
+            self._kept -= len(dropped.read.arrivals)

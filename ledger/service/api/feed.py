@@ -1,0 +1,63 @@
+"""The feed: entries of many counters in the order in which they reach the region."""
+
+from datetime import datetime
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from ledger.feed.page import FeedPage
+from ledger.feed.reading import awaited
+from ledger.service.answers import Refused, answer
+from ledger.service.asking import moment, wait_of
+from ledger.service.context import Context, allow, is_still_allowed
+from ledger.service.openapi import returns
+from ledger.service.queries import FeedQuery
+from ledger.wire.problems import UNAUTHORIZED
+from ledger.wire.values import feed_fields
+
+router = APIRouter(prefix="/v1", tags=["reading"])
+
+
+@router.get("/feed", openapi_extra=returns("Feed"))
+async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Response:
+    """Return entries that reached this region after a cursor, and the cursor of what follows.
+
+    Keep `next` once the entries are dealt with. Each entry that reaches the region, late or merged
+    since, is in one page of those that follow each other; one page may be asked for again. With
+    `wait` the answer comes as soon as there is an entry, or after so many seconds without any. A
+    cursor that is older than a day, or of another region, is a 410.
+    """
+    named = asked.counter or [asked.prefix]
+    context = allow(request, "read", *named)
+    since = None if asked.since is None else moment("since", asked.since)
+    page = partial(_page, context, asked, since, wait_of(request.headers.getlist("prefer")))
+    found = await awaited(
+        page,
+        asked.after,
+        seconds=asked.wait,
+        pause=context.pause,
+        is_over=lambda: context.is_leaving,
+    )
+    if not is_still_allowed(request, "read", *named):
+        raise Refused(UNAUTHORIZED, "the token was revoked, or expired, while the request waited")
+    return answer(feed_fields(found))
+
+
+async def _page(
+    context: Context,
+    asked: FeedQuery,
+    since: datetime | None,
+    seconds: float | None,
+    after: str | None,
+) -> FeedPage:
+    is_first = after == asked.after  # later looks of a wait go on from the first one's cursor
+    return await context.ledger.feed_page(
+        asked.prefix,
+        counters=asked.counter or None,
+        after=after,
+        since=since if is_first else None,
+        limit=asked.limit,
+        timeout=seconds,
+    )

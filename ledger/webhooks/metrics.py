@@ -1,0 +1,41 @@
+"""What the worker of webhooks counts for Prometheus."""
+
+from ledger.runtime.metrics import MetricMaker, RegistryMetrics
+
+
+class WebhookMetrics(RegistryMetrics):
+    """The metrics of webhooks, by their names in the file."""
+
+    def _define(self, make: MetricMaker) -> None:
+        self._tries = make.counter(
+            "ledger_webhook_tries_total",
+            "Requests of webhooks, by what came of each: a status, or no answer.",
+            ("webhook", "outcome"),
+        )
+        self._dead = make.counter(
+            "ledger_webhook_dead_total", "Events that became dead letters.", ("webhook",)
+        )
+        self._behind = make.counter(
+            "ledger_webhook_behind_total", "Times that the feed had to begin anew.", ("webhook",)
+        )
+        self._reached = make.gauge(
+            "ledger_webhook_reached_timestamp_seconds",
+            "Until when everything was delivered, or is a dead letter.",
+            ("webhook",),
+        )
+
+    def tried(self, hook: str, outcome: str) -> None:
+        """Count a request."""
+        self._tries.labels(hook, outcome).inc()
+
+    def gave_up(self, hook: str) -> None:
+        """Count a dead letter."""
+        self._dead.labels(hook).inc()
+
+    def fell_behind(self, hook: str) -> None:
+        """Count a cursor that no longer held."""
+        self._behind.labels(hook).inc()
+
+    def reached(self, hook: str, timestamp: float) -> None:
+        """Note up to when a webhook came."""
+        self._reached.labels(hook).set(timestamp)

@@ -1,0 +1,129 @@
+"""Sending one event: signed, to an address that was checked, without redirects, again after waits.
+
+::
+
+    2xx ──────────────────────────────────── delivered
+    410 ──────────────────────────────────── the receiver wants no more: the webhook is disabled
+    else, or no answer ── wait, doubled ──── again, TRIES_MAX at most ── a dead letter
+"""
+
+import logging
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from random import Random
+from typing import Protocol
+
+import anyio
+import httpx
+
+from ledger.core.errors import InvalidInput
+from ledger.runtime.clock import Clock
+from ledger.webhooks.addresses import Resolve, checked_address, resolved
+from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Event, wait_after
+from ledger.webhooks.hooks import Hook
+from ledger.webhooks.signing import headers_of
+
+TRY_SECONDS_MAX = 20.0
+"""For one request, whatever of it takes long."""
+log = logging.getLogger("ledger.webhooks")
+
+
+class Ended(StrEnum):
+    """How sending an event ended."""
+
+    DELIVERED = "delivered"
+    GONE = "gone"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How sending ended, and what the receiver said last: a status, or why there is none."""
+
+    ended: Ended
+    said: str
+    tries: int
+
+
+class Counting(Protocol):
+    """Counts tries by webhook and by what came of each."""
+
+    def tried(self, hook: str, outcome: str) -> None:
+        """Count one."""
+
+
+class Sender:
+    """Sends the events of webhooks over connections that it keeps; for one event loop."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        *,
+        clock: Clock,
+        randomness: Random,
+        metrics: Counting,
+        resolve: Resolve = resolved,
+    ) -> None:
+        self._http = http
+        self._clock = clock
+        self._random = randomness
+        self._metrics = metrics
+        self._resolve = resolve
+
+    async def send(self, hook: Hook, event: Event, *, tries_max: int = TRIES_MAX) -> Sent:
+        """Post an event until it is taken, refused for good, or was tried often enough.
+
+        Raises:
+            SettingsError: the webhook's secret cannot be used.
+        """
+        tries, said = 0, ""
+        while tries < tries_max:
+            tries += 1
+            status, said, again = await self._once(hook, event)
+            self._metrics.tried(hook.name, said if status else "no answer")
+            if status is not None and HTTPStatus(200) <= status < HTTPStatus(300):
+                return Sent(Ended.DELIVERED, said, tries)
+            if status == HTTPStatus.GONE:
+                return Sent(Ended.GONE, said, tries)
+            log.warning("webhook %s: try %d of %s: %s", hook.name, tries, event.id, said)
+            if tries < tries_max:
+                await self._clock.sleep(max(again, wait_after(tries, self._random.random())))
+        return Sent(Ended.FAILED, said, tries)
+
+    async def _once(self, hook: Hook, event: Event) -> tuple[int | None, str, float]:
+        """Return status, what was said, and the seconds that Retry-After asks for."""
+        url = httpx.URL(hook.url)
+        port = url.port or (443 if url.scheme == "https" else 80)
+        now = int(self._clock.now().timestamp())
+        headers = headers_of(hook.secrets(), event.id, now, event.body) | {
+            "Content-Type": "application/json",
+            "Host": url.netloc.decode("ascii"),
+            "User-Agent": "ledger-webhooks",
+        }
+        try:
+            with anyio.fail_after(TRY_SECONDS_MAX):
+                address = await checked_address(
+                    url.host, port, private=hook.private, resolve=self._resolve
+                )
+                request = self._http.build_request(
+                    "POST",
+                    url.copy_with(host=address),
+                    content=event.body,
+                    headers=headers,
+                    extensions={"sni_hostname": url.raw_host.decode("ascii")},
+                )
+                # The body is not read: what a receiver says beside its status is of no use here.
+                answer = await self._http.send(request, stream=True, follow_redirects=False)
+                await answer.aclose()
+                self._http.cookies.clear()
+        except TimeoutError:
+            return None, f"no answer within {TRY_SECONDS_MAX:g} s", 0.0
+        except (httpx.HTTPError, OSError, InvalidInput) as error:
+            return None, str(error) or type(error).__name__, 0.0
+        return answer.status_code, str(answer.status_code), _retry_after(answer.headers)
+
+
+def _retry_after(headers: httpx.Headers) -> float:
+    text = headers.get("retry-after", "")
+    return min(WAIT_SECONDS_MAX, float(text)) if text.isdecimal() else 0.0

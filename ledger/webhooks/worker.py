@@ -1,0 +1,272 @@
+"""The worker that delivers webhooks: one process at a time, in the home region, under a lease.
+
+Of each webhook, in turns::
+
+    position ── page of the feed after its cursor ──> changes: each entry is sent, or a dead letter
+                                                 └──> crossings: decided once, kept as `due`
+             ── what is due is sent, or a dead letter ── position moved, if it is still that one
+
+The position moves once all of a page is sent or kept, by a write on condition of the one that was
+read. So nothing is lost: a worker that dies repeats at most a page, under the same ids; one whose
+lease was over cannot move the position. A crossing is decided by the state machine of watches
+(`ledger.watching`), so once, whoever sees it, and is kept before it counts as delivered there.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from random import Random
+
+import httpx
+
+from ledger.core.errors import FeedBehind, LeaseLost, LedgerError, StoreError
+from ledger.core.values import Entry
+from ledger.core.watches import Crossing, Phase, Watch
+from ledger.feed.page import FeedPage
+from ledger.ledger import Ledger, live_settings, store_here
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.state import LeaseGrant
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import background_tasks, run_all
+from ledger.watching.deciding import Decider
+from ledger.watching.listing import states_of
+from ledger.webhooks.events import TRIES_MAX, Event, of_crossing, of_entry
+from ledger.webhooks.hooks import Hook
+from ledger.webhooks.keeping import DUE, Kept, Position
+from ledger.webhooks.metrics import WebhookMetrics
+from ledger.webhooks.sending import Ended, Sender, Sent
+
+LEASE = "webhooks"
+PAGE_MAX = 100
+"""Entries of a page: what a worker that dies may send again, and what it holds in memory."""
+AT_ONCE = 8
+"""Counters of a page whose events are sent at the same time; those of one go in order."""
+POLL_SECONDS = 1.0
+AGAIN_SECONDS = 10.0
+"""After an error of the table."""
+SAVE_SECONDS = 60.0
+"""After so long without an event the position is saved: a cursor of a day ago is too old."""
+BEHIND = timedelta(hours=1)
+"""How much of what was delivered is sent again where a cursor no longer holds."""
+_STAMP_BITS = 64
+log = logging.getLogger("ledger.webhooks")
+
+
+class Worker:
+    """Delivers the webhooks of one file, through a ledger of the home region that is open."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        hooks: Sequence[Hook],
+        sender: Sender,
+        *,
+        lease: Lease,
+        clock: Clock,
+        randomness: Random,
+        metrics: WebhookMetrics,
+    ) -> None:
+        self._ledger = ledger
+        self._hooks = hooks
+        self._sender = sender
+        self._lease = lease
+        self._clock = clock
+        self._random = randomness
+        self._metrics = metrics
+
+    async def run(self) -> None:
+        """Deliver for ever, while no other process does.
+
+        Raises:
+            SettingsError: a secret cannot be used.
+        """
+        while True:
+            try:
+                async with self._lease.held(None) as outcome:
+                    if isinstance(outcome, LeaseGrant):
+                        await self._while_held()
+            except (LeaseLost, StoreError) as error:
+                log.warning("webhooks wait: %s", error)
+                await self._clock.sleep(AGAIN_SECONDS)
+
+    async def _while_held(self) -> None:
+        async with background_tasks() as tasks:
+            for hook in self._hooks:
+                hook.secrets()  # one that is none is told before anything is sent
+                tasks.start_soon(self._followed, hook)
+            await self._lease.lost.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _followed(self, hook: Hook) -> None:
+        """Deliver one webhook."""
+        delivery = Delivery(
+            self._ledger, hook, self._sender,
+            clock=self._clock, randomness=self._random, metrics=self._metrics,
+        )  # fmt: skip
+        while True:
+            try:
+                await delivery.step()
+            except LeaseLost:
+                raise
+            except LedgerError as error:
+                log.warning("webhook %s waits: %s", hook.name, error)
+                await self._clock.sleep(AGAIN_SECONDS)
+
+
+class Delivery:
+    """The delivery of one webhook, by the process that holds the lease."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        hook: Hook,
+        sender: Sender,
+        *,
+        clock: Clock,
+        randomness: Random,
+        metrics: WebhookMetrics,
+    ) -> None:
+        self._ledger = ledger
+        self._hook = hook
+        self._sender = sender
+        self._clock = clock
+        self._random = randomness
+        self._metrics = metrics
+        store = store_here(ledger)
+        self._kept = Kept(store, hook.name)
+        self._store = store
+        self._watch = hook.watch
+        self._decider = Decider(
+            store,
+            partial(ledger.total, max_age=0),
+            settings=live_settings(ledger),
+            clock=clock,
+            randomness=randomness,
+        )
+        self._position: Position | None = None
+        self._is_down = False
+        """Whether the last event was given up: until one is taken each is tried once."""
+
+    async def step(self) -> None:
+        """Deliver a page, or wait: for a moment, or for longer if the webhook is disabled.
+
+        Raises:
+            LeaseLost: another process delivers it.
+            LedgerError: it could not be done; the next step begins where this one did.
+        """
+        if self._position is None:
+            self._position = await self._begun()
+        position = self._position
+        if position.disabled is not None:
+            log.warning("webhook %s is disabled: %s", self._hook.name, position.disabled)
+            self._position = None  # it may be enabled meanwhile
+            await self._clock.sleep(SAVE_SECONDS)
+            return
+        page = await self._page(position)
+        now = self._clock.now()
+        disabled = await self._taken(page.entries)
+        disabled = await self._send_due() or disabled
+        is_old = position.saved is None or now - position.saved >= timedelta(seconds=SAVE_SECONDS)
+        if page.entries or page.more or is_old or disabled:
+            wanted = replace(position, cursor=page.cursor, saved=now, disabled=disabled)
+            stamp = f"{self._random.getrandbits(_STAMP_BITS):016x}"
+            self._position = await self._kept.move(position, wanted, stamp=stamp)
+        self._metrics.reached(self._hook.name, now.timestamp())
+        if not page.entries and not page.more:
+            await self._clock.sleep(POLL_SECONDS)
+
+    async def _begun(self) -> Position:
+        """Return the position, once what a worker that died had decided is kept as due."""
+        position = await self._kept.position()
+        if self._watch is not None and position.disabled is None:
+            async for counter, state in states_of(self._store, self._watch.name):
+                if state.phase is Phase.CROSSED:
+                    await self._look(self._watch, counter)
+        return position
+
+    async def _page(self, position: Position) -> FeedPage:
+        """Return the next page; a webhook that is new begins now."""
+        feed = partial(self._ledger.feed_page, limit=PAGE_MAX)
+        if position.cursor is None:
+            return await feed(since=position.saved or self._clock.now())
+        try:
+            return await feed(after=position.cursor)
+        except FeedBehind as error:
+            # The home was moved, or nobody delivered for a day: what may be lost is said.
+            since = (position.saved or self._clock.now()) - BEHIND
+            self._metrics.fell_behind(self._hook.name)
+            log.error(  # noqa: TRY400 (one line)
+                "webhook %s: events from %s on may be sent again, and are lost if the table's"
+                " stream has no more of them: %s", self._hook.name, since.isoformat(), error,
+            )  # fmt: skip
+            return await feed(since=since)
+
+    async def _taken(self, entries: Sequence[Entry]) -> str | None:
+        """Deal with the entries of a page; return why the webhook is to be disabled, if it is."""
+        by_counter: defaultdict[str, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            if self._hook.matches(entry.counter):
+                by_counter[entry.counter].append(entry)
+        if self._watch is not None:
+            jobs = [partial(self._look, self._watch, counter) for counter in by_counter]
+        else:
+            jobs = [partial(self._send_all, each) for each in by_counter.values()]
+        found = await run_all(jobs, at_once=AT_ONCE) if jobs else []
+        return next(filter(None, found), None)
+
+    async def _look(self, watch: Watch, counter: str) -> str | None:
+        """Decide whether a total crossed; a crossing is kept as due before it counts as told."""
+
+        async def keep(crossing: Crossing) -> None:
+            await self._kept.put_due(of_crossing(self._hook.name, crossing))
+
+        looked = await self._decider.look(watch, counter, [keep])
+        if looked.state.phase is Phase.CROSSED:
+            # Another worker had begun to keep it, or this one failed: once that is old, look again.
+            raise StoreError(f"crossing {looked.state.number} of {counter!r} is not kept yet")
+        return None
+
+    async def _send_all(self, entries: Sequence[Entry]) -> str | None:
+        disabled = None
+        for entry in entries:
+            disabled = await self._send(of_entry(self._hook.name, entry)) or disabled
+        return disabled
+
+    async def _send_due(self) -> str | None:
+        disabled = None
+        async for event in self._kept.due():
+            disabled = await self._send(event) or disabled
+            await self._kept.forget(f"{DUE}{event.id}")
+        return disabled
+
+    async def _send(self, event: Event) -> str | None:
+        """Send an event; one that is not taken becomes a dead letter."""
+        tries = 1 if self._is_down else TRIES_MAX
+        sent = await self._sender.send(self._hook, event, tries_max=tries)
+        self._is_down = sent.ended is not Ended.DELIVERED
+        if sent.ended is Ended.DELIVERED:
+            return None
+        await self._kept.put_dead(event, said_of(sent), self._clock.now())
+        self._metrics.gave_up(self._hook.name)
+        if sent.ended is Ended.GONE:
+            return f"the receiver answered 410 at {self._clock.now().isoformat()}"
+        return None
+
+
+def said_of(sent: Sent) -> str:
+    """Return in a few words how sending ended."""
+    return f"{sent.said} (tried {sent.tries} times)"
+
+
+@asynccontextmanager
+async def senders(
+    *, clock: Clock, randomness: Random, metrics: WebhookMetrics
+) -> AsyncIterator[Sender]:
+    """Open what sends events: connections without proxies, cookies and redirects."""
+    limits = httpx.Limits(max_connections=64, max_keepalive_connections=16)
+    async with httpx.AsyncClient(limits=limits, trust_env=False, follow_redirects=False) as http:
+        yield Sender(http, clock=clock, randomness=randomness, metrics=metrics)

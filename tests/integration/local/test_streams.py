@@ -1,0 +1,60 @@
+"""Streams of the local global table, as boto3 and the feed read them."""
+
+from typing import Any
+
+import anyio.to_thread
+import boto3
+import pytest
+
+from ledger import Ledger
+from ledger.core.errors import FeedBehind
+from ledger.local import LocalGlobalTable
+
+REGIONS = ["us-east-1", "eu-west-1"]
+
+
+def records(endpoint: str, table: str) -> list[Any]:
+    """Return all records of a table's stream."""
+    client = boto3.client(
+        "dynamodbstreams",
+        endpoint_url=endpoint,
+        region_name="eu-west-1",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+    )
+    (stream,) = client.list_streams(TableName=table)["Streams"]
+    described = client.describe_stream(StreamArn=stream["StreamArn"])["StreamDescription"]
+    (shard,) = described["Shards"]
+    iterator = client.get_shard_iterator(
+        StreamArn=stream["StreamArn"], ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+    )["ShardIterator"]
+    return list(client.get_records(ShardIterator=iterator)["Records"])
+
+
+async def test_a_region_shows_what_it_applied_wherever_it_was_written() -> None:
+    """To boto3 as records, to a ledger as the feed; a cursor of another region is refused."""
+    async with LocalGlobalTable.start(regions=REGIONS, lag=0, jitter=0) as world:
+        settings = world.settings()
+        async with (
+            Ledger.open(settings, region="us-east-1") as home,
+            Ledger.open(settings, region="eu-west-1") as away,
+        ):
+            await home.record("a", 1, note="here")
+            await away.record("b", 2)
+            await world.wait_replicated()
+            page = await away.feed_page()
+            assert {one.counter: one.change for one in page.entries} == {"a": 1, "b": 2}
+            await home.record_together([("a", 3), ("c", 4)])
+            await world.wait_replicated()
+            with pytest.raises(FeedBehind):
+                await home.feed_page(after=page.cursor)
+        async with Ledger.open(settings, region="eu-west-1") as again:
+            page = await again.feed_page(after=page.cursor)
+            assert sorted(one.counter for one in page.entries) == ["a", "c"]
+        found = await anyio.to_thread.run_sync(records, world.endpoints["eu-west-1"], world.table)
+        shown = [one["dynamodb"].get("NewImage", {}) for one in found]
+        assert [one["change"]["N"] for one in shown if one.get("pk", {}).get("S") == "a"] == [
+            "1",
+            "3",
+        ]
+        assert {one["eventName"] for one in found} == {"INSERT"}

@@ -1,0 +1,119 @@
+"""Cursors of the feed over shards that split and pass out of the stream."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.ledgers import seeded
+
+from ledger.core.errors import FeedBehind, InvalidInput
+from ledger.feed.cursors import END, KEPT_SECONDS, START, Cursor, joined, of_text, to_text
+from ledger.feed.port import Listing, Shard
+
+A, B, C, D = Shard("A"), Shard("B", "A"), Shard("C", "A"), Shard("D", "B")
+
+
+def listing(*shards: Shard) -> Listing:
+    """Return a listing of these shards."""
+    return Listing("s", shards)
+
+
+@pytest.mark.parametrize(
+    ("positions", "listed", "after"),
+    [
+        pytest.param({}, [A, B, D], {"A": START}, id="begins-with-the-oldest"),
+        pytest.param({}, [B, C], {"B": START, "C": START}, id="parent-is-gone"),
+        pytest.param({"A": 7}, [A, B, C], {"A": 7}, id="children-wait"),
+        pytest.param({"A": END}, [A], {"A": END}, id="no-child-yet"),
+        pytest.param({"A": END}, [A, B, C], {"B": START, "C": START}, id="all-children"),
+        pytest.param({"B": 9}, [A, B, C], {"B": 9, "C": START}, id="a-child-listed-later"),
+        pytest.param({"B": END, "C": 4}, [A, B, C, D], {"C": 4, "D": START}, id="grandchild"),
+        pytest.param({"D": 3, "C": 4}, [A, B, C, D], {"D": 3, "C": 4}, id="behind-is-not-read"),
+        pytest.param({"A": END}, [B], {"B": START}, id="parent-passed-out-once-read"),
+    ],
+)
+def test_shards_are_read_once_parents_first(
+    positions: dict[str, int], listed: list[Shard], after: dict[str, int]
+) -> None:
+    """Whatever is listed when."""
+    found = joined(Cursor("s", positions=positions), listing(*listed), now=9)
+    assert (dict(found.positions), found.looked) == (after, 9)
+
+
+@pytest.mark.parametrize(
+    ("cursor", "now"),
+    [
+        pytest.param(Cursor("s", positions={"A": 7}), 1, id="half-read"),
+        pytest.param(Cursor("s", positions={"A": START}), 1, id="not-begun"),
+        pytest.param(Cursor("s", 1, positions={"A": END}), KEPT_SECONDS, id="child-came-and-went"),
+        pytest.param(Cursor("other", positions={"B": 1}), 1, id="another-stream"),
+    ],
+)
+def test_what_passed_out_unread_is_an_error(cursor: Cursor, now: int) -> None:
+    """Never a gap in silence."""
+    with pytest.raises(FeedBehind):
+        joined(cursor, listing(D), now=now)
+
+
+def test_a_lineage_that_ended_is_dropped() -> None:
+    """Where it was read whole and nothing can have followed unseen."""
+    cursor = Cursor("s", looked=100, positions={"A": END, "D": 5})
+    assert dict(joined(cursor, listing(D), now=200).positions) == {"D": 5}
+
+
+@given(st.dictionaries(st.text(max_size=40), st.integers(-2, 10**40), max_size=20))
+def test_a_cursor_goes_into_a_url_and_back(positions: dict[str, int]) -> None:
+    """With numbers of any length."""
+    cursor = Cursor("eu-west-1/2026", 1, 2, positions)
+    assert of_text(to_text(cursor)) == cursor
+    assert to_text(cursor).replace("-", "").replace("_", "").isalnum()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "f1",
+        "f1!!",
+        "x" * 70_000,
+        to_text(Cursor("s"))[:-4],
+        "f1" + "eJwDAAAAAAE",
+        "f2abc",
+        "f1é",
+    ],
+)
+def test_other_texts_are_refused(text: str) -> None:
+    """With one line."""
+    with pytest.raises(InvalidInput, match="must be the cursor of a page of the feed"):
+        of_text(text)
+
+
+@given(st.integers(0, 2**32))
+def test_every_shard_is_read_once_after_its_parent(seed: int) -> None:
+    """Over random trees that grow while they are read and whose listings lag."""
+    random = seeded(seed)
+    shards = [Shard("0")]
+    open_ones, done = {"0"}, list[str]()
+    cursor = joined(Cursor("s"), listing(*shards), now=0)
+    for step in range(60):
+        if random.random() < 0.3 and len(shards) < 15:
+            parent = random.choice(sorted(open_ones))
+            open_ones.discard(parent)
+            for _ in range(random.choice([1, 2])):
+                shards.append(Shard(str(len(shards)), parent))
+                open_ones.add(shards[-1].id)
+        waiting = cursor.open_shards()
+        if waiting and (shard := random.choice(waiting)) not in open_ones:
+            done.append(shard)
+            cursor = cursor.moved(shard, END)
+        shown = shards[: random.randrange(len(shards)) + 1]
+        if {*cursor.positions} <= {one.id for one in shown}:
+            cursor = joined(of_text(to_text(cursor)), listing(*shown), now=step)
+    while not {*cursor.open_shards()} <= open_ones:
+        shard = next(one for one in cursor.open_shards() if one not in open_ones)
+        done.append(shard)
+        cursor = joined(cursor.moved(shard, END), listing(*shards), now=99)
+    cursor = joined(cursor, listing(*shards), now=99)
+    parents = {one.id: one.parent for one in shards}
+    assert sorted(done) == sorted(set(parents) - open_ones)
+    assert all(parents[one] in {None, *done[:place]} for place, one in enumerate(done))
+    assert {*cursor.open_shards()} == open_ones

@@ -1,0 +1,131 @@
+"""`GET /v1/feed` over a ledger in memory."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from support.serving import AWAY, served
+from support.tokens import token_header
+
+from ledger.service import schemas
+from ledger.service.access.keeping import FileAccess
+from ledger.testing import MemoryGlobalTable
+
+
+def changes(page: schemas.Feed) -> list[tuple[str, str]]:
+    """Return counter and change of each entry of a page."""
+    return [(entry.counter, entry.change) for entry in page.entries]
+
+
+async def test_pages_follow_each_other_by_their_cursors() -> None:
+    """Each entry is in one; asking again after a cursor returns the same."""
+    async with served() as service:
+
+        async def page(**asked: Any) -> schemas.Feed:
+            answer = await service.http.get("/v1/feed", params=asked)
+            assert answer.status_code == 200, answer.text
+            return schemas.Feed(**answer.json())
+
+        for change in ("1", "2", "3"):
+            await service.record("a", change)
+        await service.record("b", "4")
+        first = await page(prefix="a", limit=2)
+        assert (changes(first), first.more) == ([("a", "1"), ("a", "2")], True)
+        for _ in range(2):
+            second = await page(prefix="a", limit=2, after=first.next)
+            assert (changes(second), second.more) == ([("a", "3")], False)
+        assert changes(await page(counter=["b", "c"])) == [("b", "4")]
+        later = service.table.clock.now().replace(year=2027).isoformat()
+        assert changes(await page(since=later)) == []
+
+
+async def test_a_request_waits_for_an_entry() -> None:
+    """And is answered as soon as there is one."""
+    async with served() as service, anyio.create_task_group() as tasks:
+        start = (await service.http.get("/v1/feed")).json()["next"]
+        found: list[Any] = []
+
+        async def wait() -> None:
+            answer = await service.http.get("/v1/feed", params={"after": start, "wait": 60})
+            found.append(answer.json())
+
+        tasks.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        assert not found
+        await service.record("a", "1")
+        service.table.clock.pass_by(1)
+        service.context.leave()  # in place of the second that a wait lasts
+        with anyio.fail_after(5):
+            while not found:
+                await anyio.lowlevel.checkpoint()
+        assert [entry["change"] for entry in found[0]["entries"]] == ["1"]
+
+
+async def test_what_merging_deleted_is_passed_all_the_same() -> None:
+    """A region's feed has what arrived there, late or merged since."""
+    table = MemoryGlobalTable(["us-east-1", AWAY], compactor={"fold_min": 1, "scan_every": 0})
+    async with served(table) as home, served(table, region=AWAY) as away:
+        start = (await away.http.get("/v1/feed")).json()["next"]
+        await home.record("a", "1")
+        await table.merge()
+        assert (await away.http.get("/v1/counters/a/entries")).json()["entries"] == []
+        page = (await away.http.get("/v1/feed", params={"after": start})).json()
+        assert [entry["change"] for entry in page["entries"]] == ["1"]
+
+
+async def test_a_cursor_that_is_too_old_is_a_410() -> None:
+    """Or of another region; the problem says what to do."""
+    table = MemoryGlobalTable(["us-east-1", AWAY])
+    async with served(table) as home, served(table, region=AWAY) as away:
+        await home.record("a", "1")
+        start = (await home.http.get("/v1/feed")).json()["next"]
+        answers = [await away.http.get("/v1/feed", params={"after": start})]
+        stream = table._world.streams["us-east-1"]
+        stream.roll(0)
+        stream.roll(1)
+        await table.pass_time(25 * 3600)
+        answers.append(await home.http.get("/v1/feed", params={"after": start}))
+        for answer in answers:
+            assert (answer.status_code, answer.json()["type"]) == (410, "/problems/feed-behind")
+            assert not answer.json()["retryable"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"after": "x"},
+        {"after": "f1", "since": "2026-11-21T06:50:00Z"},
+        {"since": "2026-11-21T06:50:00"},
+        {"limit": 1001},
+        {"wait": 61},
+        {"prefix": "~"},
+        {"counter": "~a"},
+        {"since": "9999-12-31T23:59:59Z", "after": ""},
+    ],
+)
+async def test_what_breaks_a_rule_is_a_400(asked: Any) -> None:
+    """By its name."""
+    async with served() as service:
+        answer = await service.http.get("/v1/feed", params=asked)
+        assert answer.status_code == 400, answer.text
+
+
+async def test_a_token_reads_what_it_is_for(tmp_path: Path) -> None:
+    """Its prefix, or counters that begin with it; without either nothing is told."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    reader = token_header(path, table, "read", prefixes=["shop/"])
+    writer = token_header(path, table, "write", prefixes=["shop/"], name="writer")
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+
+        async def status(headers: dict[str, str], **asked: Any) -> int:
+            answer = await service.http.get("/v1/feed", params=asked, headers=headers)
+            return answer.status_code
+
+        assert await status(reader, prefix="shop/") == 200
+        assert await status(reader, counter=["shop/a", "shop/b"]) == 200
+        assert await status(reader) == 403
+        assert await status(reader, prefix="sho") == 403
+        assert await status(reader, prefix="shop/", counter=["other"]) == 403
+        assert await status(writer, prefix="shop/") == 403

@@ -1,0 +1,212 @@
+"""Webhooks of entries and of crossings, delivered from the feed of a table in memory."""
+
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+import pytest
+from support.hooks import Receiver, Sending, hook_of
+
+from ledger.core.errors import LeaseLost
+from ledger.ledger import Ledger, store_here
+from ledger.testing import MemoryGlobalTable
+from ledger.webhooks.keeping import Kept
+from ledger.webhooks.sending import Sender
+
+REGIONS = ("us-east-1", "eu-west-1")
+
+
+class Died(BaseException):
+    """A process ended."""
+
+
+class World:
+    """A table, a receiver, and what a worker keeps."""
+
+    def __init__(self, *answers: int) -> None:
+        self.table = MemoryGlobalTable(REGIONS, compactor={"fold_min": 1, "scan_every": 0})
+        self.receiver = Receiver(list(answers) or [200])
+        self.sending = Sending(self.receiver)
+        self.stack = AsyncExitStack()
+        self.home: Ledger
+
+    async def __aenter__(self) -> Self:
+        self.home = await self.stack.enter_async_context(self.table.ledger())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stack.aclose()
+
+    @property
+    def kept(self) -> Kept:
+        """What the webhook keeps."""
+        return Kept(store_here(self.home), "erp")
+
+    def worker(self, **fields: Any) -> Any:
+        """Return the delivery as a worker that just began."""
+        return self.sending.delivery(self.home, hook_of(**fields), self.table)
+
+    async def dead(self) -> list[str]:
+        """Return the ids of the dead letters."""
+        return [letter.event.id async for letter in self.kept.dead()]
+
+
+CROSSINGS = {"on": "crossings", "counters": "stock-*", "below": 10, "rearm": 20}
+
+
+async def test_each_entry_is_an_event_in_order() -> None:
+    """From when the webhook is new on; those that match; late and merged ones too."""
+    async with World() as world, world.table.ledger("eu-west-1") as away:
+        await world.home.record("a", 0)
+        world.table.clock.pass_by(1)
+        worker = world.worker(counters="a*")
+        await worker.step()
+        assert not world.receiver.requests
+        late = await away.record("a", 1, note="late")
+        for change in (2, 3):
+            await world.home.record("a", change)
+        await world.home.record("other", 9)
+        await world.table.merge()
+        await worker.step()
+        bodies = world.receiver.bodies
+        assert [body["data"]["change"] for body in bodies] == ["2", "3", "1"]
+        assert bodies[2]["type"] == "entry.recorded"
+        assert bodies[2]["data"] | {"id": late.id, "note": "late"} == bodies[2]["data"]
+        await worker.step()
+        assert len(world.receiver.requests) == 3
+        assert len({*world.receiver.ids}) == 3
+
+
+async def test_a_worker_that_died_repeats_under_the_same_ids() -> None:
+    """What it sent and had not noted; then both go on from there."""
+    async with World() as world:
+        await world.worker().step()
+        await world.home.record("a", 1)
+        dying = world.worker()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Kept, "move", _fail)
+            with pytest.raises(Died):
+                await dying.step()
+        await world.worker().step()
+        first, second = world.receiver.ids
+        assert first == second
+        await world.worker().step()
+        assert len(world.receiver.ids) == 2
+
+
+async def _fail(*_: object, **__: object) -> None:
+    raise Died
+
+
+async def test_a_worker_whose_lease_was_over_moves_nothing() -> None:
+    """Its position is another's by then."""
+    async with World() as world:
+        former, now = world.worker(), world.worker()
+        await former.step()
+        await now.step()
+        await world.home.record("a", 1)
+        await now.step()
+        await world.home.record("a", 2)
+        with pytest.raises(LeaseLost):
+            await former.step()
+        await now.step()
+        assert [body["data"]["change"] for body in world.receiver.bodies].count("2") == 2
+
+
+async def test_what_is_not_taken_is_a_dead_letter() -> None:
+    """While the receiver is down each further event is tried once, so nothing piles up."""
+    async with World(500) as world:
+        worker = world.worker()
+        await worker.step()
+        for change in (1, 2, 3):
+            await world.home.record("a", change)
+        await worker.step()
+        assert len(world.receiver.requests) == 12
+        assert {*await world.dead()} == {*world.receiver.ids}
+        world.receiver.answers = [500, 200]
+        await world.home.record("a", 4)
+        await worker.step()
+        world.receiver.answers = [500, 200]
+        await world.home.record("a", 5)
+        await worker.step()
+        await world.home.record("a", 6)
+        await worker.step()
+        assert len(await world.dead()) == 5
+        assert world.receiver.bodies[-1]["data"]["change"] == "6"
+
+
+async def test_410_disables_until_it_is_enabled() -> None:
+    """In whatever process; then it goes on from where it was left."""
+    async with World(410) as world:
+        worker = world.worker()
+        await worker.step()
+        await world.home.record("a", 1)
+        await worker.step()
+        assert "410" in ((await world.kept.position()).disabled or "")
+        await world.home.record("a", 2)
+        await worker.step()
+        await world.worker().step()
+        assert len(world.receiver.requests) == 1
+        world.receiver.answers = [200]
+        await world.kept.enable(await world.kept.position(), stamp="s")
+        await worker.step()
+        assert [body["data"]["change"] for body in world.receiver.bodies] == ["1", "2"]
+        assert len(await world.dead()) == 1
+
+
+async def test_a_crossing_is_an_event_once() -> None:
+    """However many entries and workers there are; the next one once the total came back."""
+    async with World() as world:
+        workers = [world.worker(**CROSSINGS) for _ in range(2)]
+        await workers[0].step()
+        for change in (25, -16, -1, -1):
+            await world.home.record("stock-7", change)
+            world.table.clock.pass_by(1)
+            await world.worker(**CROSSINGS).step()
+        await world.home.record("stock-7", 20)
+        await world.worker(**CROSSINGS).step()
+        await world.home.record("stock-7", -20)
+        await world.worker(**CROSSINGS).step()
+        shown = [(body["type"], body["data"]["number"]) for body in world.receiver.bodies]
+        assert shown == [("total.crossed", 1), ("total.crossed", 2)]
+        first = world.receiver.bodies[0]["data"]
+        assert (first["counter"], first["side"], first["bound"], first["total"]) == (
+            *("stock-7", "below", "10"),
+            "9",
+        )
+
+
+async def test_a_crossing_outlives_the_worker_that_decided_it() -> None:
+    """Before it was kept, and before it was sent."""
+    async with World() as world:
+        await world.worker(**CROSSINGS).step()
+        await world.home.record("stock-7", 9)
+        dying = world.worker(**CROSSINGS)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Kept, "put_due", _fail)
+            with pytest.raises(Died):
+                await dying.step()
+        world.table.clock.pass_by(120)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Sender, "send", _fail)
+            with pytest.raises(Died):
+                await world.worker(**CROSSINGS).step()
+        assert not world.receiver.requests
+        await world.worker(**CROSSINGS).step()
+        await world.worker(**CROSSINGS).step()
+        assert len(world.receiver.requests) == 1
+
+
+async def test_a_day_without_a_worker_is_told() -> None:
+    """What the stream still has is delivered, and a metric says that some may be lost."""
+    async with World() as world:
+        await world.worker().step()
+        await world.home.record("a", 1)
+        stream = world.table._world.streams["us-east-1"]
+        stream.roll(0)
+        stream.roll(1)
+        await world.table.pass_time(25 * 3600)
+        await world.home.record("a", 2)
+        await world.worker().step()
+        assert [body["data"]["change"] for body in world.receiver.bodies] == ["2"]
+        count = world.sending.registry.get_sample_value
+        assert count("ledger_webhook_behind_total", {"webhook": "erp"}) == 1

@@ -1,0 +1,121 @@
+"""Events are signed, sent to addresses that were checked, and tried again."""
+
+import base64
+import hmac
+from datetime import timedelta
+from hashlib import sha256
+
+import pytest
+from support.hooks import PUBLIC, SECRET, Receiver, Sending, hook_of
+
+from ledger.webhooks.addresses import is_public
+from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Event, wait_after
+from ledger.webhooks.sending import Ended
+from ledger.webhooks.signing import headers_of, secrets_of
+
+EVENT = Event("msg_1", b'{"type":"test"}')
+
+
+def test_the_signature_is_that_of_the_specification() -> None:
+    """Its own example; two secrets make two signatures."""
+    body = b'{"event_type":"ping","data":{"success":true}}'
+    (key,) = secrets_of("whsec_" + base64.b64encode(b"k" * 24).decode())
+    known = base64.b64decode("plJ3nmyCDGBKInavdOK15jsl")
+    headers = headers_of([known, key], "msg_loFOjxBNrRLzqYUf", 1731705121, body)
+    first, second = headers["webhook-signature"].split(" ")
+    assert first == "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0="
+    assert second != first
+    assert headers["webhook-timestamp"] == "1731705121"
+
+
+@pytest.mark.parametrize("text", ["", "x", "whsec_", "whsec_MTIz", "whsec_" + "A" * 200, "whsec_é"])
+def test_a_secret_has_its_form(text: str) -> None:
+    """A short one could be guessed."""
+    with pytest.raises(ValueError, match=r"secret|empty"):
+        secrets_of(text)
+
+
+async def test_an_event_is_posted_signed_to_the_address_that_was_looked_up() -> None:
+    """Under the host's name, for TLS and the receiver."""
+    receiver = Receiver([204])
+    sent = await Sending(receiver).sender().send(hook_of(), EVENT)
+    assert (sent.ended, sent.tries) == (Ended.DELIVERED, 1)
+    (request,) = receiver.requests
+    assert (request.url.host, request.url.path) == (PUBLIC, "/hook")
+    assert request.headers["host"] == "erp.example"
+    assert request.extensions["sni_hostname"] == "erp.example"
+    signed = f"msg_1.{request.headers['webhook-timestamp']}.".encode() + EVENT.body
+    mark = base64.b64encode(hmac.new(secrets_of(SECRET)[0], signed, sha256).digest()).decode()
+    assert request.headers["webhook-signature"] == f"v1,{mark}"
+    assert request.content == EVENT.body
+
+
+async def test_it_is_tried_again_with_waits_and_a_new_time_each() -> None:
+    """Whatever the answer, or none; under one id."""
+    receiver = Receiver([500, 0, 301, 404, 200])
+    sending = Sending(receiver)
+    start = sending.clock.now()
+    sent = await sending.sender().send(hook_of(), EVENT)
+    assert (sent.ended, sent.tries) == (Ended.DELIVERED, 5)
+    assert set(receiver.ids) == {"msg_1"}
+    times = [int(request.headers["webhook-timestamp"]) for request in receiver.requests]
+    assert times == sorted(times)
+    assert len({*times}) > 2
+    assert timedelta(seconds=7) <= sending.clock.now() - start <= timedelta(seconds=15)
+    count = sending.registry.get_sample_value
+    assert count("ledger_webhook_tries_total", {"webhook": "erp", "outcome": "301"}) == 1
+
+
+async def test_it_is_given_up_in_the_end() -> None:
+    """A redirect is not followed, since it could lead inside."""
+    receiver = Receiver([302], {"location": "http://169.254.169.254/"})
+    sent = await Sending(receiver).sender().send(hook_of(), EVENT)
+    assert (sent.ended, sent.said, sent.tries) == (Ended.FAILED, "302", TRIES_MAX)
+    assert {request.url.host for request in receiver.requests} == {PUBLIC}
+
+
+async def test_a_receiver_may_ask_for_time_or_for_no_more() -> None:
+    """Retry-After is heeded, up to a bound; 410 ends it."""
+    receiver = Receiver([503, 410], {"retry-after": "120"})
+    sending = Sending(receiver)
+    start = sending.clock.now()
+    sent = await sending.sender().send(hook_of(), EVENT)
+    assert (sent.ended, sent.tries) == (Ended.GONE, 2)
+    assert sending.clock.now() - start == timedelta(seconds=120)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "10.0.0.7", "192.168.1.1", "172.16.0.1", "169.254.169.254", "0.1.2.3"),
+        *("100.64.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fd00::1"),
+        *("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1", "fd00:ec2::254", "x"),
+    ],
+)
+async def test_what_is_not_public_is_refused(address: str) -> None:
+    """Unless the webhook says that it is a receiver of one's own."""
+    receiver = Receiver(address=address)
+    sending = Sending(receiver)
+    sent = await sending.sender().send(hook_of(), EVENT, tries_max=1)
+    assert not receiver.requests
+    assert "not public" in sent.said
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"])
+def test_what_is_public_is_not(address: str) -> None:
+    """Of both versions."""
+    assert is_public(address)
+
+
+async def test_a_private_receiver_may_be_allowed() -> None:
+    """By the file."""
+    receiver = Receiver(address="10.0.0.7")
+    sent = await Sending(receiver).sender().send(hook_of(private=True), EVENT)
+    assert sent.ended is Ended.DELIVERED
+
+
+def test_waits_double_with_chance_and_a_bound() -> None:
+    """Half of each is drawn."""
+    assert [wait_after(tries, 1.0) for tries in (1, 2, 3, 4)] == [1, 2, 4, 8]
+    assert wait_after(3, 0.0) == 2
+    assert wait_after(50, 1.0) == WAIT_SECONDS_MAX
