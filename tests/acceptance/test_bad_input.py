@@ -35,6 +35,8 @@ from ledger.administration.table import create_table
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.errors import InvalidAmount, InvalidCounter, InvalidEntry
 
+pytestmark = pytest.mark.slow
+
 COMMANDS_AT_ONCE = 3
 TABLE = "untouched"
 HOME = "us-east-1"
@@ -302,7 +304,6 @@ def test_a_command_fails_in_one_line(case: Case, room: Room) -> None:
     check(room.run(case), case)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)  # the first one waits for all commands
 @pytest.mark.parametrize("case", UNREACHABLE, ids=_named)
 def test_an_unreachable_table_fails_in_one_line(case: Case, outcomes: Mapping[Case, Ran]) -> None:

@@ -18,6 +18,8 @@ from ledger.lab.compare.ways import WAYS
 from ledger.lab.harness.table import TestTable
 from ledger.primitives.counters import METHODS
 
+pytestmark = pytest.mark.slow
+
 SMALL = CompareOptions(changes=24, writers=4, lost=0.3)
 MODEL = ("--engine", "model", "--changes", "40", "--writers", "4")
 
@@ -101,7 +103,6 @@ def test_the_command_writes_everything(tmp_path: Path) -> None:
     assert len(csv.read_text().splitlines()) == len(METHODS) + 1
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_a_broken_promise_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """A negative control: a method that breaks its guarantees is named, and the status is 1."""
@@ -120,7 +121,6 @@ def test_a_file_that_cannot_be_written_is_told_before(tmp_path: Path) -> None:
     assert "there is no folder" in str(ran.exception)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", LONG_IN_MEMORY)
 def test_all_of_it_on_the_local_table(engine: str, tmp_path: Path) -> None:
     """As a new user runs it every promise of every method is seen in a figure."""

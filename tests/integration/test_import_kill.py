@@ -146,7 +146,6 @@ def truth(path: Path) -> tuple[dict[str, Decimal], int]:
     return sums, len(rows)
 
 
-@pytest.mark.slow
 async def test_killed_again_and_again_each_row_is_counted_once(tmp_path: Path) -> None:
     """Kill -9 at three transactions, applied or not, then lost answers: the exact sums."""
     sums, rows = truth(SAMPLE)
@@ -176,7 +175,6 @@ def counted(batches: int) -> str:
     return "1 batch" if batches == 1 else f"{batches} batches"
 
 
-@pytest.mark.slow
 async def test_terminated_it_stops_between_batches_and_is_finished_later(tmp_path: Path) -> None:
     """SIGTERM lets the batches in flight end and says how to finish, which standard input does."""
     sums, rows = truth(SAMPLE)

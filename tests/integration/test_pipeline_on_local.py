@@ -27,6 +27,8 @@ from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
 
+pytestmark = pytest.mark.slow
+
 TRADES, VERSIONS = 24, 3
 LIVES = (40, 25, None)
 """Calls of the store after which a worker of a lane is killed; the last one lives."""

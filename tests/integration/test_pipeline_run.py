@@ -139,7 +139,6 @@ async def test_killed_again_and_again_each_record_counts_once(
     assert len({letter.position for letter in kept}) == 1
 
 
-@pytest.mark.slow
 def test_a_reset_takes_one_pipeline_back_and_no_other(desk: Desk, tmp_path: Path) -> None:
     """Its totals are 0 in every region, another's stay; run again, the file counts as before."""
     raws = traffic("Reset")
@@ -166,7 +165,6 @@ def test_a_reset_takes_one_pipeline_back_and_no_other(desk: Desk, tmp_path: Path
         assert "0 bytes" in said.stdout
 
 
-@pytest.mark.slow
 def test_a_rebuild_gives_all_states_other_categories(desk: Desk, tmp_path: Path) -> None:
     """A dry run says what the rebuild does; a state without a field takes it from the file."""
     raws = [raw for raw in traffic("Rebuild") if raw != POISON]
@@ -203,7 +201,6 @@ def negative(record):
 """
 
 
-@pytest.mark.slow
 def test_records_go_through_a_function(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

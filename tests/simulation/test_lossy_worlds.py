@@ -22,6 +22,8 @@ from ledger.lab.simulator.stranger import bad_item, is_strange
 from ledger.lab.simulator.world import World
 from ledger.store.reads import Get
 
+pytestmark = pytest.mark.slow
+
 SEEDS = [seed for seed in range(1100) if is_lossy(seed)]
 EAST, WEST, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
 LOSS = Loss(

@@ -9,6 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 from support.local_worlds import EAST, TABLE, WEST, World, code, item
 
+pytestmark = pytest.mark.slow
+
 COUNTERS = [f"counter{number}" for number in range(5)]
 
 

@@ -15,6 +15,8 @@ from ledger.core.errors import LocalTableError
 from ledger.local import LocalGlobalTable
 from ledger.local.child import start_child, stop_child
 
+pytestmark = pytest.mark.slow
+
 ITEM = {**item("a", n=1), "b": {"B": b"\x00\xff"}, "s": {"SS": ["x", "y"]}, "m": {"M": {}}}
 ACKNOWLEDGED_FIRST = 20
 

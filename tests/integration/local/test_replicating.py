@@ -19,6 +19,8 @@ from support.local_worlds import (
 
 from ledger.core.errors import LocalTableError
 
+pytestmark = pytest.mark.slow
+
 LONG_JITTER_SECONDS = 3.0
 """So long that a read falls between the first and the last of twenty items."""
 WAIT_SECONDS = 30.0

@@ -10,6 +10,8 @@ from ledger import Ledger
 from ledger.core.errors import FeedBehind
 from ledger.local import LocalGlobalTable
 
+pytestmark = pytest.mark.slow
+
 REGIONS = ["us-east-1", "eu-west-1"]
 
 

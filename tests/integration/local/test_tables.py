@@ -7,6 +7,8 @@ from botocore.exceptions import ClientError
 from support.engines import ENGINES
 from support.local_worlds import ASIA, EAST, WEST, World, code, item, open_world, until_active
 
+pytestmark = pytest.mark.slow
+
 NAME = "other"
 KEYS: dict[str, Any] = {
     "KeySchema": [

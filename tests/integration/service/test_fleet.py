@@ -24,6 +24,8 @@ from ledger.store.transports.lean import LeanTransport
 from ledger.store.transports.sdk import SdkTransport
 from ledger.store.writes import Put
 
+pytestmark = pytest.mark.slow
+
 HOME, AWAY = "us-east-1", "eu-west-1"
 
 
@@ -97,7 +99,6 @@ async def test_regions_contract_leaders_and_backlog_are_read() -> None:
     assert "credentials" not in {one["check"] for one in found["findings"]}
 
 
-@pytest.mark.slow
 async def test_a_look_holds_for_some_seconds() -> None:
     """However many people watch, the table is asked once."""
     async with fleet_service() as service:
@@ -105,7 +106,6 @@ async def test_a_look_holds_for_some_seconds() -> None:
     assert first["at"] == second["at"]
 
 
-@pytest.mark.slow
 async def test_each_pair_of_regions_is_probed() -> None:
     """Both directions, and the items are gone afterwards."""
     async with fleet_service() as service:
@@ -117,7 +117,6 @@ async def test_each_pair_of_regions_is_probed() -> None:
     assert found["lags_at"] is not None
 
 
-@pytest.mark.slow
 async def test_a_region_that_cannot_be_reached_is_named() -> None:
     """It hides neither the other region nor what home knows of merging."""
     async with fleet_service() as service:
@@ -144,7 +143,6 @@ async def test_totals_are_read_in_every_region() -> None:
         assert [one["value"] for one in found["regions"][region]["totals"]] == ["5", "-1"]
 
 
-@pytest.mark.slow
 async def test_lanes_of_pipelines_are_listed() -> None:
     """As the registry names them, whether they have a position yet or not."""
     async with fleet_service() as service:
@@ -176,7 +174,6 @@ async def test_the_fleet_is_for_operators(method: str, path: str) -> None:
     assert answer.status_code == 403
 
 
-@pytest.mark.slow
 async def test_the_service_has_just_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look, totals and a probe: what reader and writer may not do, its own policy allows."""
     asked = list[Call]()

@@ -17,6 +17,8 @@ from ledger.settings import Settings
 from ledger.store.opening import open_transport
 from ledger.store.transports.lean_json import LARGE_BYTES, decode
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def collector() -> Iterator[None]:

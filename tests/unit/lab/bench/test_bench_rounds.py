@@ -10,6 +10,8 @@ from ledger.lab.bench.control import StubControl, running_stub
 from ledger.lab.bench.load import Work
 from ledger.lab.bench.rounds import Round, Task
 
+pytestmark = pytest.mark.slow
+
 NO_HINTS = {"transport": "lean", "compactor": {"hint_every": 0}}
 """Hints to the compactor are items too."""
 
@@ -35,7 +37,6 @@ async def test_group_commit_is_measured_with_its_units(stub: StubControl) -> Non
     assert found.requests < found.work / 2
 
 
-@pytest.mark.slow
 async def test_combining_takes_fewer_items_than_changes(stub: StubControl) -> None:
     """The stub receives sums; the units are of what it received."""
     settings = {**NO_HINTS, "combine": ["counter-*"]}
@@ -44,7 +45,6 @@ async def test_combining_takes_fewer_items_than_changes(stub: StubControl) -> No
     assert found.units == found.items < found.work / 2
 
 
-@pytest.mark.slow
 async def test_a_round_without_a_call_is_an_error(stub: StubControl) -> None:
     """Where no call ended in time there is nothing to divide by, and no result."""
     with pytest.raises(LedgerError, match=r"no call ended in 0\.1 s"):
@@ -53,7 +53,6 @@ async def test_a_round_without_a_call_is_an_error(stub: StubControl) -> None:
         )
 
 
-@pytest.mark.slow
 async def test_calls_are_offered_at_a_rate(stub: StubControl) -> None:
     """A case with a rate is measured so, whatever its callers; none too many is begun."""
     round_ = round_of(stub, calls_per_second=500, counters=100, callers=1, settings=NO_HINTS)
@@ -61,7 +60,6 @@ async def test_calls_are_offered_at_a_rate(stub: StubControl) -> None:
     assert 0 < found.calls <= 50
 
 
-@pytest.mark.slow
 async def test_memory_under_overload_is_sampled(stub: StubControl) -> None:
     """The round has the memory, early and late."""
     options = {"callers": 50, "counters": 100, "service_seconds": 0.01, "settings": NO_HINTS}
@@ -77,7 +75,6 @@ def test_early_and_late_leave_out_the_beginning() -> None:
     assert found == {"MB, first fifth": 10.0, "MB, last fifth": 40.0}
 
 
-@pytest.mark.slow
 async def test_a_wrong_sum_is_no_result(stub: StubControl, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that reports changes it has not written is found out."""
     recording = writes.recording
