@@ -224,12 +224,8 @@ def _named(case: Case) -> str:
     return f"{case.command[:60]}{' (no table)' if case.table != TABLE else ''}"
 
 
-SEEN_ALREADY = {
-    case for case in [*REGIONS_AND_TABLES, *ENDPOINTS] if "ledger record" not in case.command
-}
-"""Other commands over what `ledger record` shows as well: each opens a table, for half a second."""
 CASES = [
-    pytest.param(case, id=_named(case), marks=pytest.mark.slow if case in SEEN_ALREADY else ())
+    pytest.param(case, id=_named(case))
     for case in [*AMOUNTS_AND_IDS, *OPTIONS, *REGIONS_AND_TABLES, *FILES, *ENDPOINTS, *BROKEN]
 ]
 
