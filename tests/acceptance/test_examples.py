@@ -1,11 +1,11 @@
-"""Every example of every README runs as it is written, from its first line, on a table here."""
+"""Every example of every page runs as it is written, from its first line, on a table here."""
 
 import re
 from pathlib import Path
 
 import pytest
 from support.commands import Desk
-from support.examples import ROOT, Example, examples, pages
+from support.examples import ROOT, Example, examples, guides, pages
 
 MAIN = "README.md"
 
@@ -29,6 +29,8 @@ def test_the_pages_are_found() -> None:
     """The collector finds the pages and their blocks, so that the test above is about something."""
     names = {example.page for example in examples()}
     assert {MAIN, "ledger/pipeline/README.md"} <= names
+    assert {str(guide.relative_to(ROOT)) for guide in guides()} <= names
+    assert len(guides()) == 4
     assert sum(name.startswith("ledger/primitives/") for name in names) == 4
     silent = [str(one) for one in examples() if not one.promised and one.page != MAIN]
     assert silent == []

@@ -1,4 +1,4 @@
-"""The Python examples of every README, to be run as they are written."""
+"""The Python examples of every README and guide, to be run as they are written."""
 
 import logging
 import re
@@ -56,8 +56,14 @@ def root_logger_kept() -> Iterator[None]:
 
 
 def pages() -> list[Path]:
-    """Return every README."""
-    return [path for path in sorted(ROOT.rglob("README.md")) if _is_ours(path)]
+    """Return every README, and the guides."""
+    found = [*ROOT.rglob("README.md"), *guides()]
+    return [path for path in sorted(found) if _is_ours(path)]
+
+
+def guides() -> list[Path]:
+    """Return the guides for whole programs."""
+    return sorted(ROOT.glob("ledger/service/guides/*.md"))
 
 
 def _is_ours(path: Path) -> bool:
@@ -66,7 +72,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def examples() -> list[Example]:
-    """Return the Python blocks of every README."""
+    """Return the Python blocks of every page."""
     return [
         Example(str(page.relative_to(ROOT)), number, code)
         for page in pages()

@@ -87,6 +87,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "openapi_spec_validator": partial(
         _module, "openapi_spec_validator", "PyPI: openapi-spec-validator"
     ),
+    "sphinx": partial(_module, "sphinx", "PyPI: sphinx, furo, myst-parser"),
     "typescript": partial(_npm, "openapi-typescript", "openapi-fetch", "typescript"),
     "browser": _browser,
     "playwright": partial(_module, "playwright", "PyPI: playwright"),

@@ -1,0 +1,76 @@
+"""The site of the documentation: built strictly, whole, and without anything from elsewhere."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from support.examples import ROOT, guides, pages
+
+pytestmark = [pytest.mark.slow, pytest.mark.tools("sphinx")]
+PUBLIC = ("ledger", "ledger.client", "ledger.testing", "compactor")
+
+
+class Assets(HTMLParser):
+    """What a browser loads of its own accord for a page: all but the targets of its links."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note the addresses of an element."""
+        for name, value in attrs:
+            if name in {"src", "srcset", "poster", "data"} or (name == "href" and tag == "link"):
+                self.loaded.append(value or "")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built with each warning an error."""
+    folder = tmp_path_factory.mktemp("site")
+    words = ["-W", "--keep-going", "-q", "-c", "deploy/site", "-d", str(folder / "read")]
+    built = subprocess.run(
+        [sys.executable, "-m", "sphinx", *words, ".", str(folder / "site")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return folder / "site"
+
+
+def test_every_page_is_in_it(site: Path) -> None:
+    """Each README, guide and runbook is a page; what hosts open first leads to the front page."""
+    runbooks = sorted(ROOT.glob("deploy/runbooks/*.md"))
+    expected = [*pages(), *guides(), *runbooks, ROOT / "deploy/README.md"]
+    built = [site / page.relative_to(ROOT).with_suffix(".html") for page in expected]
+    assert len(runbooks) > 10
+    assert [str(page) for page in built if not page.exists()] == []
+    assert "url=README.html" in (site / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
+    """Each has an entry with an anchor of its own."""
+    reference = [page.read_text("utf-8") for page in (site / "deploy/site/reference").iterdir()]
+    found = {name for page in reference for name in re.findall(r'<dt [^>]*id="([\w.]+)"', page)}
+    assert {f"{module}.{name}" for name in import_module(module).__all__} <= found
+
+
+def test_nothing_is_loaded_from_another_host(site: Path) -> None:
+    """No page, style or import names an address with a host, so that it reads without a network."""
+    loaded = {
+        address
+        for page in site.rglob("*.html")
+        for address in Assets(page.read_text(encoding="utf-8")).loaded
+    }
+    for sheet in site.rglob("*.css"):
+        loaded |= set(re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", sheet.read_text("utf-8")))
+    assert {"_static/styles/furo.css"} <= {one.partition("?")[0] for one in loaded}
+    assert [one for one in loaded if re.match(r"(https?:)?//", one)] == []
