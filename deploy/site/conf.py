@@ -53,7 +53,10 @@ SECTIONS = {
     ],
     "Using it": [
         *(f"ledger/{name}/README" for name in ("client", "testing", "totals", "listing")),
-        *(f"ledger/{name}/README" for name in ("watching", "archive", "pipeline")),
+        *(
+            f"ledger/{name}/README"
+            for name in ("watching", "feed", "webhooks", "archive", "pipeline")
+        ),
         "ledger/primitives/*/README",
     ],
     "Running it": ["deploy/README", "deploy/runbooks/README", ".github/SECURITY"],
