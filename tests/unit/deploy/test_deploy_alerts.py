@@ -16,10 +16,12 @@ from ledger.core import errors
 from ledger.pipeline.aws.invocations import SHOWN
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.runtime.metrics import Metrics
+from ledger.service.metrics import ServiceMetrics
 from ledger.store.dynamodb.judging import Failure
 from ledger.store.dynamodb.throttling import HOT_KEY
 from ledger.store.wrappers.metered import outcome_name
 from ledger.store.writes import Unknown
+from ledger.wire.problems import TOO_MANY_REQUESTS, UNAUTHORIZED
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
@@ -58,12 +60,13 @@ def shown_expressions() -> list[str]:
 
 
 def exported_names() -> set[str]:
-    """Give the name of every series that the ledger, the compactor and the pipeline export."""
+    """Give the name of every series that our programs export."""
     registry = CollectorRegistry()
     Metrics(registry)
     CompactorMetrics(registry)
     PipelineMetrics(registry)
     ArchiveMetrics(registry)
+    ServiceMetrics(registry)
     return {
         metric.name + suffix for metric in registry.collect() for suffix in SUFFIXES[metric.type]
     }
@@ -153,6 +156,8 @@ def test_alerts_match_labels_as_the_code_writes_them() -> None:
     assert set(re.findall(r'outcome="(\w+)"', text)) == {outcome_name(Unknown("no answer"))}
     assert set(re.findall(r'outcome!="(\w+)"', text)) == {DONE}
     assert set(re.findall(r'source="(\w+)"', text)) == {DAMAGED}
+    problems = re.findall(r'problem=~"([\w|-]+)"', text)
+    assert problems == [f"{UNAUTHORIZED.name}|{TOO_MANY_REQUESTS.name}"]
     assert set(re.findall(r'reason!?="(\w+)"', text)) < {*SHOWN, *WAIT_REASONS}
 
 
