@@ -288,6 +288,8 @@ async def test_every_panel_and_alert_shows_something(tmp_path: Path) -> None:
             await one.go_wrong()
             while unanswered.shown_by != UNSEEN:  # noqa: ASYNC110 (a thread asks)
                 await anyio.sleep(POLL_SECONDS)
+        for program in one.programs.values():
+            assert program.process.poll() is None, program.said()
         for name in ("ledger-service", "ledger-compactor"):
             await one.programs[name].kill()
         await one.until(*map(fires, ("ServiceDown", "CompactorMissing")))
