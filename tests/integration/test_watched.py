@@ -64,7 +64,7 @@ WRITES = ("PutItem", "BatchWriteItem", "TransactWriteItems", "BatchExecuteStatem
 STEP_SECONDS_MAX = 15.0
 SECONDS_MAX = 120.0
 LOAD_SECONDS = 0.2
-ENTRIES = 5
+ENTRIES, CROSSED = 5, 15
 POLL_SECONDS = 0.5
 RATE_INTERVAL = "15s"
 
@@ -101,11 +101,13 @@ class Scene:
         headers = {"Authorization": f"Bearer {self.token}"}
         async with httpx.AsyncClient(base_url=self.service, headers=headers, timeout=20) as http:
             while True:
-                async with background_tasks() as tasks:
+                async with anyio.create_task_group() as tasks:
                     for number in range(3):
-                        entry = {"counter": f"{COUNTER}{number}", "change": "1"}
-                        body = {"entries": [entry] * ENTRIES}
+                        name = f"{COUNTER}{number}"
+                        body = {"entries": [{"counter": name, "change": "1"}] * ENTRIES}
                         tasks.start_soon(_try, http.post("/v1/entries", json=body))
+                        url = f"/v1/counters/{name}/entries"
+                        tasks.start_soon(_try, http.post(url, json={"change": "1"}))
                         tasks.start_soon(_try, http.get(f"/v1/counters/{COUNTER}0"))
                     await _try(http.get(f"/v1/counters/{COUNTER}0/entries"))
                     await _try(http.get("/v1/totals?id=a", headers={"Authorization": "wrong"}))
@@ -122,7 +124,7 @@ class Scene:
     async def use_library(self) -> None:
         """Write and read in the other region until cancelled, and watch a total."""
         application = self.open_application()
-        application.watch(COUNTER, call=lambda _crossing: None, above=3)
+        application.watch(COUNTER, call=lambda _crossing: None, above=CROSSED)
         async with application:
             while True:
                 with suppress(LedgerError):
@@ -135,9 +137,12 @@ class Scene:
         """Do one thing after another to table, archive and programs, each until it shows."""
         world = self.world
         await self.until(
-            "compactor_archive_objects_total > 0", "ledger_archive_segments_total",
-            "ledger_pipeline_lag_bytes", "ledger_pipeline_lag_records", "ledger_crossings_total",
-        )  # fmt: skip
+            "compactor_archive_objects_total > 0",
+            "ledger_archive_segments_total",
+            "ledger_pipeline_lag_bytes",
+            "ledger_pipeline_lag_records",
+            "increase(ledger_crossings_total[1m]) > 0",
+        )
         world.faults(Fault.THROTTLE, probability=0.5, operations=WRITES)
         await self.until('ledger_retries_total{cause="throttled"}')
         world.faults(Fault.LOST_ANSWER, operations=WRITES, regions=[HOME])
