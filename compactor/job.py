@@ -313,6 +313,8 @@ class Compactor:
         """Return what looks at the watches of the settings; None without any."""
         if not self.settings.watches:
             return None
+        for name in self.settings.watches:
+            self._ledger_metrics.watched(home.region, name)
         return PassWatcher(
             home,
             Watches(self.settings),

@@ -78,6 +78,8 @@ class Ledger(Readings, Listings, Feeding):
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self._watches = Watches(settings)
+        for name in settings.watches:
+            self.metrics.watched(region, name)
         self._view = None
         self._opening = Supervised(self._opened)
         self._given = Opening(
@@ -364,6 +366,7 @@ class Ledger(Readings, Listings, Feeding):
         """
         watch = Watch.of(name, counters, below=below, above=above, rearm=rearm)
         self._watches.add(Watched(watch, checked_call(call)))
+        self.metrics.watched(self.region, watch.name)
 
     @property
     def store(self) -> Store:

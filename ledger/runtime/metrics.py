@@ -263,6 +263,10 @@ class Metrics(RegistryMetrics):
         if count:
             self.hints.labels(region, outcome).inc(count)
 
+    def watched(self, region: str, watch: str) -> None:
+        """Begin the count of a watch's crossings at 0, so that an increase shows the first."""
+        self.crossings.labels(region, watch)
+
     def crossed(self, region: str, watch: str) -> None:
         """Count one delivery of a crossing."""
         self.crossings.labels(region, watch).inc()

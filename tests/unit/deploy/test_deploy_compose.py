@@ -52,9 +52,6 @@ def test_the_commands_are_taken(services: dict[str, Any]) -> None:
         f"127.0.0.1:{run['metrics_port']}/healthz"
         in services["compactor"]["healthcheck"]["test"][-1]
     )
-    scraped = yaml.safe_load((COMPOSE / "prometheus.yml").read_text(encoding="utf-8"))
-    (job,) = scraped["scrape_configs"]
-    assert job["static_configs"] == [{"targets": [f"table:{run['metrics_port']}"]}]
 
 
 def test_the_service_is_published_by_whose_network_it_is_in(services: dict[str, Any]) -> None:
@@ -66,6 +63,25 @@ def test_the_service_is_published_by_whose_network_it_is_in(services: dict[str, 
     assert f"127.0.0.1:{options['port']}/readyz" in service["healthcheck"]["test"][-1]
     assert any(volume.endswith(f":{options['tokens'].parent}") for volume in service["volumes"])
     assert options["region"] in Settings.load(COMPOSE / "regions.yaml").regions
+
+
+def test_prometheus_asks_the_compactor_and_the_service(services: dict[str, Any]) -> None:
+    """At the ports of their commands; of the service with a token from the volume of its tokens."""
+    scraped = yaml.safe_load((COMPOSE / "prometheus.yml").read_text(encoding="utf-8"))
+    ports = {
+        "ledger-compactor": parsed(services["compactor"]["command"])["metrics_port"],
+        "ledger-service": parsed(services["service"]["command"])["port"],
+    }
+    jobs = {job["job_name"]: job for job in scraped["scrape_configs"]}
+    assert {name: job["static_configs"] for name, job in jobs.items()} == {
+        name: [{"targets": [f"table:{port}"]}] for name, port in ports.items()
+    }
+    token = Path(jobs["ledger-service"]["authorization"]["credentials_file"])
+    tokens = parsed(services["service"]["command"])["tokens"]
+    (volume,) = (one for one in services["service"]["volumes"] if one.endswith(f":{tokens.parent}"))
+    assert f"{volume.split(':')[0]}:{token.parent}:ro" in services["prometheus"]["volumes"]
+    made = f"> {tokens.parent / token.name}'"
+    assert made in (COMPOSE / "compose.yaml").read_text(encoding="utf-8")
 
 
 def test_mounted_files_are_there_and_images_have_versions(services: dict[str, Any]) -> None:

@@ -7,8 +7,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from compactor.metrics import CompactorMetrics
+from ledger import Ledger
 from ledger.core.errors import Unreachable
 from ledger.runtime.metrics import Metrics
+from ledger.testing import MemoryGlobalTable
 
 LEDGER_NAMES = {
     "ledger_writes_total", "ledger_write_duration_seconds", "ledger_group_entries",
@@ -153,3 +155,20 @@ def test_a_registry_is_not_kept_alive(kind: type[Metrics | CompactorMetrics]) ->
     del registry
     gc.collect()
     assert dropped() is None
+
+
+def test_crossings_begin_at_none() -> None:
+    """Prometheus sees no increase in a series that begins at 1: the first would not be shown."""
+    registry = CollectorRegistry()
+    table = MemoryGlobalTable(["eu-west-1"])
+    watches = {"low": {"counters": "stock", "below": 3}}
+    Ledger.open(table.settings.replace(watches=watches), registry=registry).watch(
+        "other", call=lambda _crossing: None, above=1, name="high"
+    )
+    begun = {
+        sample.labels["watch"]: sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == "ledger_crossings_total"
+    }
+    assert begun == {"low": 0, "high": 0}

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from anyio import create_task_group, fail_after
+from starlette.types import Message
 from support.ledgers import seeded
 from support.serving import Served, served
 
@@ -295,3 +296,22 @@ async def test_the_audit_log_says_who_did_what(caplog: pytest.LogCaptureFixture)
 
 async def _post(service: Served, headers: dict[str, str]) -> httpx.Response:
     return await service.http.post(f"{SHOP}/entries", json=ENTRY, headers=headers)
+
+
+async def test_a_client_that_leaves_within_its_body_is_no_defect() -> None:
+    """An alert on answers of 500 and more is not for clients that give up."""
+    async with served() as service:
+        scope = {
+            "type": "http", "method": "POST", "scheme": "http", "http_version": "1.1",
+            "path": "/v1/entries", "raw_path": b"/v1/entries", "query_string": b"",
+            "headers": [(b"content-type", b"application/json"), (b"content-length", b"20")],
+        }  # fmt: skip
+
+        async def left() -> Message:
+            return {"type": "http.disconnect"}
+
+        async def unsent(_message: Message) -> None:
+            return
+
+        await service.app(scope, left, unsent)
+    assert [(one.route, one.status) for one in service.seen] == [("/v1/entries", 400)]

@@ -12,6 +12,7 @@ from ledger.pipeline.core.items import lane_id, map_item, position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.claims import Claims, Found, LaneFile, files_in
+from ledger.pipeline.sources.contents import held_open
 from ledger.pipeline.sources.files import FileSource
 from ledger.store.memory import MemoryStore
 from ledger.store.retrier import Retrier
@@ -208,6 +209,32 @@ async def test_two_workers_of_one_file_share_its_claim(desk: Desk) -> None:
     await _read(path, both[1])
     await _read(path, both[0])
     assert (await desk.find("a.jsonl")).lane == both[0].lane
+
+
+async def test_a_file_that_is_held_open_is_read_on_where_it_was(desk: Desk) -> None:
+    """Its content is compared with a claim that went on meanwhile; then comes what follows.
+
+    So it is, too, where the answer to a worker's own claim was lost.
+    """
+    path = desk.write("a.jsonl", b"1\n2\n")
+    grown = [b"3\n", b"4\n5\n"]
+
+    async def grows() -> bool:
+        if not grown:
+            return False
+        for part in grown:
+            with path.open("ab") as file:
+                file.write(part)
+            if part is grown[0]:
+                await desk.run("a.jsonl")
+        grown.clear()
+        return True
+
+    with held_open(path) as file:
+        found = await desk.claims.find(LaneFile(path, file))
+        source = FileSource(path, grows=grows, claim=found.claim, form=found.form, file=file)
+        read = [one.raw async for batch in source.batches("", most=100) for one in batch]
+    assert read == [b"1", b"2", b"3", b"4", b"5"]
 
 
 async def test_a_lane_of_a_former_release_goes_on_unchecked_and_says_so(desk: Desk) -> None:
