@@ -70,3 +70,5 @@ def begin_logging(log_format: LogFormat) -> None:
     is_json = log_format is LogFormat.JSON
     handler.setFormatter(JsonFormatter() if is_json else TextFormatter(TEXT_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    # It logs each URL at INFO, with all that is in it.
+    logging.getLogger("httpx").setLevel(logging.WARNING)

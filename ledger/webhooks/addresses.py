@@ -13,7 +13,18 @@ import anyio
 from ledger.core.errors import InvalidInput
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-_V4_IN_V6 = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "2002::/16")))
+_NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            # Those with an IPv4 address in them: mapped, compatible, translated, 6to4, Teredo.
+            *("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"),
+            *("2002::/16", "2001::/32"),
+            "fec0::/10",  # site-local, before fc00::/7
+            "168.63.129.16/32",  # of Azure's machines, answered by their host
+        ),
+    )
+)
 
 
 async def resolved(host: str, port: int) -> Sequence[str]:
@@ -32,12 +43,10 @@ def is_public(address: str) -> bool:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return is_public(str(found.ipv4_mapped))
-        if any(found in network for network in _V4_IN_V6):
-            return False
-    return found.is_global and not found.is_multicast
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return is_public(str(found.ipv4_mapped))
+    is_inner = any(found in network for network in _NOT_PUBLIC)
+    return found.is_global and not found.is_multicast and not is_inner
 
 
 async def checked_address(host: str, port: int, *, private: bool, resolve: Resolve) -> str:

@@ -28,8 +28,11 @@ class Event:
 
 
 def of_entry(hook: str, entry: Entry) -> Event:
-    """Return the event of an entry."""
-    id_ = _id(hook, entry.counter, entry.id)
+    """Return the event of an entry.
+
+    One whose key was used for two changes comes twice; each change is an event of its own.
+    """
+    id_ = _id(hook, entry.counter, entry.id, amounts.to_text(entry.change))
     return Event(id_, orjson.dumps({"type": "entry.recorded", "data": entry_fields(entry)}))
 
 

@@ -4,9 +4,10 @@ import os
 import re
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -18,6 +19,7 @@ from ledger.webhooks.signing import secrets_of
 HOOKS_MAX = 50
 FILE_BYTES_MAX = 1_000_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*", re.ASCII)
 
 
 def _bound(value: object) -> object:
@@ -30,6 +32,23 @@ def _bound(value: object) -> object:
 
 
 Bound = Annotated[Decimal, BeforeValidator(_bound)]
+
+
+def _check_place(url: SplitResult) -> None:
+    """Check host and port of a URL.
+
+    Raises:
+        ValueError: no name and no address is written so.
+    """
+    host = url.hostname or ""
+    try:
+        _ = url.port
+        if ":" in host or _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
+            ip_address(host)
+        else:
+            host.encode("idna")
+    except ValueError as error:
+        raise ValueError(f"url names no host and port: {error}") from None
 
 
 class Hook(BaseModel):
@@ -52,8 +71,10 @@ class Hook(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> "Hook":
         url = urlsplit(self.url)
-        if url.scheme not in {"http", "https"} or not url.hostname or url.username or url.fragment:
+        is_plain = url.hostname and "@" not in url.netloc and not url.fragment
+        if url.scheme not in {"http", "https"} or not is_plain:
             raise ValueError("url must be of https, without credentials and fragment")
+        _check_place(url)
         if url.scheme == "http" and not self.private:
             raise ValueError("url must be of https: http is for `private: true` alone")
         bounds = (self.below, self.above)

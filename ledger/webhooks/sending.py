@@ -93,15 +93,16 @@ class Sender:
 
     async def _once(self, hook: Hook, event: Event) -> tuple[int | None, str, float]:
         """Return status, what was said, and the seconds that Retry-After asks for."""
-        url = httpx.URL(hook.url)
-        port = url.port or (443 if url.scheme == "https" else 80)
         now = int(self._clock.now().timestamp())
-        headers = headers_of(hook.secrets(), event.id, now, event.body) | {
-            "Content-Type": "application/json",
-            "Host": url.netloc.decode("ascii"),
-            "User-Agent": "ledger-webhooks",
-        }
+        headers = headers_of(hook.secrets(), event.id, now, event.body)
         try:
+            url = httpx.URL(hook.url)
+            port = url.port or (443 if url.scheme == "https" else 80)
+            headers |= {
+                "Content-Type": "application/json",
+                "Host": url.netloc.decode("ascii"),
+                "User-Agent": "ledger-webhooks",
+            }
             with anyio.fail_after(TRY_SECONDS_MAX):
                 address = await checked_address(
                     url.host, port, private=hook.private, resolve=self._resolve
@@ -119,7 +120,7 @@ class Sender:
                 self._http.cookies.clear()
         except TimeoutError:
             return None, f"no answer within {TRY_SECONDS_MAX:g} s", 0.0
-        except (httpx.HTTPError, OSError, InvalidInput) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, InvalidInput, UnicodeError) as error:
             return None, str(error) or type(error).__name__, 0.0
         return answer.status_code, str(answer.status_code), _retry_after(answer.headers)
 

@@ -38,7 +38,7 @@ from ledger.webhooks.events import TRIES_MAX, Event, of_crossing, of_entry
 from ledger.webhooks.hooks import Hook
 from ledger.webhooks.keeping import DUE, Kept, Position
 from ledger.webhooks.metrics import WebhookMetrics
-from ledger.webhooks.sending import Ended, Sender, Sent
+from ledger.webhooks.sending import TRY_SECONDS_MAX, Ended, Sender, Sent
 
 LEASE = "webhooks"
 PAGE_MAX = 100
@@ -50,6 +50,8 @@ AGAIN_SECONDS = 10.0
 """After an error of the table."""
 SAVE_SECONDS = 60.0
 """After so long without an event the position is saved: a cursor of a day ago is too old."""
+STREAM_KEEPS = timedelta(hours=23)
+"""How long what arrived can be read, by a margin."""
 BEHIND = timedelta(hours=1)
 """How much of what was delivered is sent again where a cursor no longer holds."""
 _STAMP_BITS = 64
@@ -168,20 +170,33 @@ class Delivery:
             return
         page = await self._page(position)
         now = self._clock.now()
-        disabled = await self._taken(page.entries)
-        disabled = await self._send_due() or disabled
+        disabled = await self._taken(page.entries) or await self._send_due()
+        if disabled:
+            # Of this page nothing counts as sent: once it is enabled, it goes on from here.
+            await self._move(replace(position, disabled=disabled))
+            return
         is_old = position.saved is None or now - position.saved >= timedelta(seconds=SAVE_SECONDS)
-        if page.entries or page.more or is_old or disabled:
-            wanted = replace(position, cursor=page.cursor, saved=now, disabled=disabled)
-            stamp = f"{self._random.getrandbits(_STAMP_BITS):016x}"
-            self._position = await self._kept.move(position, wanted, stamp=stamp)
+        if page.entries or page.more or is_old or position.cursor is None:
+            await self._move(replace(position, cursor=page.cursor, saved=now))
         self._metrics.reached(self._hook.name, now.timestamp())
         if not page.entries and not page.more:
             await self._clock.sleep(POLL_SECONDS)
 
+    async def _move(self, wanted: Position) -> Position:
+        """Put a position in place of the one that this delivery knows, and return it."""
+        seen = self._position or Position()
+        stamp = f"{self._random.getrandbits(_STAMP_BITS):016x}"
+        self._position = await self._kept.move(seen, wanted, stamp=stamp)
+        return self._position
+
     async def _begun(self) -> Position:
-        """Return the position, once what a worker that died had decided is kept as due."""
+        """Return the position, once what a worker that died had decided is kept as due.
+
+        When a new webhook begins is kept before anything is sent: whoever is next begins there too.
+        """
         position = await self._kept.position()
+        if not position.stamp:
+            position = await self._move(Position(saved=self._clock.now()))
         if self._watch is not None and position.disabled is None:
             async for counter, state in states_of(self._store, self._watch.name):
                 if state.phase is Phase.CROSSED:
@@ -189,21 +204,26 @@ class Delivery:
         return position
 
     async def _page(self, position: Position) -> FeedPage:
-        """Return the next page; a webhook that is new begins now."""
+        """Return the next page; that of a new webhook from when it began."""
         feed = partial(self._ledger.feed_page, limit=PAGE_MAX)
-        if position.cursor is None:
-            return await feed(since=position.saved or self._clock.now())
-        try:
-            return await feed(after=position.cursor)
-        except FeedBehind as error:
-            # The home was moved, or nobody delivered for a day: what may be lost is said.
-            since = (position.saved or self._clock.now()) - BEHIND
-            self._metrics.fell_behind(self._hook.name)
-            log.error(  # noqa: TRY400 (one line)
-                "webhook %s: events from %s on may be sent again, and are lost if the table's"
-                " stream has no more of them: %s", self._hook.name, since.isoformat(), error,
-            )  # fmt: skip
-            return await feed(since=since)
+        now = self._clock.now()
+        begun = position.saved or now
+        if position.cursor is None and now - begun < STREAM_KEEPS:
+            return await feed(since=begun)
+        why = "no page was delivered since it began"
+        if position.cursor is not None:
+            try:
+                return await feed(after=position.cursor)
+            except FeedBehind as error:
+                why = str(error)
+        # The home was moved, or nobody delivered for a day: what may be lost is said.
+        since = begun - BEHIND
+        self._metrics.fell_behind(self._hook.name)
+        log.error(
+            "webhook %s: events from %s on may be sent again, and are lost if the table's stream"
+            " has no more of them: %s", self._hook.name, since.isoformat(), why,
+        )  # fmt: skip
+        return await feed(since=since)
 
     async def _taken(self, entries: Sequence[Entry]) -> str | None:
         """Deal with the entries of a page; return why the webhook is to be disabled, if it is."""
@@ -231,29 +251,31 @@ class Delivery:
         return None
 
     async def _send_all(self, entries: Sequence[Entry]) -> str | None:
-        disabled = None
         for entry in entries:
-            disabled = await self._send(of_entry(self._hook.name, entry)) or disabled
-        return disabled
+            if disabled := await self._send(of_entry(self._hook.name, entry)):
+                return disabled
+        return None
 
     async def _send_due(self) -> str | None:
-        disabled = None
         async for event in self._kept.due():
-            disabled = await self._send(event) or disabled
+            if disabled := await self._send(event):
+                return disabled
             await self._kept.forget(f"{DUE}{event.id}")
-        return disabled
+        return None
 
     async def _send(self, event: Event) -> str | None:
-        """Send an event; one that is not taken becomes a dead letter."""
+        """Send an event; one that is not taken becomes a dead letter.
+
+        Returns why the webhook is to be disabled, if the receiver wants no more.
+        """
         tries = 1 if self._is_down else TRIES_MAX
         sent = await self._sender.send(self._hook, event, tries_max=tries)
-        self._is_down = sent.ended is not Ended.DELIVERED
-        if sent.ended is Ended.DELIVERED:
-            return None
-        await self._kept.put_dead(event, said_of(sent), self._clock.now())
-        self._metrics.gave_up(self._hook.name)
+        self._is_down = sent.ended is Ended.FAILED
         if sent.ended is Ended.GONE:
             return f"the receiver answered 410 at {self._clock.now().isoformat()}"
+        if sent.ended is Ended.FAILED:
+            await self._kept.put_dead(event, said_of(sent), self._clock.now())
+            self._metrics.gave_up(self._hook.name)
         return None
 
 
@@ -266,7 +288,9 @@ def said_of(sent: Sent) -> str:
 async def senders(
     *, clock: Clock, randomness: Random, metrics: WebhookMetrics
 ) -> AsyncIterator[Sender]:
-    """Open what sends events: connections without proxies, cookies and redirects."""
+    """Open what sends events: no proxies, cookies and redirects; the sender bounds each try."""
     limits = httpx.Limits(max_connections=64, max_keepalive_connections=16)
-    async with httpx.AsyncClient(limits=limits, trust_env=False, follow_redirects=False) as http:
+    async with httpx.AsyncClient(
+        limits=limits, trust_env=False, follow_redirects=False, timeout=TRY_SECONDS_MAX
+    ) as http:
         yield Sender(http, clock=clock, randomness=randomness, metrics=metrics)

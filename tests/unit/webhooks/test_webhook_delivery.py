@@ -1,15 +1,18 @@
 """Webhooks of entries and of crossings, delivered from the feed of a table in memory."""
 
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from typing import Any, Self
 
 import pytest
 from support.hooks import Receiver, Sending, hook_of
 
-from ledger.core.errors import LeaseLost
+from ledger.core.errors import FeedBehind, LeaseLost, StoreError
+from ledger.feed.page import FeedPage
 from ledger.ledger import Ledger, store_here
 from ledger.testing import MemoryGlobalTable
-from ledger.webhooks.keeping import Kept
+from ledger.webhooks.events import Event
+from ledger.webhooks.keeping import Kept, Position
 from ledger.webhooks.sending import Sender
 
 REGIONS = ("us-east-1", "eu-west-1")
@@ -135,11 +138,12 @@ async def test_what_is_not_taken_is_a_dead_letter() -> None:
 
 
 async def test_410_disables_until_it_is_enabled() -> None:
-    """In whatever process; then it goes on from where it was left."""
+    """In whatever process; then it goes on from the event that was answered so."""
     async with World(410) as world:
         worker = world.worker()
         await worker.step()
         await world.home.record("a", 1)
+        await world.home.record("a", 7)
         await worker.step()
         assert "410" in ((await world.kept.position()).disabled or "")
         await world.home.record("a", 2)
@@ -149,8 +153,142 @@ async def test_410_disables_until_it_is_enabled() -> None:
         world.receiver.answers = [200]
         await world.kept.enable(await world.kept.position(), stamp="s")
         await worker.step()
-        assert [body["data"]["change"] for body in world.receiver.bodies] == ["1", "2"]
-        assert len(await world.dead()) == 1
+        changes = [body["data"]["change"] for body in world.receiver.bodies]
+        assert changes == ["1", "1", "7", "2"]
+        assert await world.dead() == []
+
+
+async def test_410_of_a_crossing_leaves_it_due() -> None:
+    """It is sent once the webhook is enabled."""
+    async with World(410) as world:
+        await world.worker(**CROSSINGS).step()
+        await world.home.record("stock-7", 9)
+        await world.worker(**CROSSINGS).step()
+        assert "410" in ((await world.kept.position()).disabled or "")
+        world.receiver.answers = [200]
+        await world.kept.enable(await world.kept.position(), stamp="s")
+        await world.worker(**CROSSINGS).step()
+        await world.worker(**CROSSINGS).step()
+        assert [body["data"]["number"] for body in world.receiver.bodies] == [1, 1]
+
+
+async def test_a_new_webhook_begins_once() -> None:
+    """Where the first worker saw it, though that died before it had delivered anything."""
+    async with World() as world:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ledger, "feed_page", _fail)
+            with pytest.raises(Died):
+                await world.worker().step()
+        world.table.clock.pass_by(5)
+        await world.home.record("a", 1)
+        world.table.clock.pass_by(60)
+        await world.worker().step()
+        assert [body["data"]["change"] for body in world.receiver.bodies] == ["1"]
+        assert (await world.kept.position()).cursor
+
+
+async def test_a_new_webhook_that_nobody_delivered_for_a_day_is_told() -> None:
+    """It had no page yet, so no cursor that is too old."""
+    async with World() as world:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ledger, "feed_page", _fail)
+            with pytest.raises(Died):
+                await world.worker().step()
+        world.table.clock.pass_by(24 * 3600)
+        await world.worker().step()
+        count = world.sending.registry.get_sample_value
+        assert count("ledger_webhook_behind_total", {"webhook": "erp"}) == 1
+
+
+async def test_two_changes_under_one_key_are_two_events() -> None:
+    """A receiver that acts once per id takes the one that is kept in the end, too."""
+    async with World() as world, world.table.ledger("eu-west-1") as away:
+        worker = world.worker()
+        await worker.step()
+        at = world.table.clock.now()
+        await world.home.record("a", 5, key="k", at=at)
+        world.table.clock.pass_by(1)
+        await away.record("a", 7, key="k", at=at)
+        await worker.step()
+        world.table.replicate()
+        await worker.step()
+        assert [body["data"]["change"] for body in world.receiver.bodies] == ["5", "7"]
+        assert len({*world.receiver.ids}) == 2
+
+
+async def test_what_follows_a_cursor_too_old_begins_an_hour_before_the_last_page() -> None:
+    """So that nothing that the stream still has is left out."""
+    async with World() as world:
+        await world.worker().step()
+        saved = (await world.kept.position()).saved
+        seen: list[Any] = []
+        page = Ledger.feed_page
+
+        async def noted(self: Ledger, *args: Any, **named: Any) -> Any:
+            if named.get("after"):
+                raise FeedBehind("too old")
+            seen.append(named["since"])
+            return await page(self, *args, **named)
+
+        world.table.clock.pass_by(600)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ledger, "feed_page", noted)
+            await world.worker().step()
+        assert saved is not None
+        assert seen == [saved - timedelta(hours=1)]
+
+
+async def test_a_crossing_that_is_not_kept_holds_the_page() -> None:
+    """Another worker had begun to keep it: the position does not pass what led to it."""
+    async with World() as world:
+        worker = world.worker(**CROSSINGS)
+        await worker.step()
+        before = (await world.kept.position()).cursor
+        await world.home.record("stock-7", 9)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Kept, "put_due", _fail)
+            with pytest.raises(Died):
+                await world.worker(**CROSSINGS).step()
+        with pytest.raises(StoreError, match="is not kept yet"):
+            await worker.step()
+        assert (await world.kept.position()).cursor == before
+
+
+async def test_a_crossing_that_was_begun_is_told_though_its_entry_is_gone() -> None:
+    """As after a day without a worker: the stream has nothing that leads to it any more."""
+
+    async def nothing(*_: object, **__: object) -> FeedPage:
+        return FeedPage((), "cursor", more=False)
+
+    async with World() as world:
+        await world.worker(**CROSSINGS).step()
+        await world.home.record("stock-7", 9)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Kept, "put_due", _fail)
+            with pytest.raises(Died):
+                await world.worker(**CROSSINGS).step()
+        world.table.clock.pass_by(120)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ledger, "feed_page", nothing)
+            await world.worker(**CROSSINGS).step()
+        assert [body["data"]["number"] for body in world.receiver.bodies] == [1]
+
+
+async def test_an_event_is_kept_as_due_once() -> None:
+    """Kept again it stays as it was."""
+    async with World() as world:
+        for body in (b"1", b"2"):
+            await world.kept.put_due(Event("msg_1", body))
+        assert [event.body async for event in world.kept.due()] == [b"1"]
+
+
+async def test_a_position_whose_answer_was_lost_is_moved() -> None:
+    """A put on condition that is refused, since it was done before."""
+    async with World() as world:
+        moved = await world.kept.move(Position(), Position(cursor="c"), stamp="s")
+        assert await world.kept.move(Position(), Position(cursor="c"), stamp="s") == moved
+        with pytest.raises(LeaseLost):
+            await world.kept.move(Position(), Position(cursor="d"), stamp="t")
 
 
 async def test_a_crossing_is_an_event_once() -> None:

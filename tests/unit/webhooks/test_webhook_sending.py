@@ -66,6 +66,29 @@ async def test_it_is_tried_again_with_waits_and_a_new_time_each() -> None:
     assert count("ledger_webhook_tries_total", {"webhook": "erp", "outcome": "301"}) == 1
 
 
+async def test_a_url_that_cannot_be_asked_is_no_answer() -> None:
+    """And stops no other webhook."""
+    hook = hook_of().model_copy(update={"url": "https://0177.0.0.1/"})
+    sent = await Sending(Receiver()).sender().send(hook, EVENT, tries_max=1)
+    assert sent.ended is Ended.FAILED
+
+
+async def test_it_keeps_no_cookies() -> None:
+    """What a receiver sets is not sent back."""
+    receiver = Receiver([500, 200], {"set-cookie": "a=b"})
+    await Sending(receiver).sender().send(hook_of(), EVENT)
+    assert "cookie" not in receiver.requests[1].headers
+
+
+async def test_a_receiver_that_asks_for_little_time_gets_the_usual_wait() -> None:
+    """Retry-After can only lengthen it."""
+    receiver = Receiver([*[503] * 5, 200], {"retry-after": "1"})
+    sending = Sending(receiver)
+    start = sending.clock.now()
+    await sending.sender().send(hook_of(), EVENT)
+    assert sending.clock.now() - start > timedelta(seconds=14)
+
+
 async def test_it_is_given_up_in_the_end() -> None:
     """A redirect is not followed, since it could lead inside."""
     receiver = Receiver([302], {"location": "http://169.254.169.254/"})
@@ -90,6 +113,7 @@ async def test_a_receiver_may_ask_for_time_or_for_no_more() -> None:
         *("127.0.0.1", "10.0.0.7", "192.168.1.1", "172.16.0.1", "169.254.169.254", "0.1.2.3"),
         *("100.64.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fd00::1"),
         *("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1", "fd00:ec2::254", "x"),
+        *("fec0::1", "64:ff9b:1::7f00:1", "::ffff:0:7f00:1", "::7f00:1", "168.63.129.16"),
     ],
 )
 async def test_what_is_not_public_is_refused(address: str) -> None:
