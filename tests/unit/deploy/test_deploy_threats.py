@@ -76,3 +76,16 @@ def test_a_reader_and_users_of_other_methods_write_nothing_that_counts(role: Rol
     }
     assert may_write == expected.get(role, may_write)
     assert role in {Role.OPERATOR, Role.ADMINISTRATOR} or "~contract" not in may_write
+
+
+def test_the_tests_that_the_page_names_are_there() -> None:
+    """Each threat to the service is shown to be held off by one."""
+    table = PAGE.read_text(encoding="utf-8").partition("## The service\n")[2]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 5
+    for row in rows:
+        named = re.findall(r"`((?:unit|integration)/[\w/]+\.py)::(\w+)`", row.split(" | ")[-1])
+        assert named, row
+        for file, name in named:
+            text = (PAGE.parents[1] / "tests" / file).read_text(encoding="utf-8")
+            assert re.search(rf"def {name}\(", text), name
