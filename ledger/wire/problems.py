@@ -235,7 +235,7 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "feed-behind",
             HTTPStatus.GONE,
             "What follows the cursor is no longer in the stream",
-            "A table's stream keeps what arrived for 24 hours, and a cursor is of one region's"
+            "A cursor holds for 23 hours, since the table's stream has 24, and is of one region's"
             " stream. Read the histories of the counters (`/v1/counters/{id}/entries`) from the"
             " time up to which you have everything, and begin the feed by `since`.",
         ),
