@@ -95,8 +95,9 @@ MISDIRECTED = Kind(
     "misdirected",
     HTTPStatus.MISDIRECTED_REQUEST,
     "The request is for another host",
-    "A service without tokens (`--insecure`) answers to localhost, 127.0.0.1 and [::1] alone, so"
-    " that no page of another site can reach it through a browser. Use one of them, or tokens.",
+    "A service without tokens (`--insecure`) answers to localhost, 127.0.0.1 and [::1] alone, as"
+    " Host and, if it is sent, as Origin, so that no page of another site can reach it through a"
+    " browser. Use one of them, or tokens.",
 )
 TOO_LARGE = Kind(
     "too-large",
