@@ -156,6 +156,8 @@ def _unpacked(text: str) -> Cursor:
         for number in (looked, since, *positions.values())
     ):
         raise TypeError("not numbers")
-    if not isinstance(stream, str) or len(stream) > STREAM_MAX or not stream.isascii():
+    if not isinstance(stream, str) or len(stream) > STREAM_MAX:
         raise TypeError("no name of a stream")
+    if not (stream.isascii() and stream.isprintable()):
+        raise ValueError("no name of a stream")
     return Cursor(stream, looked, since, positions)

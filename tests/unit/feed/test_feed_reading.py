@@ -11,7 +11,7 @@ from ledger.feed.memory import MemoryStream
 from ledger.feed.page import FeedPage
 from ledger.feed.reading import Feed
 from ledger.feed.shared import SharedStream
-from ledger.testing import ManualClock
+from ledger.testing import ManualClock, MemoryGlobalTable
 
 HOUR = 3600
 
@@ -108,6 +108,15 @@ async def test_what_arrives_at_the_time_is_since_it() -> None:
     old = await page_of(world.feed(), since=datetime(1, 1, 1, tzinfo=UTC))
     assert changes(old) == [1]
     assert changes(await page_of(world.feed(), old)) == []
+
+
+async def test_counters_may_be_an_iterator() -> None:
+    """Taken once, for all pages."""
+    async with MemoryGlobalTable(["us-east-1"]).ledger("us-east-1") as ledger:
+        for change in (1, 2):
+            await ledger.record("a", change)
+        pages = ledger.feed(counters=iter(["a"]), limit=1)
+        assert [changes(await anext(pages)) for _ in range(2)] == [[1], [2]]
 
 
 @pytest.mark.parametrize("since", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
