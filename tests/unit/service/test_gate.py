@@ -263,33 +263,33 @@ async def test_without_tokens_the_host_must_be_this_machine(host: str, status: i
         assert (await service.http.get("/healthz", headers={"host": host})).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("origin", "status"),
-    [
-        ("http://localhost", 200),
-        ("HTTPS://LOCALHOST:3000", 200),
-        ("http://127.0.0.1:8080", 200),
-        ("http://[::1]:8080", 200),
-        ("https://attacker.test", 421),
-        ("http://localhost.attacker.test", 421),
-        ("http://attacker.test/http://localhost", 421),
-        ("file://localhost", 421),
-        ("localhost", 421),
-        ("null", 421),
-        ("", 421),
-    ],
-)
-async def test_without_tokens_no_page_of_another_site_acts(origin: str, status: int) -> None:
+ORIGINS = {
+    "http://localhost": 200,
+    "HTTPS://LOCALHOST:3000": 200,
+    "http://127.0.0.1:8080": 200,
+    "http://[::1]:8080": 200,
+    "https://attacker.test": 421,
+    "http://localhost.attacker.test": 421,
+    "http://attacker.test/http://localhost": 421,
+    "file://localhost": 421,
+    "localhost": 421,
+    "null": 421,
+    "": 421,
+}
+
+
+async def test_without_tokens_no_page_of_another_site_acts() -> None:
     """A form is sent without asking first; the Origin tells where the page is from."""
-    headers = {"host": "localhost", "origin": origin, "content-type": "text/plain"}
-    async with served(loopback_only=True) as service:
-        answer = await service.http.post("/v1/fleet/probe", headers=headers)
-        assert answer.status_code == status, answer.text
-        two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", origin)]
-        assert (await service.http.get("/healthz", headers=two)).status_code == status
-    async with served() as service:
-        answer = await service.http.get("/healthz", headers={"origin": origin})
-        assert answer.status_code == 200
+    async with served(loopback_only=True) as service, served() as other:
+        for origin, status in ORIGINS.items():
+            sent = {"host": "localhost", "origin": origin, "content-type": "text/plain"}
+            answer = await service.http.get("/v1/session", headers=sent)
+            assert answer.status_code == status, origin
+            two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", origin)]
+            assert (await service.http.get("/healthz", headers=two)).status_code == status
+            assert (await other.http.get("/healthz", headers=sent)).status_code == 200
+        sent = {"host": "localhost", "origin": "null", "content-type": "text/plain"}
+        assert (await service.http.post("/v1/fleet/probe", headers=sent)).status_code == 421
 
 
 async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
