@@ -41,8 +41,8 @@ class Feeding(OpenedLedger):
 
         Raises:
             InvalidInput, InvalidCounter: an argument breaks a rule.
-            FeedBehind: what follows the cursor has passed out of the stream, which has 24 hours, or
-                the cursor is of another region: nothing is skipped in silence.
+            FeedBehind: what follows the cursor may have passed out of the stream, which is so after
+                23 hours, or the cursor is of another region: nothing is skipped in silence.
             ReadTooSlow: `timeout`, in seconds, ended.
             StoreError: the table's stream cannot be read.
         """
@@ -66,7 +66,7 @@ class Feeding(OpenedLedger):
 
         Keep `page.cursor` once its entries are dealt with, and go on `after` it: whoever acts on an
         entry and keeps the cursor together misses none and acts once, others at least once. A page
-        without entries comes at least each minute: a cursor that was kept for a day is too old.
+        without entries comes at least each minute: a cursor holds for 23 hours.
         `timeout` bounds each look, in seconds.
 
         Raises:

@@ -263,7 +263,7 @@ class LeftOut(LedgerError):
 
 
 class FeedBehind(LedgerError):
-    """What follows the cursor is no longer in the table's stream, which keeps it for 24 hours."""
+    """What follows the cursor may have left the table's stream: a cursor holds for 23 hours."""
 
 
 class ImportRefused(LedgerError):

@@ -11,7 +11,9 @@ child of it is, so that children which are listed later are found. A listed shar
 is behind the cursor if a named one descends from it; ahead of it if its parent is still being read;
 else it is new, and read from its beginning. So each record is passed once, and none is skipped,
 however shards split: a shard that is named and no longer listed has passed out of the stream with
-what was not read of it, which is `FeedBehind`.
+what was not read of it, which is `FeedBehind`. So is any cursor as old as the stream's records: of
+those that passed out of a shard that is still listed, or of a child that came and went, nothing
+shows.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -19,7 +21,7 @@ Pure: no clock, no randomness, no I/O.
 import json
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ledger.core.errors import FeedBehind, InvalidInput
@@ -34,6 +36,10 @@ MARGIN_SECONDS = 3600
 TEXT_MAX = 60_000
 """Characters of a cursor: some 1,000 shards."""
 BYTES_MAX = 1_000_000
+STREAM_MAX = 200
+"""Characters of a stream's name."""
+NUMBER_MAX = 10**40
+"""Of a record: DynamoDB's have up to 40 digits."""
 _FORM = "f1"
 
 
@@ -41,7 +47,8 @@ _FORM = "f1"
 class Cursor:
     """How far a stream was read; times in seconds since 1970.
 
-    `looked` is when its shards were last listed. What arrived before `since` is left out.
+    `looked` is when its shards were last listed, or when it began. What arrived before `since` is
+    left out.
     """
 
     stream: str
@@ -59,20 +66,30 @@ class Cursor:
         return [name for name, place in self.positions.items() if place != END]
 
 
+def is_known(cursor: Cursor, listing: Listing) -> bool:
+    """Return whether a listing has all shards of a cursor; one that is newer may."""
+    listed = {shard.id for shard in listing.shards}
+    return cursor.stream == listing.stream and cursor.positions.keys() <= listed
+
+
 def joined(cursor: Cursor, listing: Listing, *, now: int) -> Cursor:
     """Return the cursor with the shards that are to be read by now.
 
+    The listing is not older than the cursor.
+
     Raises:
-        FeedBehind: of a shard that is no longer listed something was not read; or it is a cursor of
-            another stream.
+        FeedBehind: the cursor is older than 23 hours; or of a shard that is no longer listed
+            something was not read; or it is a cursor of another stream.
     """
     if cursor.stream != listing.stream:
         raise FeedBehind(
-            f"the cursor is of the stream {cursor.stream}, this is {listing.stream}: begin without"
-            " it, by the time up to which you have everything (`since`)"
+            f"the cursor is of the stream {cursor.stream:.80}, this is {listing.stream}: begin"
+            " without it, by the time up to which you have everything (`since`)"
         )
     listed = {shard.id: shard for shard in listing.shards}
-    _check_listed(cursor, listed, now)
+    unread = {name for name, place in cursor.positions.items() if place != END}
+    if now - cursor.looked >= KEPT_SECONDS - MARGIN_SECONDS or not unread <= listed.keys():
+        raise behind()
     positions = {name: place for name, place in cursor.positions.items() if name in listed}
     passed = set[str]()
     for name in positions:
@@ -87,21 +104,11 @@ def joined(cursor: Cursor, listing: Listing, *, now: int) -> Cursor:
     return replace(cursor, looked=now, positions=kept)
 
 
-def _check_listed(cursor: Cursor, listed: Mapping[str, Shard], now: int) -> None:
-    parents = {shard.parent for shard in listed.values()}
-    is_old = now - cursor.looked >= KEPT_SECONDS - MARGIN_SECONDS
-    for name, place in cursor.positions.items():
-        # One that was read whole and had no child yet: of a child that came and went nothing shows.
-        is_lost = place != END or (is_old and name not in parents)
-        if name not in listed and is_lost:
-            raise behind()
-
-
 def behind() -> FeedBehind:
     """Return the error of a cursor that is too old."""
     return FeedBehind(
-        "what arrived after the cursor has passed out of the table's stream, which keeps it for 24"
-        " hours: read the histories of the counters from then on, and begin without the cursor"
+        "what arrived after the cursor may have passed out of the table's stream, so a cursor holds"
+        " for 23 hours: read the histories of the counters from then on, and begin without it"
     )
 
 
@@ -144,7 +151,13 @@ def _unpacked(text: str) -> Cursor:
     if not reader.eof:
         raise ValueError("cut, or too long")
     stream, looked, since, positions = json.loads(unpacked)
-    numbers: Sequence[object] = [looked, since, *positions.values()]
-    if not isinstance(stream, str) or not all(type(number) is int for number in numbers):
-        raise TypeError("of other kinds")
+    if not isinstance(positions, dict) or not all(
+        type(number) is int and END <= number <= NUMBER_MAX
+        for number in (looked, since, *positions.values())
+    ):
+        raise TypeError("not numbers")
+    if not isinstance(stream, str) or len(stream) > STREAM_MAX:
+        raise TypeError("no name of a stream")
+    if not (stream.isascii() and stream.isprintable()):
+        raise ValueError("no name of a stream")
     return Cursor(stream, looked, since, positions)

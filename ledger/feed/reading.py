@@ -12,7 +12,7 @@ from functools import partial
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.feed import cursors
-from ledger.feed.cursors import END, START, Cursor, joined
+from ledger.feed.cursors import END, START, Cursor, is_known, joined
 from ledger.feed.page import FeedPage
 from ledger.feed.port import Read, Stream
 from ledger.runtime.clock import Clock
@@ -43,7 +43,7 @@ class Feed:
 
         Raises:
             InvalidInput: a bound breaks a rule; or cursor and time are given.
-            FeedBehind: what follows the cursor has passed out of the stream.
+            FeedBehind: what follows the cursor has, or may have, passed out of the stream.
             StoreError: the stream cannot be read.
         """
         cursor = await self._begun(after, since)
@@ -60,13 +60,13 @@ class Feed:
     async def _begun(self, after: str | None, since: datetime | None) -> Cursor:
         if after is not None and since is not None:
             raise InvalidInput("the feed goes on after a cursor, or begins at a time: give one")
+        given = None if after is None else cursors.of_text(after)
+        start = 0 if since is None else max(0, int(_aware(since).timestamp()))
         listing = await self._stream.listing()
-        if after is not None:
-            cursor = cursors.of_text(after)
-        else:
-            start = 0 if since is None else int(_aware(since).timestamp())
-            cursor = Cursor(listing.stream, since=start)
-        return joined(cursor, listing, now=self._now())
+        if given is not None and not is_known(given, listing):  # another process listed later
+            listing = await self._stream.listing(is_fresh=True)
+        now = self._now()
+        return joined(given or Cursor(listing.stream, now, start), listing, now=now)
 
     async def _round(
         self, cursor: Cursor, wanted: Wanted, found: list[Entry], limit: int
@@ -137,4 +137,9 @@ async def awaited(
 def _aware(since: datetime) -> datetime:
     if not isinstance(since, datetime) or since.tzinfo is None:
         raise InvalidInput(f"since must be an aware datetime, got {since!r}")
-    return since.astimezone(UTC)
+    try:
+        return since.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(
+            f"since must be of the years 1 to 9999 in UTC, got {since.isoformat()}"
+        ) from None

@@ -6,7 +6,7 @@ Pure: no clock, no randomness, no I/O.
 import json
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, NoReturn, TypeVar
 from urllib.parse import unquote_to_bytes
@@ -152,6 +152,10 @@ def moment(name: str, text: str) -> datetime:
         raise InvalidInput(
             f"{name} must be a time with a zone, such as 2026-11-21T06:50:00Z, got {text!r}"
         )
+    try:
+        read.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(f"{name} must be of the years 1 to 9999 in UTC, got {text!r}") from None
     return read
 
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from mangum import Mangum
 from prometheus_client import CollectorRegistry
@@ -36,6 +37,8 @@ from ledger.wire.problems import MEDIA_TYPE
 
 TEXTS = ("text/", "application/json", MEDIA_TYPE)
 """What is handed to Lambda as it is; of anything else the bytes in base 64."""
+_OF_PATHS = "!#$%&'()*+,/:;=?@[]"
+"""What a path that was sent has as it is: reserved characters, and those of encoded ones."""
 
 
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
@@ -104,5 +107,6 @@ class Environment:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the path as it was sent, which Mangum leaves out: ids are encoded in it."""
-        scope["raw_path"] = scope["aws.event"].get("rawPath", scope["path"]).encode("latin-1")
+        sent = scope["aws.event"].get("rawPath") or scope["path"]
+        scope["raw_path"] = quote(sent, safe=_OF_PATHS, errors="surrogatepass").encode("ascii")
         await self._app(scope, receive, send)

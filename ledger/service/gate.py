@@ -8,7 +8,8 @@
     access log, metrics, X-Request-Id  <────────────────────────────────────┘
 
 Without tokens the Host header is all that tells a page of another site apart, whose name was bound
-to this machine's address (DNS rebinding), so then it must be a loopback name.
+to this machine's address (DNS rebinding), so then it must be a loopback name; so must the Origin,
+if there is one, since a browser sends forms to this machine from pages of any site.
 
 It also lets routes see paths as they were sent, so that a counter's id may have slashes: those of
 an id come percent-encoded, and are decoded once the route is found.
@@ -41,7 +42,10 @@ from ledger.wire.problems import (
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What probes ask without a token, also while an instance is draining."""
 _REQUEST_ID_HEADER = b"x-request-id"
-_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_NAME = r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?"
+_LOOPBACK = re.compile(_NAME, re.ASCII | re.IGNORECASE)
+_LOOPBACK_ORIGIN = re.compile(f"https?://{_NAME}", re.ASCII | re.IGNORECASE)
+_LENGTH = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,7 @@ class Gate:
         path, headers = scope["path"], Headers(scope=scope)
         if self._loopback_only:
             _check_host(headers.getlist("host"))
+            _check_origin(headers.getlist("origin"))
         if self._context.is_draining and path not in OPEN_PATHS:
             detail = "this instance is shutting down"
             raise Refused(
@@ -124,7 +129,7 @@ class Gate:
                 retryable=True,
             )
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self._body_max:
+        if not _LENGTH.fullmatch(length) or int(length) > self._body_max:
             raise self._too_large()
         if self._is_public(path):
             return ANYONE
@@ -175,6 +180,22 @@ def _check_host(hosts: Sequence[str]) -> None:
             "without tokens the Host must be localhost, 127.0.0.1 or [::1], with or without a port,"
             f" got {', '.join(hosts) or 'none'!r:.100}",
         )
+
+
+def _check_origin(origins: Sequence[str]) -> None:
+    """Refuse a request that a page of another site makes.
+
+    Raises:
+        Refused: its origin is none of this machine.
+    """
+    for origin in origins:
+        if not _LOOPBACK_ORIGIN.fullmatch(origin):
+            raise Refused(
+                MISDIRECTED,
+                "without tokens the Origin, if there is one, must be http:// or https:// and"
+                " localhost, 127.0.0.1 or [::1], with or without a port,"
+                f" got {origin!r:.100}",
+            )
 
 
 class _Passage:

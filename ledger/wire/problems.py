@@ -95,8 +95,9 @@ MISDIRECTED = Kind(
     "misdirected",
     HTTPStatus.MISDIRECTED_REQUEST,
     "The request is for another host",
-    "A service without tokens (`--insecure`) answers to localhost, 127.0.0.1 and [::1] alone, so"
-    " that no page of another site can reach it through a browser. Use one of them, or tokens.",
+    "A service without tokens (`--insecure`) answers to localhost, 127.0.0.1 and [::1] alone, as"
+    " Host and, if it is sent, as Origin, so that no page of another site can reach it through a"
+    " browser. Use one of them, or tokens.",
 )
 TOO_LARGE = Kind(
     "too-large",
@@ -235,7 +236,7 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "feed-behind",
             HTTPStatus.GONE,
             "What follows the cursor is no longer in the stream",
-            "A table's stream keeps what arrived for 24 hours, and a cursor is of one region's"
+            "A cursor holds for 23 hours, since the table's stream has 24, and is of one region's"
             " stream. Read the histories of the counters (`/v1/counters/{id}/entries`) from the"
             " time up to which you have everything, and begin the feed by `since`.",
         ),

@@ -28,8 +28,8 @@ RUNBOOK = "calls-fail"
 ROLES = (Role.WRITER, Role.READER, Role.FOLLOWER, Role.SERVICE)
 HANDLER = "ledger.service.aws_lambda.handler"
 MEMORY_MEGABYTES = 1024
-SECONDS_MAX = 60
-"""As long as `Prefer: wait` may ask for."""
+SECONDS_MAX = 90
+"""Above the 60 that a request may wait, so that its answer is still sent."""
 
 SERVICE_COMMENT = (
     "The service as a function of Lambda, behind a function URL: for what is asked rarely.",

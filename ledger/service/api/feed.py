@@ -26,17 +26,19 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
 
     Keep `next` once the entries are dealt with. Each entry that reaches the region, late or merged
     since, is in one page of those that follow each other; one page may be asked for again. With
-    `wait` the answer comes as soon as there is an entry, or after so many seconds without any. A
-    cursor that is older than a day, or of another region, is a 410.
+    `wait` the answer comes as soon as there is an entry, or after so many seconds without any (or
+    those of `Prefer: wait`, if fewer). A cursor that is older than 23 hours, or of another region,
+    is a 410.
     """
     named = asked.counter or [asked.prefix]
     context = allow(request, "read", *named)
     since = None if asked.since is None else moment("since", asked.since)
-    page = partial(_page, context, asked, since, wait_of(request.headers.getlist("prefer")))
+    deadline = wait_of(request.headers.getlist("prefer"))
+    page = partial(_page, context, asked, since, deadline)
     found = await awaited(
         page,
         asked.after,
-        seconds=asked.wait,
+        seconds=asked.wait if deadline is None else min(asked.wait, deadline),
         pause=context.pause,
         is_over=lambda: context.is_leaving,
     )

@@ -1,15 +1,22 @@
 """Cursors of the feed over shards that split and pass out of the stream."""
 
+import json
+from base64 import urlsafe_b64encode
+from zlib import compress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.ledgers import seeded
 
 from ledger.core.errors import FeedBehind, InvalidInput
-from ledger.feed.cursors import END, KEPT_SECONDS, START, Cursor, joined, of_text, to_text
+from ledger.feed.cursors import END, START, Cursor, joined, of_text, to_text
 from ledger.feed.port import Listing, Shard
 
 A, B, C, D = Shard("A"), Shard("B", "A"), Shard("C", "A"), Shard("D", "B")
+
+
+HELD = 23 * 3600
 
 
 def listing(*shards: Shard) -> Listing:
@@ -44,7 +51,10 @@ def test_shards_are_read_once_parents_first(
     [
         pytest.param(Cursor("s", positions={"A": 7}), 1, id="half-read"),
         pytest.param(Cursor("s", positions={"A": START}), 1, id="not-begun"),
-        pytest.param(Cursor("s", 1, positions={"A": END}), KEPT_SECONDS, id="child-came-and-went"),
+        pytest.param(Cursor("s", 1, positions={"A": END}), 1 + HELD, id="child-came-and-went"),
+        pytest.param(Cursor("s", 1, positions={"D": START}), 1 + HELD, id="listed-and-trimmed"),
+        pytest.param(Cursor("s", 1, positions={"D": 7}), 1 + HELD, id="too-old"),
+        pytest.param(Cursor("s", 1), 1 + HELD, id="there-was-no-shard-yet"),
         pytest.param(Cursor("other", positions={"B": 1}), 1, id="another-stream"),
     ],
 )
@@ -54,10 +64,35 @@ def test_what_passed_out_unread_is_an_error(cursor: Cursor, now: int) -> None:
         joined(cursor, listing(D), now=now)
 
 
+def test_a_cursor_holds_for_23_hours() -> None:
+    """Whatever it stands at."""
+    cursor = Cursor("s", 1, positions={"D": START})
+    assert joined(cursor, listing(D), now=HELD) == Cursor("s", HELD, positions={"D": START})
+
+
+def test_a_shard_that_was_read_goes_last() -> None:
+    """So that a busy one holds up no other."""
+    cursor = Cursor("s", positions={"A": 1, "B": END, "C": START}).moved("A", 2)
+    assert list(of_text(to_text(cursor)).positions.items()) == [("B", END), ("C", START), ("A", 2)]
+    assert cursor.open_shards() == ["C", "A"]
+
+
+def test_the_name_of_another_stream_is_shown_shortened() -> None:
+    """It comes from a caller."""
+    with pytest.raises(FeedBehind) as error:
+        joined(Cursor("x" * 200), listing(D), now=1)
+    assert "x" * 80 + "," in str(error.value)
+
+
 def test_a_lineage_that_ended_is_dropped() -> None:
     """Where it was read whole and nothing can have followed unseen."""
     cursor = Cursor("s", looked=100, positions={"A": END, "D": 5})
     assert dict(joined(cursor, listing(D), now=200).positions) == {"D": 5}
+
+
+def packed(values: object) -> str:
+    """Return a forged cursor of any value of JSON."""
+    return "f1" + urlsafe_b64encode(compress(json.dumps(values).encode())).rstrip(b"=").decode()
 
 
 @given(st.dictionaries(st.text(max_size=40), st.integers(-2, 10**40), max_size=20))
@@ -79,6 +114,22 @@ def test_a_cursor_goes_into_a_url_and_back(positions: dict[str, int]) -> None:
         "f1" + "eJwDAAAAAAE",
         "f2abc",
         "f1é",
+        *[
+            to_text(cursor)
+            for cursor in (
+                Cursor("s" * 201),
+                Cursor("é"),
+                Cursor("s\x1b[2J"),
+                Cursor("s", -3),
+                Cursor("s", 0, 10**41),
+                Cursor("s", positions={"A": -3}),
+                Cursor("s", positions={"A": 10**41}),
+            )
+        ],
+        *[packed(values) for values in (["s", 0, 0, []], ["s", 0, 0, None], {"s": 1}, None, 7)],
+        *[packed([stream, 0, 0, {}]) for stream in ("\ud800", None, 7)],
+        *[packed(["s", looked, 0, {}]) for looked in (None, "1", 1.0, True)],
+        *[packed(["s", 0, 0, {"A": place}]) for place in (None, "1", [1], 1.5)],
     ],
 )
 def test_other_texts_are_refused(text: str) -> None:

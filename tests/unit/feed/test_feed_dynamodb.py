@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from ledger.core.errors import AccessDenied, FeedBehind, StoreError, Unreachable
+from ledger.feed import dynamodb
 from ledger.feed.dynamodb import DynamoStream
 from ledger.feed.port import Shard
 
@@ -114,6 +115,17 @@ async def test_an_iterator_that_expired_is_replaced() -> None:
     what, asked = client.asked[-2]
     assert (what, asked["ShardIteratorType"]) == ("iterator", "AFTER_SEQUENCE_NUMBER")
     assert asked["SequenceNumber"] == "0" * 20 + "7"
+
+
+async def test_the_oldest_iterator_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of shards that were read last are kept."""
+    monkeypatch.setattr(dynamodb, "ITERATORS_MAX", 2)
+    client = Client(*[{"Records": [], "NextShardIterator": f"n{page}"} for page in range(5)])
+    stream = stream_of(client)
+    for shard in ("s0", "s1", "s2", "s2", "s1"):
+        await stream.read(shard, 7)
+    asked = [one["ShardIterator"] for what, one in client.asked if what == "records"]
+    assert asked[3:] == ["n2", "n1"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 from decimal import Decimal
 
+import pytest
+
 from ledger.core.values import Entry
+from ledger.feed import shared
 from ledger.feed.memory import MemoryStream
 from ledger.feed.port import Listing, Read
 from ledger.feed.shared import LISTING_SECONDS, SharedStream
@@ -73,6 +76,25 @@ async def test_a_listing_holds_for_a_while() -> None:
     await clock.advance(LISTING_SECONDS)
     await stream.listing()
     assert counted.listings == 3
+
+
+async def test_what_is_dropped_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest page goes, and those after it stay for as long as there is room."""
+    monkeypatch.setattr(shared, "KEPT_MAX", 6)
+    clock = ManualClock()
+    counted = Counted(clock)
+    stream = SharedStream(counted, clock)
+    for number in range(12):
+        counted.put(number)
+    (shard,) = (await stream.listing()).shards
+    for after in (None, 3, 6, 9):
+        await stream.read(shard.id, after)
+    assert counted.reads == 4
+    assert await numbers(stream, shard.id, 6) == [7, 8, 9]
+    assert await numbers(stream, shard.id, 9) == [10, 11, 12]
+    assert counted.reads == 4
+    assert await numbers(stream, shard.id, None) == [1, 2, 3]
+    assert counted.reads == 5
 
 
 def test_an_entry_is_small_in_memory() -> None:

@@ -53,6 +53,13 @@ def test_a_segment_that_is_not_utf8_is_refused(segment: str) -> None:
         entry_in(segment)
 
 
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_utc_has_no_year_for_is_refused(text: str) -> None:
+    """Nothing can be compared with it."""
+    with pytest.raises(InvalidInput, match="until must be of the years 1 to 9999 in UTC, got '"):
+        bound("until", text)
+
+
 def test_a_key_that_carries_its_time_needs_no_other() -> None:
     """As a UUIDv7, bare or in quotes as the header's draft has it."""
     assert key_of([UUID7], []) == (UUID7, None)

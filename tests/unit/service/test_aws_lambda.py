@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -80,6 +81,31 @@ def test_what_an_invocation_writes_the_next_one_reads(environment: Environment) 
     assert (status, total["value"]) == (200, "12.5")
     status, found = ask(environment, "GET", "/v1/counters/shop%2Fa/entries")
     assert (status, [one["change"] for one in found["entries"]]) == (200, ["12.5"])
+
+
+@pytest.mark.parametrize(
+    ("sent", "path"),
+    [
+        ("/v1/counters/a%2Fb", "/v1/counters/a"),
+        ("", "/v1/counters/a b"),
+        (None, "/v1/counters/a b"),
+        ("/v1/counters/\u65e5\u672c", "/"),
+        ("/v1/counters/caf\u00e9", "/"),
+    ],
+)
+def test_a_path_is_taken_as_it_was_sent(
+    environment: Environment, sent: str | None, path: str
+) -> None:
+    """Else the path that was decoded; what is not ASCII is encoded."""
+    asked = event("GET", path)
+    asked["rawPath"] = sent
+    answers = [environment.handle(asked, object())]
+    if sent is None:
+        del asked["rawPath"]
+        answers.append(environment.handle(asked, object()))
+    named = unquote((sent or path).removeprefix("/v1/counters/"))
+    for answer in answers:
+        assert (answer["statusCode"], json.loads(answer["body"])["counter"]) == (200, named)
 
 
 def test_a_key_counts_once_over_invocations(environment: Environment) -> None:

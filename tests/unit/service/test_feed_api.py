@@ -9,8 +9,10 @@ import pytest
 from support.serving import AWAY, served
 from support.tokens import token_header
 
+from ledger.feed.cursors import Cursor, to_text
 from ledger.service import schemas
-from ledger.service.access.keeping import FileAccess
+from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
+from ledger.service.context import Context
 from ledger.testing import MemoryGlobalTable
 
 
@@ -63,6 +65,66 @@ async def test_a_request_waits_for_an_entry() -> None:
         assert [entry["change"] for entry in found[0]["entries"]] == ["1"]
 
 
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Let no time go by while requests wait; return for how long each would have paused."""
+    found: list[float] = []
+
+    async def pause(_context: Context, seconds: float) -> None:
+        found.append(seconds)
+
+    monkeypatch.setattr(Context, "pause", pause)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wait", "prefer", "expected"),
+    [
+        (0, None, []),
+        (2.5, None, [1, 1, 0.5]),
+        (5, "wait=1", [1]),
+        (2, "wait=50", [1, 1]),
+        (0, "wait=50", []),
+    ],
+)
+async def test_a_request_waits_no_longer_than_either_bound(
+    pauses: list[float], wait: float, prefer: str | None, expected: list[float]
+) -> None:
+    """`wait`, and the deadline of the request; each look but the first goes on from a cursor."""
+    headers = {} if prefer is None else {"prefer": prefer}
+    asked: dict[str, Any] = {"wait": wait, "since": "2026-11-21T06:50:00Z"}
+    async with served() as service:
+        answer = await service.http.get("/v1/feed", params=asked, headers=headers)
+    assert (answer.status_code, pauses) == (200, expected)
+
+
+async def test_a_request_waits_no_more_once_the_instance_leaves(pauses: list[float]) -> None:
+    """The client asks another one."""
+    async with served() as service:
+        service.context.leave()
+        answer = await service.http.get("/v1/feed", params={"wait": 60})
+    assert (answer.status_code, pauses) == (200, [])
+
+
+@pytest.mark.parametrize("asked", [{"prefix": "shop/"}, {"counter": ["shop/a", "shop/b"]}])
+async def test_what_a_token_no_longer_allows_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    """Where it changed while the request waited: for its counters."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    headers = token_header(path, table, "read", prefixes=["shop/"])
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+
+        async def pause(_context: Context, _seconds: float) -> None:
+            path.write_text(path.read_text().replace('"shop/"', '"shop/a"'))
+            table.clock.pass_by(LOOK_SECONDS)
+            await service.ledger.record("shop/b", 4711)
+
+        monkeypatch.setattr(Context, "pause", pause)
+        answer = await service.http.get("/v1/feed", params={**asked, "wait": 1}, headers=headers)
+    assert answer.status_code == 401, answer.text
+
+
 async def test_what_merging_deleted_is_passed_all_the_same() -> None:
     """A region's feed has what arrived there, late or merged since."""
     table = MemoryGlobalTable(["us-east-1", AWAY], compactor={"fold_min": 1, "scan_every": 0})
@@ -103,6 +165,16 @@ async def test_a_cursor_that_is_too_old_is_a_410() -> None:
         {"prefix": "~"},
         {"counter": "~a"},
         {"since": "9999-12-31T23:59:59Z", "after": ""},
+        {"since": "0001-01-01T00:00:00+14:00"},
+        {"since": "9999-12-31T23:59:59-14:00"},
+        *[
+            {"after": to_text(cursor)}
+            for cursor in (
+                Cursor("x" * 10_000),
+                Cursor("\ud800"),
+                Cursor("us-east-1/memory", positions={"shardId-0": 10**50}),
+            )
+        ],
     ],
 )
 async def test_what_breaks_a_rule_is_a_400(asked: Any) -> None:

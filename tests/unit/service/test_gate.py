@@ -155,7 +155,7 @@ async def _long() -> AsyncIterator[bytes]:
         yield b" " * 10_000
 
 
-@pytest.mark.parametrize("length", ["100001", "1e3", "-5", "9" * 30])
+@pytest.mark.parametrize("length", ["100001", "1e3", "-5", "9" * 30, "9" * 5_000, "\xb2", ""])
 async def test_a_body_that_says_it_is_too_long_is_refused(length: str) -> None:
     """Before any of it is read."""
     async with served() as service:
@@ -261,6 +261,35 @@ async def test_without_tokens_the_host_must_be_this_machine(host: str, status: i
         assert (await service.http.get("/healthz", headers=two)).status_code == 421
     async with served() as service:
         assert (await service.http.get("/healthz", headers={"host": host})).status_code == 200
+
+
+ORIGINS = {
+    "http://localhost": 200,
+    "HTTPS://LOCALHOST:3000": 200,
+    "http://127.0.0.1:8080": 200,
+    "http://[::1]:8080": 200,
+    "https://attacker.test": 421,
+    "http://localhost.attacker.test": 421,
+    "http://attacker.test/http://localhost": 421,
+    "file://localhost": 421,
+    "localhost": 421,
+    "null": 421,
+    "": 421,
+}
+
+
+async def test_without_tokens_no_page_of_another_site_acts() -> None:
+    """A form is sent without asking first; the Origin tells where the page is from."""
+    async with served(loopback_only=True) as service, served() as other:
+        for origin, status in ORIGINS.items():
+            sent = {"host": "localhost", "origin": origin, "content-type": "text/plain"}
+            answer = await service.http.get("/v1/session", headers=sent)
+            assert answer.status_code == status, origin
+            two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", origin)]
+            assert (await service.http.get("/healthz", headers=two)).status_code == status
+            assert (await other.http.get("/healthz", headers=sent)).status_code == 200
+        sent = {"host": "localhost", "origin": "null", "content-type": "text/plain"}
+        assert (await service.http.post("/v1/fleet/probe", headers=sent)).status_code == 421
 
 
 async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:

@@ -1,0 +1,126 @@
+"""Pages of the feed: cursors, listings that are late, and times."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ledger.core.errors import FeedBehind, InvalidInput
+from ledger.core.values import Entry
+from ledger.feed.cursors import END, of_text, to_text
+from ledger.feed.memory import MemoryStream
+from ledger.feed.page import FeedPage
+from ledger.feed.reading import Feed
+from ledger.feed.shared import SharedStream
+from ledger.testing import ManualClock, MemoryGlobalTable
+
+HOUR = 3600
+
+
+class World:
+    """A stream of one lineage, and the feeds of processes that read it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.stream = MemoryStream("s", clock=self.clock, lineages=1)
+        self.put_so_far = 0
+
+    def put(self) -> None:
+        """Put an entry."""
+        self.put_so_far += 1
+        id_ = f"2026-11-21T06:50:01.{self.put_so_far:06d}Z#4f1d2c3b5a697887"
+        change = {"N": str(self.put_so_far)}
+        item = {"pk": {"S": "a"}, "sk": {"S": id_}, "change": change}
+        self.stream.changed(("a", id_), None, item)
+
+    def feed(self) -> Feed:
+        """Return the feed of one more process."""
+        return Feed(SharedStream(self.stream, self.clock), clock=self.clock)
+
+
+async def page_of(
+    feed: Feed, after: FeedPage | None = None, since: datetime | None = None
+) -> FeedPage:
+    """Return the next page."""
+    cursor = None if after is None else after.cursor
+    return await feed.page(is_any, after=cursor, since=since, limit=100)
+
+
+def is_any(_entry: Entry) -> bool:
+    """Take every entry."""
+    return True
+
+
+def changes(page: FeedPage) -> list[int]:
+    """Return the changes of its entries."""
+    return [int(entry.change) for entry in page.entries]
+
+
+async def test_pages_without_entries_keep_a_cursor_young() -> None:
+    """One that is not asked after for 23 hours is too old, though its shard is still listed."""
+    world = World()
+    feed = world.feed()
+    page = await page_of(feed)
+    for _ in range(3):
+        world.clock.pass_by(22 * HOUR)
+        page = await page_of(feed, page)
+        assert of_text(page.cursor).looked == int(world.clock.now().timestamp())
+    world.clock.pass_by(23 * HOUR)
+    with pytest.raises(FeedBehind, match="holds for 23 hours"):
+        await page_of(feed, page)
+
+
+async def test_a_cursor_of_a_process_that_listed_later_is_known() -> None:
+    """A shard that this one's listing lacks is looked for before the cursor is refused."""
+    world = World()
+    ahead, late = world.feed(), world.feed()
+    world.put()
+    page = await page_of(ahead, await page_of(late))
+    world.stream.roll()
+    world.put()
+    world.clock.pass_by(2)
+    page = await page_of(ahead, page)
+    assert changes(page) == [2]
+    world.put()
+    assert changes(await page_of(late, page)) == [3]
+
+
+async def test_shards_that_were_read_whole_are_not_read_again() -> None:
+    """By a process whose listing has only their parents."""
+    world = World()
+    ahead, late = world.feed(), world.feed()
+    world.put()
+    await page_of(late)
+    world.stream.roll()
+    world.put()
+    ended = (await page_of(ahead)).cursor
+    (shard,) = of_text(ended).positions
+    cursor = to_text(of_text(ended).moved(shard, END))
+    assert changes(await late.page(is_any, after=cursor, since=None, limit=100)) == []
+
+
+async def test_what_arrives_at_the_time_is_since_it() -> None:
+    """To the second, also before 1970."""
+    world = World()
+    world.clock.pass_by(1.0 - world.clock.now().timestamp() % 1)
+    world.put()
+    now = world.clock.now()
+    assert changes(await page_of(world.feed(), since=now)) == [1]
+    old = await page_of(world.feed(), since=datetime(1, 1, 1, tzinfo=UTC))
+    assert changes(old) == [1]
+    assert changes(await page_of(world.feed(), old)) == []
+
+
+async def test_counters_may_be_an_iterator() -> None:
+    """Taken once, for all pages."""
+    async with MemoryGlobalTable(["us-east-1"]).ledger("us-east-1") as ledger:
+        for change in (1, 2):
+            await ledger.record("a", change)
+        pages = ledger.feed(counters=iter(["a"]), limit=1)
+        assert [changes(await anext(pages)) for _ in range(2)] == [[1], [2]]
+
+
+@pytest.mark.parametrize("since", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+async def test_a_time_that_utc_has_no_year_for_is_refused(since: str) -> None:
+    """By its name."""
+    with pytest.raises(InvalidInput, match="since must be of the years 1 to 9999 in UTC, got"):
+        await page_of(World().feed(), since=datetime.fromisoformat(since))
