@@ -85,12 +85,12 @@ def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
     check_held(*run_chaos(tmp_path, *options))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", LONG_ON_DYNOXIDE)
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("profile", "faults"),
     [
-        pytest.param("suspension", {"suspend compactor", "suspend writer"}, marks=pytest.mark.long),
+        ("suspension", {"suspend compactor", "suspend writer"}),
         ("skew", {"clock of a compactor", "clock of a writer"}),
     ],
 )

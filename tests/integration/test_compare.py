@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.engines import LONG_IN_MEMORY
+from support.engines import ENGINES
 from typer.testing import CliRunner, Result
 
 from ledger.commands.main import app
@@ -121,7 +121,8 @@ def test_a_file_that_cannot_be_written_is_told_before(tmp_path: Path) -> None:
     assert "there is no folder" in str(ran.exception)
 
 
-@pytest.mark.parametrize("engine", LONG_IN_MEMORY)
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ENGINES)
 def test_all_of_it_on_the_local_table(engine: str, tmp_path: Path) -> None:
     """As a new user runs it every promise of every method is seen in a figure."""
     written = tmp_path / "all.json"

@@ -219,10 +219,10 @@ async def check_all_is_merged_and_exact(watch: Watch) -> None:
             assert len(items) == sum(bool(probe.written) for probe in watch.probes)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kills", "seed"),
-    [(2, 7), *(pytest.param(20, seed, marks=pytest.mark.long) for seed in (11, 23))],
+    [(4, 7), (20, 11), (20, 23)],
 )
 @pytest.mark.timeout(900)
 async def test_killed_compactors_leave_no_read_wrong(tmp_path: Path, kills: int, seed: int) -> None:

@@ -63,6 +63,7 @@ async def counted(settings: Settings, kind: str) -> Decimal:
 
 
 @pytest.mark.engines("moto_server")
+@pytest.mark.long
 async def test_a_kinesis_stream_is_brought_in_by_its_shards(desk: Desk) -> None:
     """Killed and run again it goes on behind what is in; what cannot be taken is a dead letter."""
     from moto.server import ThreadedMotoServer  # noqa: PLC0415 (an engine)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import orjson
 import pytest
 import yaml
 from anyio import to_thread
@@ -18,8 +19,12 @@ from support.hooks import SECRET
 from ledger import Ledger
 from ledger.commands.delivering import delivering
 from ledger.local import LocalGlobalTable
+from ledger.runtime.clock import SystemClock
 from ledger.settings.model import CONTRACTED
+from ledger.store.opening import open_store
+from ledger.webhooks.events import Event
 from ledger.webhooks.hooks import read_hooks
+from ledger.webhooks.keeping import Kept
 
 FILE = "hooks.yaml"
 
@@ -94,8 +99,12 @@ async def test_events_are_delivered_and_what_is_left_is_shown_and_sent_again(
             await until(lambda: count(came), 5)
         assert [body["data"]["counter"] for body in came] == ["stock-1"] * 5
         assert refused[1]["data"]["total"] == "5"
+        assert json_rows(await run("dead", "high", "--json")) == []
+        lost = Event("msg_lost", orjson.dumps({"type": "total.crossed"}))
+        async with open_store(settings, settings.home) as store:
+            await Kept(store, "high").put_dead(lost, "500 (tried 10 times)", SystemClock().now())
         (letter,) = json_rows(await run("dead", "high", "--json"))
-        assert "410" in letter["said"]
+        assert letter["said"] == "500 (tried 10 times)"
         again = await run("redeliver", FILE, "high", "--json")
         assert (again.status, json.loads(again.out)["said"]) == (1, "500")
         again = await run("redeliver", FILE, "high", letter["event"])
@@ -104,6 +113,9 @@ async def test_events_are_delivered_and_what_is_left_is_shown_and_sent_again(
         assert (await run("dead", "high")).out.count("msg_") == 0
         assert (await run("enable", "high")).out == "high: enabled\n"
         assert (await run("enable", "high")).out == "high: it was not disabled\n"
+        async with delivering(settings, read):  # from the crossing that was answered by 410
+            await until(lambda: count(refused), 5)
+        assert refused[4] == refused[1]
         unknown = await run("test", FILE, "none")
         assert unknown.status == 2
         assert "no webhook 'none': all, high" in unknown.errors

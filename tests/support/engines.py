@@ -25,10 +25,9 @@ LONG_ON_DYNOXIDE = [
     "memory",
     pytest.param("dynoxide", marks=[pytest.mark.engines("dynoxide"), pytest.mark.long]),
 ]
-"""The same, of tests for one of whose engines `.ci/run` has no time."""
+"""The same, of tests for whose second engine `.ci/run` has no time."""
 
 
-LONG_IN_MEMORY = [pytest.param("memory", marks=pytest.mark.long), DYNOXIDE]
 
 
 @asynccontextmanager

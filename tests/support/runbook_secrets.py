@@ -168,6 +168,7 @@ class Rotation:
         assert self.keys.last_used() == {NEW}
         assert run.going[-1].process.poll() is None
         assert "refused the credentials" not in run.going[-1].file.read_text()
+        run.going[-1].stop()  # the passes of the check lead alone, and search
         run.settings = self.direct
         run.check_totals()
 
