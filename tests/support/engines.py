@@ -28,8 +28,6 @@ LONG_ON_DYNOXIDE = [
 """The same, of tests for whose second engine `.ci/run` has no time."""
 
 
-
-
 @asynccontextmanager
 async def bare_dynoxide() -> AsyncIterator[Settings]:
     """Run one dynoxide process with none of our code before it, and without a table."""
