@@ -24,7 +24,7 @@ from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.webhooks.events import of_test
 from ledger.webhooks.hooks import Hook, read_hooks
-from ledger.webhooks.keeping import Kept
+from ledger.webhooks.keeping import Kept, new_stamp
 from ledger.webhooks.metrics import WebhookMetrics
 from ledger.webhooks.sending import Ended
 
@@ -201,8 +201,7 @@ def enable(name: Name, *, config: Config = None, as_json: AsJson = False) -> Non
             position = await kept.position()
             if position.disabled is None:
                 return False
-            stamp = f"{system_random().getrandbits(64):016x}"
-            await kept.enable(position, stamp=stamp)
+            await kept.enable(position, stamp=new_stamp(system_random()))
             return True
 
     was_disabled = anyio.run(call)

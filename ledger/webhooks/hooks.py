@@ -12,8 +12,9 @@ from urllib.parse import SplitResult, urlsplit
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from ledger.core.errors import LedgerError, SettingsError
+from ledger.core.errors import SettingsError
 from ledger.core.watches import Watch
+from ledger.runtime.files import read_bounded
 from ledger.webhooks.signing import secrets_of
 
 HOOKS_MAX = 50
@@ -136,13 +137,7 @@ def read_hooks(path: Path) -> dict[str, Hook]:
         LedgerError: it cannot be read.
         SettingsError: it breaks a rule; the message says where.
     """
-    try:
-        with path.open("rb") as file:
-            text = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise LedgerError(f"{path} cannot be read: {error.strerror or error}") from None
-    if len(text) > FILE_BYTES_MAX:
-        raise SettingsError(f"{path} is no file of webhooks: over {FILE_BYTES_MAX:,} bytes")
+    text = read_bounded(path, FILE_BYTES_MAX, what="file of webhooks", too_large=SettingsError)
     try:
         found = _File.model_validate(yaml.safe_load(text))
         hooks = {

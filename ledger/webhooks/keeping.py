@@ -10,6 +10,7 @@ All of a webhook lies under pk `~webhook~NAME`, in the home region::
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from random import Random
 
 from ledger.core.entry import AttributeValue, Item, damaged
 from ledger.core.errors import LeaseLost, StoreError
@@ -22,6 +23,7 @@ from ledger.webhooks.events import Event
 
 POSITION = "position"
 DUE, DEAD = "due#", "dead#"
+_STAMP_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,11 @@ class Letter:
     event: Event
     said: str
     at: datetime
+
+
+def new_stamp(randomness: Random) -> str:
+    """Return what tells a position from every other that is put."""
+    return f"{randomness.getrandbits(_STAMP_BITS):016x}"
 
 
 class Kept:

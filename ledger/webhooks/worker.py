@@ -36,7 +36,7 @@ from ledger.watching.deciding import Decider
 from ledger.watching.listing import states_of
 from ledger.webhooks.events import TRIES_MAX, Event, of_crossing, of_entry
 from ledger.webhooks.hooks import Hook
-from ledger.webhooks.keeping import DUE, Kept, Position
+from ledger.webhooks.keeping import DUE, Kept, Position, new_stamp
 from ledger.webhooks.metrics import WebhookMetrics
 from ledger.webhooks.sending import TRY_SECONDS_MAX, Ended, Sender, Sent
 
@@ -54,7 +54,6 @@ STREAM_KEEPS = timedelta(hours=23)
 """How long what arrived can be read, by a margin."""
 BEHIND = timedelta(hours=1)
 """How much of what was delivered is sent again where a cursor no longer holds."""
-_STAMP_BITS = 64
 log = logging.getLogger("ledger.webhooks")
 
 
@@ -185,8 +184,7 @@ class Delivery:
     async def _move(self, wanted: Position) -> Position:
         """Put a position in place of the one that this delivery knows, and return it."""
         seen = self._position or Position()
-        stamp = f"{self._random.getrandbits(_STAMP_BITS):016x}"
-        self._position = await self._kept.move(seen, wanted, stamp=stamp)
+        self._position = await self._kept.move(seen, wanted, stamp=new_stamp(self._random))
         return self._position
 
     async def _begun(self) -> Position:

@@ -12,6 +12,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.runtime.files import read_bounded
 from ledger.service.access.tokens import (
     ID_BYTES,
     SECRET_BYTES,
@@ -35,13 +36,7 @@ def read_tokens(path: Path) -> dict[str, TokenRecord]:
     Raises:
         LedgerError: it cannot be read, or breaks the form; the message says where.
     """
-    try:
-        with path.open("rb") as file:
-            text = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise LedgerError(f"{path} cannot be read: {error.strerror or error}") from None
-    if len(text) > FILE_BYTES_MAX:
-        raise LedgerError(f"{path} is no file of tokens: over {FILE_BYTES_MAX:,} bytes")
+    text = read_bounded(path, FILE_BYTES_MAX, what="file of tokens")
     try:
         content = json.loads(text)
         if content["format"] != FORMAT:
