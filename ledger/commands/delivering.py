@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ledger.core.errors import LedgerError
+from ledger.ledger import Ledger, live_settings
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.extras import install
 from ledger.runtime.tasks import background_tasks
@@ -37,11 +38,21 @@ async def sender(metrics: WebhookMetrics) -> AsyncIterator["Sender"]:
         yield made
 
 
+async def home_of(settings: Settings) -> str:
+    """Return the home by the table's contract, which a file need not name: webhooks lie there.
+
+    Raises:
+        LedgerError: the table cannot be opened.
+    """
+    async with Ledger.open(settings) as ledger:
+        return live_settings(ledger).current.home
+
+
 @asynccontextmanager
 async def delivering(
     settings: Settings, hooks: Mapping[str, Hook], registry: "CollectorRegistry | None" = None
-) -> AsyncIterator[None]:
-    """Deliver webhooks while the body runs, whenever no other process does.
+) -> AsyncIterator[str]:
+    """Deliver webhooks while the body runs, whenever no other process does; yield the home.
 
     What is under way at the end is left as it is: whoever is next delivers it again.
 
@@ -49,7 +60,12 @@ async def delivering(
         LedgerError: the table cannot be opened, or a secret cannot be used.
     """
     metrics = WebhookMetrics.of(registry)
-    async with sender(metrics) as made, Table.open(settings) as table, background_tasks() as tasks:
+    home = await home_of(settings)
+    async with (
+        sender(metrics) as made,
+        Table.open(settings, region=home) as table,
+        background_tasks() as tasks,
+    ):
         from ledger.webhooks.worker import LEASE, Worker  # noqa: PLC0415 (as above)
 
         worker = Worker(
@@ -62,4 +78,4 @@ async def delivering(
             metrics=metrics,
         )
         tasks.start_soon(worker.run)
-        yield
+        yield home

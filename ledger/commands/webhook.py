@@ -9,7 +9,7 @@ import anyio
 import typer
 from prometheus_client import CollectorRegistry
 
-from ledger.commands.delivering import delivering, sender
+from ledger.commands.delivering import delivering, home_of, sender
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
@@ -60,11 +60,11 @@ def run(
         ended = anyio.Event()
         async with (
             stopped_by_signals(lambda _: ended.set()),
-            delivering(settings, hooks, registry),
+            delivering(settings, hooks, registry) as home,
             background_tasks() as tasks,
         ):
             tasks.start_soon(keep_beating, health)
-            say(f"{len(hooks)} webhooks are delivered from {settings.home}", err=True)
+            say(f"{len(hooks)} webhooks are delivered from {home}", err=True)
             await ended.wait()
 
     with page:
@@ -78,7 +78,7 @@ def list_(file: HooksFile, *, config: Config = None, as_json: AsJson = False) ->
     settings, hooks = Settings.load(config), read_hooks(file)
 
     async def call() -> list[dict[str, Any]]:
-        async with Ledger.open(settings) as ledger:
+        async with Ledger.open(settings, region=await home_of(settings)) as ledger:
             return [
                 await _described(Kept(ledger.store, name), hook) for name, hook in hooks.items()
             ]
@@ -109,7 +109,7 @@ def dead(name: Name, *, config: Config = None, as_json: AsJson = False) -> None:
     settings = Settings.load(config)
 
     async def call() -> list[dict[str, Any]]:
-        async with Ledger.open(settings) as ledger:
+        async with Ledger.open(settings, region=await home_of(settings)) as ledger:
             return [
                 {
                     "event": letter.event.id,
@@ -146,7 +146,10 @@ def redeliver(
 
     async def call() -> list[dict[str, Any]]:
         rows = []
-        async with Ledger.open(settings) as ledger, sender(WebhookMetrics()) as made:
+        async with (
+            Ledger.open(settings, region=await home_of(settings)) as ledger,
+            sender(WebhookMetrics()) as made,
+        ):
             kept = Kept(ledger.store, name)
             async for letter in kept.dead():
                 if events and letter.event.id not in events:
@@ -196,7 +199,7 @@ def enable(name: Name, *, config: Config = None, as_json: AsJson = False) -> Non
     settings = Settings.load(config)
 
     async def call() -> bool:
-        async with Ledger.open(settings) as ledger:
+        async with Ledger.open(settings, region=await home_of(settings)) as ledger:
             kept = Kept(ledger.store, name)
             position = await kept.position()
             if position.disabled is None:

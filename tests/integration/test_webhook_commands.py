@@ -76,6 +76,7 @@ async def test_events_are_delivered_and_what_is_left_is_shown_and_sent_again(
     ):
         settings = world.settings()
         values = settings.model_dump(mode="json", exclude=set(CONTRACTED))
+        # Its first region is not the home, which the contract alone names.
         (tmp_path / "regions.yaml").write_text(yaml.safe_dump(values))
         hook = {"secret": SECRET, "private": True}
         bound = {"on": "crossings", "counters": "stock-*", "above": 4}
@@ -103,7 +104,6 @@ async def test_events_are_delivered_and_what_is_left_is_shown_and_sent_again(
         lost = Event("msg_lost", orjson.dumps({"type": "total.crossed"}))
         async with open_store(settings, settings.home) as store:
             await Kept(store, "high").put_dead(lost, "500 (tried 10 times)", SystemClock().now())
-        await until(lambda: letters(run), 1)
         (letter,) = json_rows(await run("dead", "high", "--json"))
         assert letter["said"] == "500 (tried 10 times)"
         again = await run("redeliver", FILE, "high", "--json")
@@ -140,11 +140,6 @@ async def saved(run: Run) -> int:
 async def disabled(run: Run) -> int:
     """Return how many webhooks are disabled."""
     return sum(row["disabled"] is not None for row in json_rows(await run("list", FILE, "--json")))
-
-
-async def letters(run: Run) -> int:
-    """Return how many dead letters there are."""
-    return len(json_rows(await run("dead", "high", "--json")))
 
 
 async def count(came: Sized) -> int:
