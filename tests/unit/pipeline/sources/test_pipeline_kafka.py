@@ -171,6 +171,10 @@ async def test_it_reads_from_a_broker() -> None:
         assert sorted(await topic.partitions()) == [0, 1]
         assert await topic_of(broker.address, "other", is_encrypted=False).partitions() == []
         source = PartitionSource("trades/0", topic)
+        found: list[tuple[int, bytes]] = []
         async with aclosing(source.batches(f"{0:020d}", most=10)) as batches:
-            batch = await anext(batches)
-        assert [(int(one.position), one.raw) for one in batch] == [(1, b"1"), (2, b"2")]
+            async for batch in batches:  # a broker may answer with the first record alone
+                found.extend((int(one.position), one.raw) for one in batch)
+                if len(found) >= 2:
+                    break
+        assert found == [(1, b"1"), (2, b"2")]
