@@ -15,7 +15,6 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from random import Random
 
@@ -25,7 +24,6 @@ from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
 from compactor.apply import Done, apply, apply_succession
 from compactor.archive_object import ArchiveObject
 from compactor.archiving import Archiver, is_unsettled, settling
-from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.discovery.search import Search
 from compactor.indexing import Indexer
 from compactor.metrics import CompactorMetrics
@@ -33,20 +31,20 @@ from compactor.net_reads import NetReader
 from compactor.notes import Notes
 from compactor.observe import Observed, Reach, check_readable, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
+from compactor.pass_terms import PassTerms
 from compactor.plan import TOO_FEW, Plan, Rules, decide
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
 from compactor.succession import Succession, succeed
 from compactor.waiting import sleep_or_stop
 from compactor.watching import PassWatcher
-from ledger.core.contract import NO_HOME, Validity
+from ledger.core.contract import Validity
 from ledger.core.errors import (
     AmountOverflow,
     ArchiveError,
     ClockOff,
     DamagedItem,
     HomeMoving,
-    LeaseLost,
     LedgerError,
     RegionUnreadable,
     ReplicasDiffer,
@@ -57,14 +55,13 @@ from ledger.primitives.leases.lease import Lease
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.runtime.validity import signed_within
-from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.writes import Check
 from ledger.totals.seen import SeenNets
 
 # The simulator's mutants replace `apply`, `decide` and `observe` here.
-__all__ = ["Pass", "apply", "decide", "not_led", "observe", "rules_of"]
+__all__ = ["Pass", "apply", "decide", "not_led", "observe"]
 
 _VERSION_BITS = 128
 _WAIT_SECONDS_MIN = 0.001
@@ -73,27 +70,6 @@ PUT_AGAIN_MAX = 100_000
 AGAIN_PUT_SECONDS = 3600.0
 """How long the copy of an entry that was put again may take to arrive everywhere."""
 log = logging.getLogger(__name__)
-
-
-def rules_of(settings: Settings) -> Rules:
-    """Return the rules of plans by these settings."""
-    compactor, terms = settings.compactor, settings.terms
-    skew = timedelta(seconds=terms.clock_skew)
-    return Rules(
-        home=settings.home,
-        settle=settings.settle,
-        fold_max=compactor.fold_max,
-        fold_min=compactor.fold_min,
-        fold_age=compactor.fold_age,
-        prune_min=compactor.prune_min,
-        generation=terms.generation,
-        unmerged=terms.unmerged,
-        periods=terms.periods,
-        given_up=None if terms.given_up_at is None else terms.given_up_at + skew,
-        epochs={name: terms.epoch_of(name) for name in terms.regions} if terms.lost else None,
-        is_archived=bool(terms.archive),
-        index=terms.index,
-    )
 
 
 class Pass:
@@ -122,11 +98,9 @@ class Pass:
         self._archiver = archiver
         self._stores = stores
         self._seen = seen or SeenNets()
-        self._live = settings
-        self._settings = settings.current
-        self._home = stores[self._settings.home]
+        self._terms = PassTerms(stores, settings, archiver=archiver, clock=clock)
+        self._home = self._terms.home
         self._lease = lease
-        self._rules = rules_of(self._settings)
         self._clock = clock
         self._random = randomness
         self._metrics = metrics
@@ -137,9 +111,13 @@ class Pass:
         self._notes = Notes(self._report, metrics, clock=clock)
         self._put_again = put_again if put_again is not None else {}
         self._own = OwnFolds() if own is None else own
-        generation = self._rules.generation
+        generation = self._terms.rules.generation
         self._indexer = Indexer(
-            self._home, others=self._others, generation=generation, clock=clock, metrics=metrics
+            self._home,
+            others=self._terms.others,
+            generation=generation,
+            clock=clock,
+            metrics=metrics,
         )
         self._nets = {
             region: NetReader(
@@ -148,7 +126,6 @@ class Pass:
             for region, store in stores.items()
         }
         self._agenda: Agenda | None = None
-        self._replicas_due = -math.inf
         self._late = late if late is not None else {}
 
     async def run(self) -> CompactorReport:
@@ -162,13 +139,13 @@ class Pass:
         self._lease.check()  # even if nothing is due: a leader that has lost it must stop
         search = self._search()
         try:
-            await self._renew()
-            self._check_clock()
+            await self._terms.renew()
+            self._terms.check_clock()
             due = await search.run(self._report)
             self._searched()
             await self._visit_all(due, search)
             if not self._report.collections:
-                await check_readable(self._stores, settings=self._settings)
+                await check_readable(self._stores, settings=self._terms.settings)
         except RegionUnreadable as error:
             self._notes.unreadable(error)
         except ClockOff as error:
@@ -187,16 +164,12 @@ class Pass:
         self._notes.end()
         return self._report
 
-    @property
-    def _others(self) -> list[Store]:
-        return [store for region, store in self._stores.items() if region != self._home.region]
-
     def _search(self) -> Search:
         return Search(
             self._home,
-            others=self._others if self._has_lost else (),
-            settings=self._settings,
-            rules=self._rules,
+            others=self._terms.others if self._terms.has_lost else (),
+            settings=self._terms.settings,
+            rules=self._terms.rules,
             now=self._clock.now(),
             metrics=self._metrics,
             stop=self._stop,
@@ -211,7 +184,7 @@ class Pass:
 
     async def _visit_all(self, due: list[str], search: Search) -> None:
         """Visit every due collection, first those that were late; workers share an agenda."""
-        compactor = self._settings.compactor
+        compactor = self._terms.settings.compactor
         due = sorted(due, key=lambda partition: -self._late.get(partition, 0.0))
         self._late.clear()
         agenda = Agenda(due, held_max=compactor.pending_max, visits_max=compactor.visits_max)
@@ -253,8 +226,8 @@ class Pass:
             agenda.looked(visit)
             return
         before = {region: self._seen.of(region, visit.partition) for region in self._stores}
-        validity = await self._renew()
-        own = None if self._has_lost else self._own.of(visit.partition)
+        validity = await self._terms.renew()
+        own = None if self._terms.has_lost else self._own.of(visit.partition)
         try:
             if own is not None and await self._look_at_nets(visit, own, agenda, validity):
                 return
@@ -262,20 +235,20 @@ class Pass:
                 observed = await observe(
                     self._stores,
                     visit.partition,
-                    home=self._settings.home,
+                    home=self._terms.settings.home,
                     clock=self._clock,
-                    reach=Reach.of(self._rules, now=self._clock.now()),
-                    with_dates=self._rules.needs_dates(visit.partition),
-                    with_items=self._rules.is_archived,
-                    nets=None if self._has_lost else self._nets[self._home.region],
+                    reach=Reach.of(self._terms.rules, now=self._clock.now()),
+                    with_dates=self._terms.rules.needs_dates(visit.partition),
+                    with_items=self._terms.rules.is_archived,
+                    nets=None if self._terms.has_lost else self._nets[self._home.region],
                 )
             for region, view in observed.observation.views.items():
                 self._seen.look(region, visit.partition, view.net, before[region])
-            asked = self._rules.is_archived and is_unsettled(
+            asked = self._terms.rules.is_archived and is_unsettled(
                 observed, search.book.asked_until(visit.partition)
             )
             # Of what was asked about even few entries are folded: they hold up the answer.
-            rules = replace(self._rules, fold_min=1) if asked else self._rules
+            rules = replace(self._terms.rules, fold_min=1) if asked else self._terms.rules
             found = self._decided(observed, rules)
             succession, made = self._archived(observed, found, is_asked=asked)
         except DamagedItem as error:
@@ -286,9 +259,9 @@ class Pass:
         self._visited(visit, plan.backlog)
         self._note_late(visit.partition, plan)
         if not succession.is_idle:
-            ripe_at = observed.at + self._settings.observation_delay
+            ripe_at = observed.at + self._terms.settings.observation_delay
             net = observed.observation.net
-            more = succession if self._has_lost else None
+            more = succession if self._terms.has_lost else None
             agenda.hold(PendingAction(visit, net, plan, ripe_at, validity, more, made))
             return
         if succession.is_last:
@@ -305,16 +278,16 @@ class Pass:
             DamagedItem: what the net says of its archive cannot be read.
         """
         fold = found.plan.fold
-        if not self._rules.is_archived:
+        if not self._terms.rules.is_archived:
             return found, None
         if self._archiver is None:
             raise LedgerError("the table is archived, and this compactor was given no archive")
         if fold is None and found.waits == TOO_FEW:
             version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
-            fold = settling(observed, self._rules, version=version, is_asked=is_asked)
+            fold = settling(observed, self._terms.rules, version=version, is_asked=is_asked)
         if fold is None:
             return found, None
-        fold, made = self._archiver.add(observed, fold, self._rules)
+        fold, made = self._archiver.add(observed, fold, self._terms.rules)
         return replace(found, plan=replace(found.plan, fold=fold)), made
 
     async def _look_at_nets(
@@ -323,8 +296,8 @@ class Pass:
         """Hold the deletes of what was folded last; return whether this visit is over by that."""
         with signed_within(validity, self._clock):
             nets = await observe_nets(self._nets, visit.partition)
-        ripe_at = self._clock.monotonic() + self._settings.observation_delay
-        self._check_clock()
+        ripe_at = self._clock.monotonic() + self._terms.settings.observation_delay
+        self._terms.check_clock()
         net = nets[self._home.region]
         if stamp_of(net) != own.stamp:  # another's fold, or another table
             self._own.take(visit.partition)
@@ -348,58 +321,7 @@ class Pass:
         self._late.pop(partition, None)
         if plan.left is not None:
             waits = self._clock.now() - plan.left
-            self._late[partition] = waits.total_seconds() - self._rules.settle
-
-    def _check_clock(self) -> None:
-        check_clock(self._stores, skew=self._settings.clock_skew)
-
-    async def _check_replicas(self) -> None:
-        """Compare the table's replicas with the regions observed, if that is due."""
-        now = self._clock.monotonic()
-        if now < self._replicas_due:
-            return
-        self._replicas_due = now + REPLICAS_SECONDS
-        check_replicas(
-            await self._home.replicas(), home=self._home.region, regions=self._stores.keys()
-        )
-
-    async def _renew(self) -> Validity | None:
-        """Take what the table's contract holds now; return until when to act on it.
-
-        Raises:
-            LeaseLost: the home or the regions are no longer those that the pass began with.
-            HomeMoving: the home is about to change.
-            ContractStale: it cannot be read.
-            ReplicasDiffer: the table has other replicas.
-        """
-        await self._check_replicas()
-        await self._live.renew()
-        settings = self._live.current
-        if settings.terms.home == NO_HOME:
-            raise HomeMoving(
-                "the table's home region is being moved (`ledger table show`): nothing is merged"
-                " until that is in force"
-            )
-        urls = self._archiver.urls if self._archiver else ()
-        if settings.terms.archive != urls:
-            raise LeaseLost(
-                "the table's contract names another archive now: the pass ends, and the next one"
-                " goes by it"
-            )
-        if settings is not self._settings:
-            if settings.terms.home != self._home.region or set(settings.regions) != {*self._stores}:
-                raise LeaseLost(
-                    "the table's contract names another home or other regions now: the pass ends,"
-                    " and the next one goes by it"
-                )
-            self._settings = settings
-            self._rules = rules_of(settings)
-        return self._live.validity
-
-    @property
-    def _has_lost(self) -> bool:
-        """Whether the table lost a region for good: some of its writes arrived in part."""
-        return bool(self._settings.terms.lost)
+            self._late[partition] = waits.total_seconds() - self._terms.rules.settle
 
     def _decided(self, observed: Observed, rules: Rules) -> Succession:
         """Decide what to do with a collection; in a table that lost nothing, a plan alone.
@@ -408,12 +330,12 @@ class Pass:
             DamagedItem: the sum of its entries does not fit in 38 digits.
             ClockOff: by the answers of the observation, too.
         """
-        self._check_clock()
+        self._terms.check_clock()
         observation = observed.observation
         version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
         now = self._clock.now()
         try:
-            if self._has_lost:
+            if self._terms.has_lost:
                 found = succeed(observation, rules, now=now, version=version, upto=observed.upto)
                 return self._without_recent(observation.partition, found)
             plan = decide(observation, rules, now=now, version=version)
@@ -470,7 +392,7 @@ class Pass:
         taken_over = held.succession.take_over if held.succession else None
         fold = taken_over or held.plan.fold
         await self._indexer.folded(
-            held.visit.partition, held.net, fold, is_applied=done.is_folded, rules=self._rules
+            held.visit.partition, held.net, fold, is_applied=done.is_folded, rules=self._terms.rules
         )
 
     async def _is_kept(self, held: PendingAction) -> bool:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from compactor.discovery.hints import Book, read_hints
 from compactor.discovery.scan import load_cursor, next_search
 from compactor.observe import Observed, Reach, observe
-from compactor.passes import rules_of
+from compactor.pass_terms import rules_of
 from compactor.plan import TOO_FEW, Observation, Plan, Rules, decide, is_committed, older_than
 from compactor.succession import succeed
 from ledger.contract.opening import OpenTable, open_table

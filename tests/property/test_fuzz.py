@@ -27,7 +27,7 @@ from support.ledgers import make_settings, seeded
 from support.strategies import entry_ids, money
 
 from compactor.discovery.scan import Finder, load_cursor
-from compactor.passes import rules_of
+from compactor.pass_terms import rules_of
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item, entry_item, entry_of

@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 from support.compacting import compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor import passes
+from compactor import pass_terms, passes
 from compactor.observe import Observed
 from compactor.plan import Plan
 from ledger.core.entry import entry_id, entry_item
@@ -35,7 +35,7 @@ from ledger.totals.collection import read_collection
 PARTITION = "counter"
 LEASE = "compactor"
 SETTINGS = compactor_settings(fold_max=8, fold_min=2, fold_age=30)
-RULES = passes.rules_of(SETTINGS)
+RULES = pass_terms.rules_of(SETTINGS)
 RETRY_HORIZON_SECONDS = 5.0
 OBSERVATION_DELAY_SECONDS = 8.0
 READ_DEADLINE_SECONDS = 7.0
@@ -84,7 +84,7 @@ class Walk:
         self, randomness: Random, *, fenced: bool = False, hold: float = 0.0, reading: int = 0
     ) -> None:
         self.random = randomness
-        self.rules = passes.rules_of(SETTINGS)
+        self.rules = pass_terms.rules_of(SETTINGS)
         self.hold = hold
         self.reading = reading
         self.clock = ManualClock(instant=True)

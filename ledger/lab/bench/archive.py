@@ -18,7 +18,7 @@ from compactor.archive_object import ArchiveObject
 from compactor.archiving import Archiver, Waiting
 from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed, observe
-from compactor.passes import rules_of
+from compactor.pass_terms import rules_of
 from compactor.plan import Rules, decide
 from ledger.administration.archive.checking import ArchiveCheck, Wrong
 from ledger.archive.metrics import ArchiveMetrics

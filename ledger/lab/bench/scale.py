@@ -14,7 +14,7 @@ import anyio
 
 from compactor import Compactor
 from compactor.discovery.scan import Finder
-from compactor.passes import rules_of
+from compactor.pass_terms import rules_of
 from ledger.core.errors import LedgerError
 from ledger.lab.bench.measuring import Measured, Meter, memory_bytes
 from ledger.lab.bench.rounds import Round

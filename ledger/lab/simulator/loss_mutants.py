@@ -1,6 +1,6 @@
 """Mutants of the rules for a lost region, which only worlds that lose one can show."""
 
-from compactor import passes, taking
+from compactor import pass_terms, passes, taking
 from ledger.lab.simulator import loss_mutations as mutations
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.mutant import Mutant
@@ -13,7 +13,7 @@ LOSS_MUTANTS = (
         40,
         (
             (taking, "check_removed", mutations.removed_at_once),
-            (passes, "check_replicas", mutations.any_replicas),
+            (pass_terms, "check_replicas", mutations.any_replicas),
         ),
         worlds=is_lossy,
     ),
@@ -54,7 +54,7 @@ LOSS_MUTANTS = (
         "ids that a lost region may have written are remembered for a day",
         "a repeat of the write, late and with a stamp ahead, brings the entry back: counted twice",
         60,
-        ((passes, "rules_of", mutations.forget_at_once),),
+        ((pass_terms, "rules_of", mutations.forget_at_once),),
         worlds=is_lossy,
     ),
 )

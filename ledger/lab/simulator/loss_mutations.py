@@ -3,13 +3,13 @@
 from dataclasses import replace
 from datetime import datetime
 
-from compactor import passes, succession
+from compactor import pass_terms, succession
 from compactor.plan import Observation, Plan, Rules, is_committed
 from compactor.succession import Succession, newest_net
 from ledger.core import keys
 from ledger.settings import Settings
 
-_succeed, _rules_of = succession.succeed, passes.rules_of
+_succeed, _rules_of = succession.succeed, pass_terms.rules_of
 
 
 def no_again(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from compactor import checks, observe, passes, plan, slices
+from compactor import checks, observe, pass_terms, passes, plan, slices
 from compactor.own_folds import OwnFold
 from ledger.contract import changing, view
 from ledger.core import contract_item, keys
@@ -171,7 +171,7 @@ _MUTANTS = (
         "an entry is merged once older than `settle`",
         "a retry, or a request in flight, puts an entry back that was merged and forgotten",
         120,
-        ((passes, "rules_of", mutations.unsettled_rules),),
+        ((pass_terms, "rules_of", mutations.unsettled_rules),),
     ),
     Mutant(
         "short-life",

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from compactor import apply as applying
-from compactor import observe, passes, plan
+from compactor import observe, pass_terms, passes, plan
 from compactor.agenda import Visit
 from compactor.apply import Done
 from compactor.observe import Observed
@@ -42,7 +42,8 @@ from ledger.writing.plan import Change, Planned, replan
 from ledger.writing.plan import plan as plan_change
 from ledger.writing.sender import EachSending, ReportResult, Sender
 
-_decide, _apply, _observe, _rules_of = plan.decide, applying.apply, observe.observe, passes.rules_of
+_decide, _apply, _observe = plan.decide, applying.apply, observe.observe
+_rules_of = pass_terms.rules_of
 _candidates, _read_once = plan._candidates, collection._read_once  # noqa: SLF001
 _draw = scenario.draw
 _stricter = contract.stricter

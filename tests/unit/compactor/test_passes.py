@@ -8,7 +8,7 @@ import pytest
 from support.compacting import HOLD, SETTLE, World, compactor_settings, snapshot
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.passes import rules_of
+from compactor.pass_terms import rules_of
 from compactor.report import CompactorReport
 from ledger.core.errors import Throttled, Unreachable
 from ledger.store.wrappers.faults import Call, Fault, Late, Lost, NeverArrived, Raises

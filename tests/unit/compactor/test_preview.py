@@ -9,7 +9,7 @@ from support.compacting import HOLD, SETTLE, World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.observe import Reach, observe
-from compactor.passes import rules_of
+from compactor.pass_terms import rules_of
 from compactor.preview import CollectionPreview, explained, with_searches
 from ledger.core.errors import DamagedItem
 from ledger.core.hints import hint_for

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from support.ledgers import HOME, seeded
 
-from compactor.passes import rules_of
+from compactor.pass_terms import rules_of
 from compactor.plan import Observation, decide
 from ledger import Ledger
 from ledger.core.entry import net_item

@@ -1,0 +1,124 @@
+"""What a pass rests on: settings under the contract, replicas and clock, and that they still hold.
+
+A pass begins with one home, one set of regions and one archive. What else the contract holds may
+change under way, and is obeyed from the next step on.
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+
+from compactor.archiving import Archiver
+from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
+from compactor.plan import Rules
+from ledger.core.contract import NO_HOME, Validity
+from ledger.core.errors import HomeMoving, LeaseLost
+from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
+from ledger.store.port import Store
+
+# The simulator's mutants replace `check_replicas` and `rules_of` here.
+__all__ = ["PassTerms", "check_replicas", "rules_of"]
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Return the rules of plans by these settings."""
+    compactor, terms = settings.compactor, settings.terms
+    skew = timedelta(seconds=terms.clock_skew)
+    return Rules(
+        home=settings.home,
+        settle=settings.settle,
+        fold_max=compactor.fold_max,
+        fold_min=compactor.fold_min,
+        fold_age=compactor.fold_age,
+        prune_min=compactor.prune_min,
+        generation=terms.generation,
+        unmerged=terms.unmerged,
+        periods=terms.periods,
+        given_up=None if terms.given_up_at is None else terms.given_up_at + skew,
+        epochs={name: terms.epoch_of(name) for name in terms.regions} if terms.lost else None,
+        is_archived=bool(terms.archive),
+        index=terms.index,
+    )
+
+
+class PassTerms:
+    """The settings and rules of one pass, compared with contract, replicas and clock."""
+
+    def __init__(
+        self,
+        stores: Mapping[str, Store],
+        live: LiveSettings,
+        *,
+        archiver: Archiver | None,
+        clock: Clock,
+    ) -> None:
+        self._stores = stores
+        self._live = live
+        self._archive = archiver.urls if archiver else ()
+        self._clock = clock
+        self.settings = live.current
+        self.rules = rules_of(self.settings)
+        self.home = stores[self.settings.home]
+        self._replicas_due = -math.inf
+
+    @property
+    def others(self) -> list[Store]:
+        """The regions beside home."""
+        return [store for region, store in self._stores.items() if region != self.home.region]
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether the table lost a region for good: some of its writes arrived in part."""
+        return bool(self.settings.terms.lost)
+
+    def check_clock(self) -> None:
+        """Refuse to merge with a clock that is off.
+
+        Raises:
+            ClockOff: by the answers of a region.
+        """
+        check_clock(self._stores, skew=self.settings.clock_skew)
+
+    async def renew(self) -> Validity | None:
+        """Take what the table's contract holds now; return until when to act on it.
+
+        Raises:
+            LeaseLost: the home, the regions or the archive are no longer those that the pass began
+                with.
+            HomeMoving: the home is about to change.
+            ContractStale: it cannot be read.
+            ReplicasDiffer: the table has other replicas.
+        """
+        await self._check_replicas()
+        await self._live.renew()
+        settings = self._live.current
+        terms = settings.terms
+        if terms.home == NO_HOME:
+            raise HomeMoving(
+                "the table's home region is being moved (`ledger table show`): nothing is merged"
+                " until that is in force"
+            )
+        if terms.archive != self._archive:
+            raise LeaseLost(
+                "the table's contract names another archive now: the pass ends, and the next one"
+                " goes by it"
+            )
+        if settings is not self.settings:
+            if terms.home != self.home.region or set(settings.regions) != {*self._stores}:
+                raise LeaseLost(
+                    "the table's contract names another home or other regions now: the pass ends,"
+                    " and the next one goes by it"
+                )
+            self.settings, self.rules = settings, rules_of(settings)
+        return self._live.validity
+
+    async def _check_replicas(self) -> None:
+        """Compare the table's replicas with the regions observed, if that is due."""
+        now = self._clock.monotonic()
+        if now < self._replicas_due:
+            return
+        self._replicas_due = now + REPLICAS_SECONDS
+        described = await self.home.replicas()
+        check_replicas(described, home=self.home.region, regions=self._stores.keys())
