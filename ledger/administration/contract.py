@@ -26,6 +26,11 @@ from ledger.settings.model import CONTRACTED, contracted
 from ledger.store.opening import open_store, open_stores
 
 _LISTS = frozenset({"unmerged", "archive", "index"})
+_RULES = {
+    "periods": "usage/*=hours:72,days:62,months:120,zone:Europe/Berlin",
+    "budgets": "key/*=window:day,zone:Europe/Berlin,late:1h",
+}
+"""Values by pattern, each with an example."""
 """Terms that are lists, given with commas between."""
 LOOK_SECONDS = 5.0
 """For a look at the contract after an interrupt."""
@@ -98,8 +103,8 @@ def first_values(given: Sequence[str]) -> dict[str, Any]:
         if name == "shards":
             pattern, count = _pattern_and_count(value)
             values.setdefault(name, {})[pattern] = count
-        elif name == "periods":
-            pattern, rule = _pattern_and_rule(value)
+        elif name in _RULES:
+            pattern, rule = _pattern_and_rule(name, value)
             values.setdefault(name, {})[pattern] = rule
         elif name in _LISTS:
             values[name] = _patterns(value)
@@ -201,8 +206,8 @@ def refined(
     """Return the terms of a contract with one value changed.
 
     `value` is a duration, a region (home), regions, patterns or URLs separated by commas (regions,
-    unmerged, archive, index), PATTERN=COUNT (shards), dated `since`, or PATTERN=hours:N,days:N,
-    months:N,zone:NAME,effective:yes (periods), each with a default, and PATTERN= for none any more.
+    unmerged, archive, index), PATTERN=COUNT (shards), dated `since`, or PATTERN=NAME:VALUE,...
+    (periods, budgets), each with a default; `PATTERN=` takes a rule of periods back.
 
     Raises:
         InvalidInput: there is no such value in a contract.
@@ -218,8 +223,8 @@ def refined(
         new = tuple(part.strip() for part in value.split(","))
     elif name == "shards":
         new = _with_step(contract, value, since=since, now=now)
-    elif name == "periods":
-        new = _with_rule(terms, value)
+    elif name in _RULES:
+        new = _with_rule(name, terms, value)
     elif name in _LISTS:
         new = _patterns(value)
     else:
@@ -227,9 +232,9 @@ def refined(
             f"what can be set in the contract is {', '.join((*CONTRACTED, 'regions'))};"
             f" got {name!r}"
         )
-    changed = terms if name == "periods" else replace(terms, **{name: new})
+    changed = terms if name in _RULES else replace(terms, **{name: new})
     values = contracted(changed)
-    if name == "periods":
+    if name in _RULES:
         values[name] = new
     # The rules between the values are those of the settings.
     reach = {region: settings.reach(region) for region in changed.regions}
@@ -250,28 +255,33 @@ def _with_step(contract: Contract, value: str, *, since: datetime | None, now: d
     return {**shards, pattern: (*steps, ShardStep(count, since or now + SHARDS_AHEAD))}
 
 
-def _with_rule(terms: Terms, value: str) -> dict[str, Mapping[str, object]]:
-    pattern, given = _pattern_and_rule(value)
+def _with_rule(name: str, terms: Terms, value: str) -> dict[str, Mapping[str, object]]:
+    pattern, given = _pattern_and_rule(name, value)
     rules: dict[str, Mapping[str, object]] = {
-        each: asdict(rule) for each, rule in terms.periods.items()
+        each: asdict(rule) for each, rule in getattr(terms, name).items()
     }
     if given is None:
         if pattern not in rules:
-            raise InvalidInput(f"periods have no rule for {pattern!r}: there is none to take back")
+            raise InvalidInput(f"{name} have no rule for {pattern!r}: there is none to take back")
+        if name == "budgets":
+            raise InvalidInput(
+                f"budgets keep the rule of {pattern!r}: entries may name grants under it for good;"
+                " lower the limits to 0 instead"
+            )
         return {each: rule for each, rule in rules.items() if each != pattern}
-    _check_effective("periods", pattern, rules)
+    _check_effective(name, pattern, rules)
     return {**rules, pattern: given}
 
 
-def _pattern_and_rule(value: str) -> tuple[str, Mapping[str, str] | None]:
-    """Return a pattern and the rule of its periods; None for one that is taken back."""
+def _pattern_and_rule(name: str, value: str) -> tuple[str, Mapping[str, str] | None]:
+    """Return a pattern and its rule; None for one that is taken back."""
     pattern, found, text = value.rpartition("=")
     parts = [part.partition(":") for part in text.split(",")] if text.strip() else []
     named = {name.strip(): value.strip() for name, _, value in parts}
     if not found or not pattern or len(named) < len(parts) or "" in {*named, *named.values()}:
         raise InvalidInput(
-            "periods must be PATTERN=NAME:VALUE,..., each name once, such as"
-            f" usage/*=hours:72,days:62,months:120,zone:Europe/Berlin, got {value!r}"
+            f"{name} must be PATTERN=NAME:VALUE,..., each name once, such as {_RULES[name]},"
+            f" got {value!r}"
         )
     return pattern, named or None
 

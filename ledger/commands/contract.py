@@ -86,7 +86,8 @@ def set_value(
     value: Annotated[
         str,
         typer.Argument(
-            help="The new value; shards as PATTERN=COUNT, periods as PATTERN=hours:72,days:62."
+            help="The new value; shards as PATTERN=COUNT, periods as PATTERN=hours:72,days:62,"
+            " budgets as PATTERN=window:day."
         ),
     ] = "",
     *,

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
+from ledger.core.budgets import BudgetRule
 from ledger.core.periods import PeriodRule
 
 CONTRACT_LIFE = 300.0
@@ -91,7 +92,8 @@ class Terms:
     patterns of counters whose entries are never merged, so that each stays to be read; `periods`
     are the rules of sums by period, the first pattern that matches counts; `archive` the places
     where entries are kept before they are deleted, each of them whole; `index` are patterns of
-    counters that can be listed by prefix. `home`,
+    counters that can be listed by prefix; `budgets` are the rules of those that have a limit, the
+    first pattern that matches counts, and none is ever taken back. `home`,
     `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
     `home` is then a region.
     """
@@ -111,6 +113,7 @@ class Terms:
     periods: Mapping[str, PeriodRule] = field(default_factory=dict)
     archive: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
+    budgets: Mapping[str, BudgetRule] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     given_up_at: datetime | None = None
@@ -152,6 +155,13 @@ class Terms:
     def is_unmerged(self, counter: str) -> bool:
         """Return whether the entries of a counter are never merged."""
         return matches_any(counter, self.unmerged)
+
+    def budget_of(self, counter: str) -> BudgetRule | None:
+        """Return the rule of a counter's budget; None if its pattern has none."""
+        for pattern, rule in self.budgets.items():
+            if fnmatchcase(counter, pattern):
+                return rule
+        return None
 
     def shards_at(self, counter: str, at: datetime) -> int | None:
         """Return the number of shards for a keyed change whose id has this time.

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
+from ledger.core.budgets import BudgetRule
 from ledger.core.contract import DURATIONS, ShardStep, Terms, is_pending, stricter
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import ContractDamaged, UpgradeNeeded
@@ -23,10 +24,10 @@ from ledger.core.periods import PeriodRule
 
 CONTRACT_PARTITION = "~contract"
 TABLE_PREFIX = "table#"
-FORMAT = 3
+FORMAT = 4
 """The newest form of items that this release reads and writes. A table is of the oldest that has
 all of its terms: with sums by period 2, with an archive 3, so that an earlier release, which would
-drop them from a net, refuses it."""
+drop them from a net, refuses it; with budgets 4, as one would fold the entries of open grants."""
 DIGEST_BYTES = 8
 GENERATION_DIGITS = 4
 
@@ -100,8 +101,10 @@ class Contract:
         return (self.generation, self.revision) < (other.generation, other.revision)
 
 
-def format_of(*, has_periods: bool, has_archive: bool = False) -> int:
-    """Return the oldest format of a table with, or without, sums by period and an archive."""
+def format_of(*, has_periods: bool, has_archive: bool = False, has_budgets: bool = False) -> int:
+    """Return the oldest format of a table with, or without, periods, an archive and budgets."""
+    if has_budgets:
+        return 4
     if has_archive:
         return 3
     return 2 if has_periods else 1
@@ -185,6 +188,9 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["periods"] = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
     if not terms.periods:
         del values["periods"]
+    values["budgets"] = {pattern: asdict(rule) for pattern, rule in terms.budgets.items()}
+    if not terms.budgets:
+        del values["budgets"]
     values["given_up_at"] = terms.given_up_at.isoformat() if terms.given_up_at else None
     values["shards"] = {
         pattern: [
@@ -232,6 +238,9 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         },
         archive=tuple(str(url) for url in values.get("archive", ())),
         index=tuple(str(pattern) for pattern in values.get("index", ())),
+        budgets={
+            str(pattern): BudgetRule(**rule) for pattern, rule in values.get("budgets", {}).items()
+        },
         given_up_at=_time(values.get("given_up_at")),
         shards={
             str(pattern): tuple(_step(step) for step in steps)

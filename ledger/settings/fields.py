@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ledger.core.contract import CONTRACT_LIFE
+from ledger.settings.budgets import Budgets
 from ledger.settings.given import TracingName, TransportName
 from ledger.settings.groups import (
     READ_KEYS_MAX,
@@ -129,4 +130,5 @@ class SettingsFields(BaseModel):
     periods: Periods = {}
     archive: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
+    budgets: Budgets = {}
     watches: Watches = {}

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 if TYPE_CHECKING:
+    from ledger.settings.budgets import BudgetSettings
     from ledger.settings.groups import (
         CacheSettings,
         CompactorSettings,
@@ -156,6 +157,7 @@ class _OthersGiven(TypedDict, total=False):
     periods: "Mapping[str, PeriodSettings | Values | None]"
     archive: Sequence[str]
     index: Sequence[str]
+    budgets: "Mapping[str, BudgetSettings | Values | None]"
     watches: "Mapping[str, WatchSettings | Values]"
 
 

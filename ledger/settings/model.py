@@ -54,7 +54,7 @@ Patterns = TypeVar("Patterns", dict[str, ShardSteps], dict[str, PeriodSettings],
 _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 
 
-CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods", "archive", "index")
+CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods", "archive", "index", "budgets")
 """The settings that the table's contract holds, beside the names of the regions."""
 
 
@@ -286,7 +286,11 @@ class Settings(SettingsFields):
 
     def _own_terms(self) -> Terms:
         return Terms(
-            format=format_of(has_periods=bool(self.periods), has_archive=bool(self.archive)),
+            format=format_of(
+                has_periods=bool(self.periods),
+                has_archive=bool(self.archive),
+                has_budgets=bool(self.budgets),
+            ),
             home=self.home,
             regions=tuple(self.regions),
             **{name: getattr(self, name) for name in DURATIONS},
@@ -298,6 +302,7 @@ class Settings(SettingsFields):
             periods={pattern: rule.rule() for pattern, rule in self.periods.items()},
             archive=self.archive,
             index=self.index,
+            budgets={pattern: rule.rule() for pattern, rule in self.budgets.items()},
         )
 
     def shards_at(self, counter: str, at: datetime) -> int | None:
@@ -336,7 +341,7 @@ class Settings(SettingsFields):
                 raise rule(f"{name!r} is not the name of a region such as eu-west-1")
         return regions
 
-    @field_validator("shards", "combine", "unmerged", "periods", "index")
+    @field_validator("shards", "combine", "unmerged", "periods", "index", "budgets")
     @classmethod
     def _are_patterns(cls, patterns: Patterns) -> Patterns:
         if "" in patterns:
@@ -408,8 +413,9 @@ def contracted(terms: Terms) -> dict[str, Any]:
         for pattern, steps in terms.shards.items()
     }
     periods = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
+    budgets = {pattern: asdict(rule) for pattern, rule in terms.budgets.items()}
     others = {name: getattr(terms, name) for name in CONTRACTED}
-    return {**others, "shards": shards, "periods": periods}
+    return {**others, "shards": shards, "periods": periods, "budgets": budgets}
 
 
 def _in_order(value: object) -> object:

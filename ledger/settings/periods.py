@@ -16,8 +16,25 @@ NO_FOLDERS = ("right/", "posix/")
 """Of the database as some machines have it, with leap seconds or without."""
 
 
-def _given(value: object) -> object:
-    return {} if value is None else value  # `usage/*:` alone has all defaults
+def or_defaults(value: object) -> object:
+    """Return what a pattern was given: alone, as `usage/*:`, all defaults."""
+    return {} if value is None else value
+
+
+def checked_zone(zone: str) -> str:
+    """Return the name of a time zone that is the same on every machine.
+
+    Raises:
+        PydanticCustomError: it is not one.
+    """
+    unknown = rule(f"{zone!r} is not a time zone of the IANA database, such as Europe/Berlin")
+    if zone in NO_ZONES or zone.startswith(NO_FOLDERS):
+        raise unknown
+    try:
+        zone_of(zone)
+    except (ValueError, KeyError, OSError):
+        raise unknown from None
+    return zone
 
 
 class PeriodSettings(Group):
@@ -41,14 +58,7 @@ class PeriodSettings(Group):
     @field_validator("zone")
     @classmethod
     def _is_zone(cls, zone: str) -> str:
-        unknown = rule(f"{zone!r} is not a time zone of the IANA database, such as Europe/Berlin")
-        if zone in NO_ZONES or zone.startswith(NO_FOLDERS):
-            raise unknown
-        try:
-            zone_of(zone)
-        except (ValueError, KeyError, OSError):
-            raise unknown from None
-        return zone
+        return checked_zone(zone)
 
     @model_validator(mode="after")
     def _keeps_some(self) -> Self:
@@ -57,5 +67,5 @@ class PeriodSettings(Group):
         return self
 
 
-Periods = dict[str, Annotated[PeriodSettings, BeforeValidator(_given)]]
+Periods = dict[str, Annotated[PeriodSettings, BeforeValidator(or_defaults)]]
 """By pattern; the first one that a counter matches counts."""

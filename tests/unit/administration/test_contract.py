@@ -16,6 +16,7 @@ import ledger.commands.contract
 import ledger.commands.table
 from ledger.administration import contract as administration
 from ledger.administration.contract import SHARDS_AHEAD, Shown, first_values, left_behind, refined
+from ledger.core.budgets import BudgetRule
 from ledger.core.contract import ShardStep, Terms
 from ledger.core.contract_item import Contract
 from ledger.core.errors import (
@@ -81,6 +82,38 @@ def test_periods_are_set_by_pattern() -> None:
     with pytest.raises(InvalidInput, match="'usage/vip' would have no effect: 'usage/\\*' comes"):
         changed("periods", "usage/vip=days:3", contract=both)
     assert changed("settle", "2h", contract=contract).periods == first.periods
+
+
+def test_budgets_are_set_by_pattern_and_stay() -> None:
+    """With the format from which on no compactor folds entries of open grants."""
+    first = changed("budgets", "key/*=window:day,late:1h,on_outage:allow")
+    rule = BudgetRule("day", late=3600.0, on_outage="allow")
+    assert first == replace(TERMS, budgets={"key/*": rule}, format=4)
+    contract = Contract(terms=first, revision=2)
+    more = changed("budgets", "key/*=window:day,zone:Europe/Berlin", contract=contract)
+    assert more.budgets == {"key/*": BudgetRule("day", "Europe/Berlin")}
+    assert first.budget_of("key/42@2026-11-25") == rule
+    assert first.budget_of("team/7") is None
+    with pytest.raises(InvalidInput, match="budgets keep the rule of 'key/\\*'"):
+        changed("budgets", "key/*=", contract=contract)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("key/*=late:1h", "those of a window"),
+        ("key/*=zone:Europe/Berlin", "those of a window"),
+        ("key/*=window:week", "window"),
+        ("key/*=window:day,zone:Berlin", "'Berlin' is not a time zone"),
+        ("key/*=window:day,late:32d", "31 days"),
+        ("key/*=grant_life:0s", "from a second to a day"),
+        ("key/*=on_outage:maybe", "on_outage"),
+    ],
+)
+def test_a_rule_of_budgets_that_breaks_one_is_refused(value: str, error: str) -> None:
+    """By the settings' own rules, before anything is announced."""
+    with pytest.raises((InvalidInput, SettingsError), match=error):
+        changed("budgets", value)
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,11 @@ def edited(contract: Contract, **attributes: AttributeValue) -> dict[str, Attrib
 
 METERED = Contract(terms=make_terms(periods={"usage/*": {"hours": 0, "zone": "Europe/Berlin"}}))
 INDEXED = Contract(terms=make_terms(index=("usage/*", "*")))
+LIMITED = Contract(terms=make_terms(budgets={"key/*": {"window": "day", "late": "1h"}}))
 
 
 @pytest.mark.parametrize(
-    "contract", [IN_FORCE, PENDING, replace(IN_FORCE, generation=12), METERED, INDEXED]
+    "contract", [IN_FORCE, PENDING, replace(IN_FORCE, generation=12), METERED, INDEXED, LIMITED]
 )
 def test_what_was_written_is_read_again(contract: Contract) -> None:
     """Every value comes back, dates of shards and the terms that are coming among them."""

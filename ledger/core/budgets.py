@@ -1,0 +1,29 @@
+"""The rule of budgets: how the limits of some counters are kept, equal in all processes of a table.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+WindowName = Literal["none", "hour", "day", "month"]
+OnOutage = Literal["refuse", "allow"]
+OnExpiry = Literal["void", "settle"]
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRule:
+    """The rule of the budgets that match a pattern; durations in seconds.
+
+    With a `window` each hour, day or month in `zone` is a budget of its own, which may be spent
+    from for `late` after its end. A grant lives for `grant_life`. While DynamoDB does not answer,
+    spends are refused, or allowed and charged later (`on_outage`). A hold that is over is void, or
+    settled as it is (`on_expiry`).
+    """
+
+    window: WindowName = "none"
+    zone: str = "UTC"
+    late: float = 0.0
+    grant_life: float = 60.0
+    on_outage: OnOutage = "refuse"
+    on_expiry: OnExpiry = "void"
