@@ -1,8 +1,8 @@
 """The keys of the table: counter ids, shards of a collection, reserved keys.
 
 Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports,
-scan cursors, records of passes, the doctor's probes, the index, descriptions, sequences, versions,
-watches and webhooks, and the sort key of a net change, which sorts after every entry.
+scan cursors, records of passes, the doctor's probes, the index, descriptions, budgets, sequences,
+versions, watches and webhooks, and the sort key of a net change, which sorts after every entry.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -45,6 +45,8 @@ WEBHOOK_PREFIX = "~webhook~"
 """Partitions of what webhooks keep, one a webhook."""
 DESCRIPTION_PREFIX = "~description~"
 """Partitions of what counters are described by, one a counter."""
+BUDGET_PREFIX = "~budget~"
+"""Partitions of the control items of budgets, one a counter."""
 NET_PREFIX = "~net#"
 GENERATION_MAX = 9999
 """The highest generation of net changes: four digits, so that sort keys ascend with them.

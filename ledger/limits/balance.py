@@ -1,0 +1,107 @@
+"""Who sends rights to whom: by demand, with hysteresis, from what one region shows of all items.
+
+Each account's *goal* is its part of what is free anywhere, 80 % by rate and 20 % equal, so that one
+that has sold nothing yet can begin. Every `PERIOD_SECONDS` an account that has more than 1.25 of
+its goal sends what is above the goal to those that have less than half of theirs. One that had to
+refuse says what it wants (`want`), and gets what it lacks of its goal at once, of each giver at
+most half of what that has. Without hysteresis there are some 600 times as many transfers.
+
+It decides nothing but where rights lie: views may be old, and differ.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Mapping
+from decimal import ROUND_DOWN, Context, Decimal
+
+from ledger.core import amounts
+from ledger.limits.rights import Account, Rights
+
+PERIOD_SECONDS = 30.0
+BY_RATE = Decimal("0.8")
+"""Of what is free, how much is shared by rate; the rest in equal parts."""
+SURPLUS_ABOVE = Decimal("1.25")
+"""Of its goal: above it an account gives."""
+NEEDY_BELOW = Decimal("0.5")
+"""Of its goal: below it an account gets."""
+WANTED_PART = Decimal("0.5")
+"""Of what a giver has, the most that it sends to one that wants."""
+
+_CONTEXT = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
+_ZERO = Decimal(0)
+
+
+def free(items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
+    """Return what each account may still grant, with what is on its way to it; at least 0."""
+    return {
+        account: max(_ZERO, amounts.total_wide((item.available, in_flight(account, items))))
+        for account, item in items.items()
+    }
+
+
+def in_flight(to: Account, items: Mapping[Account, Rights]) -> Decimal:
+    """Return what others sent to an account, and it has not taken up, as these items show it."""
+    taken = items[to].taken if to in items else {}
+    under_way = (
+        amounts.total_wide((item.sent.get(to, _ZERO), taken.get(giver, _ZERO).copy_negate()))
+        for giver, item in items.items()
+    )
+    return amounts.total_wide(max(_ZERO, amount) for amount in under_way)
+
+
+def goals(items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
+    """Return each account's part of what is free anywhere; rounded down, so at most all of it."""
+    total = amounts.total_wide(free(items).values())
+    rates = amounts.total_wide(item.rate for item in items.values())
+    equal = _CONTEXT.divide(Decimal(1), Decimal(len(items)))
+    found = {}
+    for account, item in items.items():
+        by_rate = _CONTEXT.divide(item.rate, rates) if rates else equal
+        rest = _CONTEXT.multiply(_CONTEXT.subtract(Decimal(1), BY_RATE), equal)
+        weight = _CONTEXT.add(_CONTEXT.multiply(BY_RATE, by_rate), rest)
+        found[account] = _CONTEXT.multiply(total, weight)
+    return found
+
+
+def transfers(
+    me: Account, items: Mapping[Account, Rights], *, quantum: Decimal
+) -> dict[Account, Decimal]:
+    """Return what an account sends now, to whom; together at most what it has.
+
+    `items` are those that its region shows, its own among them; accounts that are lost, leave or
+    may not be sent to are left out. Amounts are multiples of `quantum`, a power of ten: the
+    smallest piece that is ever spent, so that no region is left with a part of one.
+    """
+    goal, has = goals(items), free(items)
+    mine = max(_ZERO, items[me].available)
+    lacks = {one: max(_ZERO, _CONTEXT.subtract(goal[one], has[one])) for one in items if one != me}
+    wanted = {
+        one: min(lacks[one], _CONTEXT.multiply(mine, WANTED_PART))
+        for one in sorted(lacks)
+        if items[one].want > 0
+    }
+    sent = _within(wanted, mine, quantum)
+    left = amounts.total_wide((mine, amounts.total_wide(sent.values()).copy_negate()))
+    if left <= _CONTEXT.multiply(goal[me], SURPLUS_ABOVE):
+        return sent
+    needy = {
+        one: lacks[one]
+        for one in sorted(lacks)
+        if one not in sent and has[one] < _CONTEXT.multiply(goal[one], NEEDY_BELOW)
+    }
+    return {**sent, **_within(needy, _CONTEXT.subtract(left, goal[me]), quantum)}
+
+
+def _within(
+    asked: Mapping[Account, Decimal], most: Decimal, quantum: Decimal
+) -> dict[Account, Decimal]:
+    """Return what each is given, in proportion if there is not enough; nothing below a quantum."""
+    total = amounts.total_wide(asked.values())
+    if total <= 0:
+        return {}
+    part = min(Decimal(1), _CONTEXT.divide(most, total))
+    given = {
+        one: _CONTEXT.multiply(amount, part).quantize(quantum, ROUND_DOWN, _CONTEXT)
+        for one, amount in asked.items()
+    }
+    return {one: amount for one, amount in given.items() if amount > 0}

@@ -1,0 +1,144 @@
+"""How a hold is resolved: settled for what it came to, voided, or expired, once.
+
+A hold is an entry that counts at once, for the amount held. It is resolved by one update of that
+item, in its region, on condition that it exists and is not resolved: so it is settled once, whoever
+comes late, and no clock decides. Who may write what beside it:
+
+- its owner, while the grant is open and by a request signed in time (`spends.may_send`): the entry
+  alone. A difference goes back to the grant's remainder once the update is known to be applied;
+  what it comes to more is taken from the remainder first.
+- anybody else, or the owner later: one transaction with the rights item (`plan.adjust`) of each
+  grant that the entry names. While the grant is open the difference is kept apart, as its owner
+  knows only what was held; after that it is charged.
+
+An expired hold counts until somebody resolves it: that delays rights, and sells none twice.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from ledger.core import amounts
+from ledger.core.entry import Key
+from ledger.core.errors import InvalidInput
+from ledger.limits.plan import Short, adjust
+from ledger.limits.rights import Rights
+from ledger.limits.spends import HOLD, RESOLVED, Resolution, Spend
+from ledger.store.conditions import AllOf, Condition, Equals, Has, Not
+from ledger.store.writes import Update
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A hold as it is resolved; `difference` is what it came to more than was held, or below 0."""
+
+    before: Spend
+    after: Spend
+
+    @property
+    def difference(self) -> Decimal:
+        """What is to be charged more, below 0 if less."""
+        return amounts.total((self.after.amount, self.before.amount.copy_negate()))
+
+
+def settle(hold: Spend, actual: Decimal) -> Resolved:
+    """Resolve a hold for what it came to, 0 or more, at any time before it is resolved.
+
+    Raises:
+        InvalidInput: the entry is not an open hold, or the amount is below 0.
+    """
+    if actual < 0:
+        raise InvalidInput(f"a hold settles for 0 or more, got {amounts.to_text(actual)}")
+    return _resolved(hold, actual, "settled")
+
+
+def void(hold: Spend) -> Resolved:
+    """Resolve a hold for nothing.
+
+    Raises:
+        InvalidInput: the entry is not an open hold.
+    """
+    return _resolved(hold, Decimal(0), "void")
+
+
+def expire(hold: Spend, date: int, *, captures: bool = False) -> Resolved | None:
+    """Resolve a hold whose expiry is past by its region's `Date`; None if it is not.
+
+    `captures` if an expired hold counts for what was held; else for nothing.
+
+    Raises:
+        InvalidInput: the entry is not an open hold.
+    """
+    resolved = _resolved(hold, hold.amount if captures else Decimal(0), "expired")
+    return resolved if hold.hold is not None and hold.hold < date else None
+
+
+def extend(hold: Spend, expires: int) -> Spend:
+    """Return a hold with a later expiry; written by `extension_of`.
+
+    Raises:
+        InvalidInput: the entry is not an open hold, or would expire earlier.
+    """
+    _check_open(hold)
+    if hold.hold is not None and expires < hold.hold:
+        raise InvalidInput(f"a hold is extended to a later expiry than {hold.hold}, got {expires}")
+    return replace(hold, hold=expires)
+
+
+def update_of(key: Key, resolved: Resolved) -> Update:
+    """Return the update of the entry that resolves a hold; the item must be as it was read.
+
+    The amount that was held is part of the condition: the difference rests on it. So is the expiry
+    of one that expires, since it may have been extended.
+    """
+    before, after = resolved.before, resolved.after
+    conditions: list[Condition] = [_open(), Equals("change", _change(before.amount))]
+    if after.resolved == "expired":
+        conditions.append(Equals(HOLD, {"N": str(before.hold)}))
+    return Update(
+        key,
+        set={"change": _change(after.amount), RESOLVED: {"S": str(after.resolved)}},
+        condition=AllOf(tuple(conditions)),
+    )
+
+
+def extension_of(key: Key, extended: Spend) -> Update:
+    """Return the update of the entry that extends a hold, if it is not resolved by then."""
+    return Update(key, set={HOLD: {"N": str(extended.hold)}}, condition=_open())
+
+
+def charged_apart(rights: Rights, resolved: Resolved, budget: str = "") -> Rights | Short:
+    """Return the rights item of one of the hold's grants, for the transaction that resolves it.
+
+    `budget` is the counter of the item's budget, "" for the entry's own. For more than was held
+    `available` must suffice; `plan.adjust` with `over` charges it anyway, where the cost was
+    incurred.
+
+    Raises:
+        InvalidInput: the entry names no grant of this account.
+        AmountOverflow: a sum does not fit in 38 digits.
+    """
+    for name in resolved.before.grants:
+        if (name.budget, name.account) == (budget, rights.account):
+            return adjust(rights, name.version, resolved.difference)
+    raise InvalidInput(f"hold {resolved.before.id} names no grant of {rights.account} {budget}")
+
+
+def _resolved(hold: Spend, amount: Decimal, how: Resolution) -> Resolved:
+    _check_open(hold)
+    return Resolved(hold, replace(hold, amount=amount, resolved=how))
+
+
+def _check_open(hold: Spend) -> None:
+    if not hold.is_open_hold:
+        state = f"was resolved ({hold.resolved})" if hold.resolved else "is not a hold"
+        raise InvalidInput(f"entry {hold.id} {state}")
+
+
+def _open() -> Condition:
+    return AllOf((Has(HOLD), Not(Has(RESOLVED))))
+
+
+def _change(amount: Decimal) -> dict[str, str]:
+    return {"N": amounts.to_text(amount.copy_negate())}

@@ -1,0 +1,134 @@
+"""What a lost region leaves of a budget: how much may be minted again.
+
+Until it is reclaimed what a lost region had is stranded: nothing is oversold. It may be reclaimed
+once (1) no remaining region lists it among the replicas, so nothing that it still does reaches
+them; (2) the contract that names it as lost is in force and a day has passed since it was given up,
+so nothing of it is on its way any more, entries or items; (3) each remaining item has cut it off
+(`cut_off`): from then on nobody takes up what it sent.
+
+What is minted again is right for the ledger that remains, whatever version of the lost item is the
+newest that arrived: what a newer one charged is either still there as entries, or was folded, for
+which every region showed the grant as closed. It is also exactly the most that the region may have
+acknowledged and nobody will ever see. Whoever owes that (tickets, payments) reclaims less, or not.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from ledger.core import amounts
+from ledger.core.errors import InvalidInput
+from ledger.limits.rights import Account, Rights
+from ledger.limits.spends import Spend
+
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """What a reclaim mints again, and of what it is made.
+
+    `minted` less `retired` by the lost account; `sent` to it and `taken` from it by all others;
+    `charged` by it, and by the `entries` that remain of grants that it had open.
+    """
+
+    minted: Decimal
+    sent: Decimal
+    taken: Decimal
+    charged: Decimal
+    entries: Decimal
+
+    @property
+    def amount(self) -> Decimal:
+        """What is minted again; below 0 if more was spent there than it had."""
+        outgo = (self.taken, self.charged, self.entries)
+        return amounts.total((self.minted, self.sent, *(each.copy_negate() for each in outgo)))
+
+
+def newest(account: Account, shown: Iterable[Rights], *, share: Decimal = _ZERO) -> Rights:
+    """Return the newest version of a lost item that any remaining region shows.
+
+    If none does it was made at most once, with its `share` of a window, as far as anybody knows:
+    version 0, which has no grant open and has seen none close.
+    """
+    nothing = Rights(account, minted=share)
+    return max(shown, key=lambda item: item.version, default=nothing)
+
+
+def cut_off(rights: Rights, lost: Account) -> Rights | None:
+    """Return a remaining item that takes up nothing more of a lost one; None if it does already."""
+    if lost in rights.cut:
+        return None
+    cut = {**rights.cut, lost: rights.taken.get(lost, _ZERO)}
+    return replace(rights, version=rights.version + 1, cut=cut)
+
+
+def stake_of(
+    base: Rights, others: Iterable[Rights], spends: Iterable[Spend], budget: str = ""
+) -> Stake:
+    """Return what a lost account had that nobody who remains has spent.
+
+    `base` is `newest`; `others` are all remaining items, each read strongly consistent in its
+    region once it has cut the account off; `spends` are all entries that any remaining region shows
+    of the counters that name its grants. `budget` is as in `GrantName`.
+
+    Raises:
+        InvalidInput: another item has not cut it off.
+        AmountOverflow: a sum does not fit in 38 digits.
+    """
+    lost = base.account
+    remaining = tuple(others)
+    for other in remaining:
+        if lost not in other.cut:
+            raise InvalidInput(
+                f"{other.account} must cut off {lost} before its rights are reclaimed"
+            )
+    return Stake(
+        minted=amounts.total((base.minted, base.retired.copy_negate())),
+        sent=amounts.total(other.sent.get(lost, _ZERO) for other in remaining),
+        taken=amounts.total(other.taken.get(lost, _ZERO) for other in remaining),
+        charged=base.charged,
+        entries=amounts.total(_uncharged(base, spends, budget).values()),
+    )
+
+
+def _uncharged(base: Rights, spends: Iterable[Spend], budget: str) -> dict[str, Decimal]:
+    """Return the amounts, by id, of entries whose grant the base does not show as closed.
+
+    Of an entry that regions show differently, a hold that only some show resolved, the higher.
+    """
+    found: dict[str, Decimal] = {}
+    for spend in spends:
+        names = (one for one in spend.grants if (one.budget, one.account) == (budget, base.account))
+        if any(not base.shows_closed(name.version) for name in names):
+            found[spend.id] = max(spend.amount, found.get(spend.id, spend.amount))
+    return found
+
+
+def mint_again(rights: Rights, lost: Account, amount: Decimal) -> Rights | None:
+    """Mint what a lost account had, or less of it, once; None if this item has done so already.
+
+    Before it the items of all remaining accounts are looked through (`is_reclaimed`).
+
+    Raises:
+        InvalidInput: the item has not cut it off.
+        AmountOverflow: the sum minted does not fit in 38 digits.
+    """
+    if lost in rights.reclaimed:
+        return None
+    if lost not in rights.cut:
+        raise InvalidInput(f"{rights.account} must cut off {lost} before its rights are reclaimed")
+    return replace(
+        rights,
+        version=rights.version + 1,
+        minted=amounts.total((rights.minted, max(_ZERO, amount))),
+        charged=amounts.total((rights.charged, max(_ZERO, amount.copy_negate()))),
+        reclaimed={**rights.reclaimed, lost: amount},
+    )
+
+
+def is_reclaimed(items: Iterable[Rights], lost: Account) -> bool:
+    """Return whether any remaining account has minted again what a lost one had."""
+    return any(lost in item.reclaimed for item in items)

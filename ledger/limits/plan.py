@@ -1,0 +1,303 @@
+"""Each change of a rights item: what it is after it, or why it may not be made.
+
+Every function takes an item as it was read, and returns it as it is after one write, its version
+one higher; `rights.write_of` makes the request, on condition of the version read. So a plan that
+comes late, or twice, changes nothing, and whoever lost the race reads and plans again. Where it may
+not be made, a function returns why: `Short` of rights, or `Gone`, the grant.
+
+**Grants.** A process takes an amount (`take`), spends under it by entries that name the grant, and
+closes it (`close`): what was spent is charged, the rest is available again. An outcome that is
+unknown closes nothing: as unused it would be sold twice, as used it would never come back. The
+grant shrinks to what may have been spent, and is closed later by reading (`reclaim`): once no
+request that names it can land any more, its entries are what was spent.
+
+    take ──> open ── close, all known ─────────────> closed
+               │                                        ^
+               └── shrink, or crash ──> open ── reclaim ┘
+
+**Transfers.** The giver adds to what it ever sent to an account (`send`); the taker sets what it
+has taken to what its own region shows as sent (`take_up`). Nothing else is written, so nothing is
+to be cleaned up, and a repeat does nothing.
+
+`ledger.lab.simulator.explorer.limits` runs these functions in every order of events, and shows what
+breaks without each rule.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from ledger.core import amounts
+from ledger.core.errors import InvalidInput
+from ledger.limits.rights import GRANTS_MAX, Account, Grant, Rights, added, without
+
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """There is less available than was asked for; `available` may be below 0."""
+
+    available: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The grant is not open any more: it was closed, by its owner or by reading."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Crowded:
+    """The item has as many open grants as it may: some have to be closed by reading first."""
+
+    grants: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the owner of a grant knows of it: all that it took from the remainder for entries.
+
+    `is_sure` if it knows of each of these entries that it was applied. What was definitely not
+    applied was given back, and is not in `amount`.
+    """
+
+    amount: Decimal
+    is_sure: bool
+
+
+def create(account: Account, minted: Decimal) -> Rights:
+    """Return the first version of an item, with its share; the write's condition is its absence."""
+    return Rights(account, version=1, minted=amounts.within_range(minted))
+
+
+def take(
+    rights: Rights, amount: Decimal, *, since: int, expires: int, token: str, counter: str = ""
+) -> Rights | Short | Crowded:
+    """Grant an amount; the grant is named by the version that is returned.
+
+    Times are in whole seconds since 1970, of the region's own `Date`: `since` rounded down, as is
+    `expires`. No answer to the write: read again, and `granted_to` tells whether it was made.
+    `counter` is of a grant of a bundle: whose entries will name it.
+
+    Raises:
+        InvalidInput: the amount is not above 0, or it expires before it begins.
+    """
+    _check_positive(amount)
+    if expires <= since:
+        raise InvalidInput(f"a grant must expire after it begins ({since}), got {expires}")
+    if rights.available < amount:
+        return Short(rights.available)
+    if len(rights.grants) >= GRANTS_MAX:
+        return Crowded(len(rights.grants))
+    version = rights.version + 1
+    grants = {**rights.grants, version: Grant(amount, since, expires, token, counter)}
+    return replace(rights, version=version, grants=grants)
+
+
+def granted_to(rights: Rights, token: str) -> int | None:
+    """Return the version of the open grant of this token; None if there is none."""
+    return next((v for v, grant in rights.grants.items() if grant.token == token), None)
+
+
+def close(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
+    """Close a grant, or shrink it to what was spent if an outcome is unknown.
+
+    It may have shrunk already: then what was unknown is known by now. What holds were adjusted by
+    is charged with what was spent, which is as the owner knows it.
+
+    Raises:
+        InvalidInput: more was spent than the grant has.
+        AmountOverflow: what is charged does not fit in 38 digits.
+    """
+    grant = rights.grants.get(version)
+    if grant is None:
+        return Gone(version)
+    if not 0 <= spent.amount <= grant.amount:
+        raise InvalidInput(
+            f"what was spent under grant {rights.account}/{version} must be 0 to {grant.amount},"
+            f" got {spent.amount}"
+        )
+    if spent.is_sure:
+        adjusted = rights.adjusted.get(version, _ZERO)
+        return _closed(rights, version, amounts.total((spent.amount, adjusted)))
+    shrunk = {**rights.grants, version: replace(grant, amount=spent.amount)}
+    return replace(rights, version=rights.version + 1, grants=shrunk)
+
+
+def renew(
+    rights: Rights,
+    version: int,
+    spent: Spent,
+    *,
+    amount: Decimal,
+    since: int,
+    expires: int,
+    token: str,
+    counter: str = "",
+) -> Rights | Short | Crowded | Gone:
+    """Close a grant and take another, in one write; the new one is named by the version returned.
+
+    Raises:
+        InvalidInput, AmountOverflow: as `close` and `take`.
+    """
+    closed = close(rights, version, spent)
+    if isinstance(closed, Gone):
+        return closed
+    at_once = replace(closed, version=rights.version)
+    return take(at_once, amount, since=since, expires=expires, token=token, counter=counter)
+
+
+def is_over(grant: Grant, date: int, *, signature_lifetime: float, clock_skew: float) -> bool:
+    """Return whether no request that names a grant can land any more.
+
+    `date` is the `Date` of a first answer of the grant's region, in whole seconds since 1970, asked
+    for before rights and entries are read.
+    """
+    return date > grant.expires + signature_lifetime + clock_skew
+
+
+def reclaim(rights: Rights, version: int, shown: Decimal) -> Rights | Gone:
+    """Close a grant that is over by what its entries come to (`spends.charge_of`).
+
+    `rights` must have been read strongly consistent in the grant's region once it was over, and the
+    entries after it, strongly consistent there, too. What was adjusted is not added: entries show
+    it. A sum above the grant's amount is charged as it is: then `excess_of` says how far the grant
+    was used twice, and nothing is granted until that is paid off.
+
+    Raises:
+        AmountOverflow: what is charged does not fit in 38 digits.
+    """
+    return _closed(rights, version, shown) if version in rights.grants else Gone(version)
+
+
+def excess_of(rights: Rights, version: int, shown: Decimal) -> Decimal:
+    """Return how much more was spent under an open grant than it has, if it was used twice."""
+    adjusted = rights.adjusted.get(version, _ZERO)
+    granted = amounts.total_wide((rights.grants[version].amount, adjusted))
+    return max(_ZERO, amounts.total_wide((shown, granted.copy_negate())))
+
+
+def adjust(
+    rights: Rights, version: int, difference: Decimal, *, over: bool = False
+) -> Rights | Short:
+    """Charge what a hold came to more (below 0: less) than was held, under a grant of this item.
+
+    To be written in one transaction with the hold's entry. While the grant is open the difference
+    is kept apart: a close by reading finds it in the entry. `over` charges also what is not there.
+
+    Raises:
+        AmountOverflow: a sum does not fit in 38 digits.
+    """
+    if difference > 0 and rights.available < difference and not over:
+        return Short(rights.available)
+    following = replace(rights, version=rights.version + 1)
+    if version in rights.grants:
+        return replace(following, adjusted=added(rights.adjusted, version, difference))
+    return replace(following, charged=amounts.total((rights.charged, difference)))
+
+
+def send(rights: Rights, to: Account, amount: Decimal) -> Rights | Short:
+    """Send rights to another account.
+
+    Raises:
+        InvalidInput: the amount is not above 0, or the account is its own, or lost.
+        AmountOverflow: the sum sent does not fit in 38 digits.
+    """
+    _check_positive(amount)
+    if to == rights.account or to in rights.cut:
+        raise InvalidInput(f"{rights.account} sends to another account that is not lost, got {to}")
+    if rights.available < amount:
+        return Short(rights.available)
+    return replace(rights, version=rights.version + 1, sent=added(rights.sent, to, amount))
+
+
+def take_up(rights: Rights, giver: Rights) -> Rights | None:
+    """Take up what a giver's item, any version of it, shows as sent; None if that is nothing new.
+
+    Also None if the giver is lost and was cut off. Whether it is lost is else for the contract to
+    say: from a region that is not among its regions nothing is taken up.
+    """
+    shown = giver.sent.get(rights.account, _ZERO)
+    if shown <= rights.taken.get(giver.account, _ZERO) or giver.account in rights.cut:
+        return None
+    return replace(rights, version=rights.version + 1, taken={**rights.taken, giver.account: shown})
+
+
+def raise_limit(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None:
+    """Mint rights for a raise; None if this item has done so already.
+
+    Before a repeat the items of all accounts are looked through for its id (`is_raised`): home may
+    have moved since.
+
+    Raises:
+        InvalidInput: the amount is not above 0.
+        AmountOverflow: the sum minted does not fit in 38 digits.
+    """
+    _check_positive(amount)
+    if raise_id in rights.raises:
+        return None
+    return replace(
+        rights,
+        version=rights.version + 1,
+        minted=amounts.total((rights.minted, amount)),
+        raises={**rights.raises, raise_id: amount},
+    )
+
+
+def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()) -> Rights | None:
+    """Retire what is available at home of what is above the target; None if nothing can be.
+
+    `others` are the items of all other accounts, each read strongly consistent in its region. What
+    is still above the target then is to be sent home (`above`) and retired by another call: until
+    then the limit is at most what is minted less what is retired.
+
+    Raises:
+        AmountOverflow: the sum retired does not fit in 38 digits.
+    """
+    amount = min(rights.available, above(target, (rights, *others)))
+    if amount <= 0:
+        return None
+    retired = amounts.total((rights.retired, amount))
+    return replace(rights, version=rights.version + 1, retired=retired)
+
+
+def limit_of(items: tuple[Rights, ...]) -> Decimal:
+    """Return the limit that holds now: what all accounts minted less what they retired."""
+    retired = amounts.total_wide(item.retired for item in items)
+    return amounts.total_wide((*(item.minted for item in items), retired.copy_negate()))
+
+
+def above(target: Decimal, items: tuple[Rights, ...]) -> Decimal:
+    """Return by how much the limit of these items is above a target; 0 if it is not."""
+    return max(_ZERO, amounts.total_wide((limit_of(items), target.copy_negate())))
+
+
+def is_raised(items: tuple[Rights, ...], raise_id: str) -> bool:
+    """Return whether any account has minted for this raise."""
+    return any(raise_id in item.raises for item in items)
+
+
+def note_demand(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:
+    """Return an item with other figures of demand, for a write that is made anyway.
+
+    The version is as it was: a lone note of it is no write that anything rests on.
+    """
+    return replace(rights, rate=rate, want=want)
+
+
+def _closed(rights: Rights, version: int, charged: Decimal) -> Rights:
+    return replace(
+        rights,
+        version=rights.version + 1,
+        charged=amounts.total((rights.charged, charged)),
+        grants=without(rights.grants, version),
+        adjusted=without(rights.adjusted, version),
+    )
+
+
+def _check_positive(amount: Decimal) -> None:
+    if amount <= 0:
+        raise InvalidInput(f"an amount of rights must be above 0, got {amounts.to_text(amount)}")

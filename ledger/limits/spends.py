@@ -1,0 +1,171 @@
+"""What an entry says of the grants that paid for it, and when it may be folded.
+
+A spend is an entry with `change` = -amount and `grant`: the name of its grant, or a list of several
+(key, team, organization: one entry for all). A hold has `hold` too, its expiry in whole seconds
+since 1970, and once it is resolved `resolved`: how.
+
+A grant that cannot be closed by its owner is closed by its entries. So as long as it is open they
+have to be there: an entry is folded only once *every* region shows each grant it names as closed.
+Shown so by the grant's own region alone it is not enough: where that region is lost before the
+others know, they take the grant for unused.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Literal
+
+from ledger.core import amounts
+from ledger.core.entry import AttributeValue, Item, damaged, number_of
+from ledger.core.ids import EPOCH
+from ledger.limits.rights import Account, Grant, GrantName, Rights
+
+GRANT, HOLD, RESOLVED = "grant", "hold", "resolved"
+"""The attributes of an entry that are about budgets."""
+WAITING_MAX = 16
+"""How many grants of an item that are over may wait until all regions show their entries alike."""
+
+Resolution = Literal["settled", "void", "expired"]
+_RESOLUTIONS: Mapping[str, Resolution] = {
+    "settled": "settled",
+    "void": "void",
+    "expired": "expired",
+}
+View = Mapping[tuple[str, Account], Rights]
+"""The rights items that one region shows, by budget and account; "" is the entry's own counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """An entry that names grants: what it takes of each, below 0 if it gives back.
+
+    `hold` is when it expires, in whole seconds since 1970, of an amount that is kept aside and
+    counts at once; `resolved` says how that ended.
+    """
+
+    id: str
+    amount: Decimal
+    grants: tuple[GrantName, ...]
+    hold: int | None = None
+    resolved: Resolution | None = None
+
+    @property
+    def is_open_hold(self) -> bool:
+        """Whether it is a hold that can still be settled or voided."""
+        return self.hold is not None and self.resolved is None
+
+
+def spend_attributes(spend: Spend) -> dict[str, AttributeValue]:
+    """Return what an entry has beside its own attributes (`ledger.core.entry.entry_item`)."""
+    names: list[AttributeValue] = [{"S": str(name)} for name in spend.grants]
+    attributes = {GRANT: names[0] if len(names) == 1 else {"L": names}}
+    if spend.hold is not None:
+        attributes[HOLD] = {"N": str(spend.hold)}
+    if spend.resolved is not None:
+        attributes[RESOLVED] = {"S": spend.resolved}
+    return attributes
+
+
+def spend_of(item: Item) -> Spend | None:
+    """Return what an entry says of its grants; None if it names none.
+
+    Raises:
+        DamagedItem: an attribute is of another kind.
+    """
+    if GRANT not in item:
+        return None
+    try:
+        hold = int(item[HOLD]["N"]) if HOLD in item else None
+        names = _texts(item[GRANT])
+        grants = tuple(GrantName.parse(name) for name in names)
+        resolved = _RESOLUTIONS[item[RESOLVED]["S"]] if RESOLVED in item else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(item, f"a spend must name its grants: {error}") from None
+    amount = number_of(item, "change").copy_negate()
+    return Spend(item["sk"]["S"], amount, grants, hold, resolved)
+
+
+def charge_of(spends: Iterable[Spend], name: GrantName) -> Decimal:
+    """Return what the entries that name a grant come to, below 0 if they gave back more.
+
+    Raises:
+        AmountOverflow: it does not fit in 38 digits.
+    """
+    return amounts.total(spend.amount for spend in spends if name in spend.grants)
+
+
+def span_of(grant: Grant, *, retry_horizon: float) -> tuple[datetime, datetime]:
+    """Return the first and last time that an id of the grant's entries may have, both included.
+
+    An entry whose id lies outside is not sent, so whoever closes the grant by reading finds all.
+    """
+    begin = EPOCH + timedelta(seconds=grant.since - retry_horizon)
+    return begin, EPOCH + timedelta(seconds=grant.expires)
+
+
+def may_name(grant: Grant, at: datetime, *, retry_horizon: float) -> bool:
+    """Return whether an entry of this time in its id may name the grant."""
+    first, last = span_of(grant, retry_horizon=retry_horizon)
+    return first <= at <= last
+
+
+def may_send(grant: Grant, signed_at: datetime) -> bool:
+    """Return whether a request that names the grant may be sent, by its signature's own date.
+
+    To be looked at after signing: a process that freezes before it would sign too late.
+    """
+    return signed_at <= EPOCH + timedelta(seconds=grant.expires)
+
+
+def agree(name: GrantName, views: Mapping[str, Sequence[Spend]]) -> bool:
+    """Return whether all regions show the entries of a grant alike.
+
+    Where one key was spent in two regions at once the last writer wins, under one of two grants. A
+    region that has not got it yet would charge it under the other. So a grant is closed by reading
+    only once all agree, and what gives back (a refund, a settled hold) is never credited twice.
+    """
+    shown = [frozenset(one for one in spends if name in one.grants) for spends in views.values()]
+    return all(one == shown[0] for one in shown)
+
+
+def shows_closed(view: View, name: GrantName) -> bool:
+    """Return whether a region shows a grant as closed: its item is as new, and has it no more.
+
+    Or the account was lost, and all that it had open was counted when its rights were minted again.
+    """
+    item = view.get((name.budget, name.account))
+    if item is not None and item.shows_closed(name.version):
+        return True
+    others = (other for (budget, _), other in view.items() if budget == name.budget)
+    return any(name.account in other.reclaimed for other in others)
+
+
+def may_fold(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Return whether an entry that all regions show alike may be folded, by its grants and hold.
+
+    `views` has every region. An open hold is never folded: it could not be settled any more.
+    """
+    if spend.is_open_hold:
+        return False
+    return all(shows_closed(view, name) for view in views.values() for name in spend.grants)
+
+
+def to_close_unagreed(over: Iterable[int]) -> tuple[int, ...]:
+    """Return which of the grants that are over are closed although regions do not agree yet.
+
+    The oldest beyond `WAITING_MAX`, by what their own region shows: a key that was spent in two
+    regions at once may then be charged twice, never less than once. Else an item would grow without
+    bound while a region is away.
+    """
+    waiting = sorted(over)
+    return tuple(waiting[: max(0, len(waiting) - WAITING_MAX)])
+
+
+def _texts(value: AttributeValue) -> list[str]:
+    parts = [value] if "S" in value else value["L"]
+    if not parts:
+        raise ValueError("the list of grants is empty")
+    return [str(part["S"]) for part in parts]

@@ -1,0 +1,230 @@
+"""Limits as they change: steps with a beginning, and each region's share of a window.
+
+pk `~budget~COUNTER`, sk `limit#GENERATION`: `revision`, the newest two steps in force, and one that
+is announced. A window (`key/42@2026-11-22`) is a budget of its own: a region makes its item at its
+first grant, with its share of the step in force *before the window began*. So all regions divide
+the same limit, whenever each first looks. Of a budget that is younger than its first step home
+mints all.
+
+    in force ── announce ──> announced ── every region shows it ── wait ──> in force
+                                 └── its time comes first ──> withdrawn
+
+While a step is announced that would decide a window's share nothing is made: another process may
+know it to be in force, or withdrawn. The wait is that of the contract's terms: after it nobody acts
+on a view from before the announcement. A step must begin after it, else it is withdrawn.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Literal
+
+from ledger.core import amounts, keys
+from ledger.core.entry import AttributeValue, Item, damaged, number_of
+from ledger.core.errors import InvalidAmount, InvalidInput
+from ledger.limits.rights import Account, partition_of
+
+LIMIT_PREFIX = "limit#"
+STEPS_KEPT = 2
+
+OnExpiry = Literal["void", "capture"]
+_ON_EXPIRY = ("void", "capture")
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitStep:
+    """A limit from a time on, in whole seconds since 1970; the first of a budget has none.
+
+    `shares` are what each account mints of it, and add up to `limit`. `late` is for how many
+    seconds after a window it may be spent from; `on_expiry` what becomes of expired holds;
+    `is_open` whether spends are let through while DynamoDB does not answer, to be charged later.
+    """
+
+    limit: Decimal
+    shares: Mapping[Account, Decimal]
+    since: int | None = None
+    late: int = 0
+    on_expiry: OnExpiry = "void"
+    is_open: bool = False
+
+    @staticmethod
+    def of(
+        limit: int | Decimal,
+        weights: Mapping[Account, int],
+        *,
+        since: int | None = None,
+        late: int = 0,
+        on_expiry: OnExpiry = "void",
+        is_open: bool = False,
+    ) -> "LimitStep":
+        """Return the step of a limit that accounts share by weight; the shares add up exactly.
+
+        Of a whole limit the shares are whole; the first accounts, in order, take the remainder.
+
+        Raises:
+            InvalidInput: the limit is not above 0, there is no account, or a weight is below 0, or
+                all are 0.
+        """
+        amount = amounts.exact(limit)
+        if amount <= 0:
+            raise InvalidAmount(f"a limit must be above 0, got {amounts.to_text(amount)}")
+        places = [account for account in sorted(weights) for _ in range(weights[account])]
+        if not places or min(weights.values()) < 0:
+            raise InvalidInput(f"weights of a limit must be 0 or more, one above, got {weights}")
+        shares: dict[Account, Decimal] = dict.fromkeys(sorted(weights), _ZERO)
+        for place, account in enumerate(places):
+            portion = amounts.portion(amount, place, len(places))
+            shares[account] = amounts.total((shares[account], portion))
+        return LimitStep(amount, shares, since, late, on_expiry, is_open)
+
+    def share_of(self, account: Account) -> Decimal:
+        """Return what an account mints; 0 for one that was added later."""
+        return self.shares.get(account, _ZERO)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What the limit item says: steps in force, the older first, and one that is announced."""
+
+    revision: int
+    steps: tuple[LimitStep, ...]
+    announced: LimitStep | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """An announced step would decide: nothing is made until it is in force, or withdrawn."""
+
+    since: int
+
+
+def step_of(limit: Limit, begins: int) -> LimitStep | Undecided | None:
+    """Return the step by which a window that begins at this time is shared.
+
+    None if none was in force before: then home mints all of the newest, and sends.
+    """
+    announced = limit.announced
+    if announced is not None and _since(announced) <= begins:
+        return Undecided(_since(announced))
+    decided = [step for step in limit.steps if _since(step) <= begins]
+    return decided[-1] if decided else None
+
+
+def announce(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
+    """Announce a step, one at a time, that begins after the wait for it.
+
+    Raises:
+        InvalidInput: another is announced, or it begins too early.
+    """
+    if limit.announced is not None:
+        raise InvalidInput(
+            f"another step of the limit is announced, for {limit.announced.since}: confirm it, or"
+            " withdraw it"
+        )
+    earliest = max(now + wait, *(_since(each) for each in limit.steps))
+    if step.since is None or step.since <= earliest:
+        raise InvalidInput(f"a step must begin after {earliest}, got {step.since}")
+    return replace(limit, revision=limit.revision + 1, announced=step)
+
+
+def confirm(limit: Limit, *, now: int, looked: int, wait: int) -> Limit | None:
+    """Put the announced step in force, or withdraw it if its time has come; None while it waits.
+
+    `looked` is when whoever confirms began to look at all regions, which all showed it; `wait` is
+    that of the contract's terms, in seconds.
+    """
+    step = limit.announced
+    if step is None:
+        return None
+    if now >= _since(step):
+        return withdraw(limit)
+    if now <= looked + wait:
+        return None
+    steps = (*limit.steps, step)[-STEPS_KEPT:]
+    return Limit(limit.revision + 1, steps)
+
+
+def withdraw(limit: Limit) -> Limit:
+    """Take an announced step back."""
+    return replace(limit, revision=limit.revision + 1, announced=None)
+
+
+def limit_item(limit: Limit, counter: str, generation: int = 1) -> dict[str, AttributeValue]:
+    """Return the item of a limit.
+
+    Raises:
+        AmountOverflow: an amount does not fit in 38 digits.
+    """
+    item: dict[str, AttributeValue] = {
+        "pk": {"S": partition_of(counter)},
+        "sk": {"S": limit_sort_key(generation)},
+        "revision": {"N": str(limit.revision)},
+        "steps": {"L": [_rendered(step) for step in limit.steps]},
+    }
+    if limit.announced is not None:
+        item["announced"] = _rendered(limit.announced)
+    return item
+
+
+def limit_of(item: Item) -> Limit:
+    """Return the limit that an item holds.
+
+    Raises:
+        DamagedItem: an attribute is missing or of another kind.
+    """
+    try:
+        announced = item.get("announced")
+        return Limit(
+            int(number_of(item, "revision")),
+            tuple(_step(part) for part in item["steps"]["L"]),
+            None if announced is None else _step(announced),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(item, f"a limit must be readable whole: {error}") from None
+
+
+def limit_sort_key(generation: int) -> str:
+    """Return the sort key of the limit item of a generation of the table's contract."""
+    if not 1 <= generation <= keys.GENERATION_MAX:
+        raise InvalidInput(f"a generation must be 1 to {keys.GENERATION_MAX:,}, got {generation}")
+    return f"{LIMIT_PREFIX}{generation:04d}"
+
+
+def _since(step: LimitStep) -> int:
+    return -1 if step.since is None else step.since
+
+
+def _rendered(step: LimitStep) -> AttributeValue:
+    shares = {str(account): _number(share) for account, share in sorted(step.shares.items())}
+    parts: dict[str, Any] = {
+        "limit": _number(step.limit),
+        "shares": {"M": shares},
+        "late": {"N": str(step.late)},
+        "on_expiry": {"S": step.on_expiry},
+        "open": {"BOOL": step.is_open},
+    }
+    if step.since is not None:
+        parts["since"] = {"N": str(step.since)}
+    return {"M": parts}
+
+
+def _step(part: AttributeValue) -> LimitStep:
+    parts = part["M"]
+    on_expiry = parts["on_expiry"]["S"]
+    if on_expiry not in _ON_EXPIRY:
+        raise ValueError(f"on_expiry must be one of {', '.join(_ON_EXPIRY)}, got {on_expiry!r}")
+    return LimitStep(
+        amounts.parse(parts["limit"]["N"]),
+        {Account.parse(key): amounts.parse(one["N"]) for key, one in parts["shares"]["M"].items()},
+        int(parts["since"]["N"]) if "since" in parts else None,
+        int(parts["late"]["N"]),
+        on_expiry,
+        bool(parts["open"]["BOOL"]),
+    )
+
+
+def _number(number: Decimal) -> AttributeValue:
+    return {"N": amounts.to_text(amounts.within_range(number))}
