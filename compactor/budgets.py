@@ -22,7 +22,7 @@ from ledger.core.errors import LedgerError, StoreError
 from ledger.limits.balance import in_flight
 from ledger.limits.balancing import move
 from ledger.limits.reading import read_rights
-from ledger.limits.reclaiming import Closing, Regions, close_over, expired, resolve_expired
+from ledger.limits.reclaiming import Closing, Regions, close_over, is_own_hold, resolve_expired
 from ledger.limits.rights import Account, Rights
 from ledger.limits.spends import HOLD, RESOLVED, spend_of
 from ledger.runtime.clock import Clock
@@ -180,7 +180,7 @@ class Budgets:
                     continue
                 try:
                     spend = spend_of(item)
-                    if spend is None or not expired(self._regions, region, spend):
+                    if spend is None or not is_own_hold(self._regions, region, spend):
                         continue
                     if await resolve_expired(self._regions, key_of(item), spend) is not None:
                         self._report.holds_expired += 1

@@ -153,23 +153,19 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
     return Reclaimed(after, tuple(closings), len(over) - len(closings))
 
 
-def expired(regions: Regions, region: str, spend: Spend) -> bool:
-    """Return whether an entry that a region shows is a hold of its own that has expired there."""
-    is_own = all(name.account.region == region for name in spend.grants)
-    return (
-        spend.is_open_hold
-        and is_own
-        and all(regions.keeps(name.account) for name in spend.grants)
-        and spend.hold is not None
-        and spend.hold < regions.date(region)
-    )
+def is_own_hold(regions: Regions, region: str, spend: Spend) -> bool:
+    """Return whether an entry that a region shows is an open hold, to be resolved through it."""
+    accounts = [name.account for name in spend.grants]
+    is_own = all(account.region == region and regions.keeps(account) for account in accounts)
+    return spend.is_open_hold and is_own
 
 
 async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved | None:
-    """Resolve a hold that is `expired` as its budget's rule says, through its own region.
+    """Resolve a hold that has expired as its budget's rule says, through its own region.
 
-    In one transaction with the rights items of the grants that it names; None if another resolved
-    or extended it meanwhile, or if that is not known.
+    In one transaction with the rights items of the grants that it names. None if it has not expired
+    by that region's clock, another resolved or extended it meanwhile, or that is not known. It was
+    read in an answer of the region just now (`is_own_hold`).
 
     Raises:
         DamagedItem: a rights item cannot be read.

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from prometheus_client import CollectorRegistry
 from support.budgets import (
     AT_HOME,
     AT_SOUTH,
@@ -22,15 +23,16 @@ from support.budgets import (
 from support.compacting import SETTLE, Instance, World
 from support.ledgers import HOME, SOUTH
 
-from compactor.budgets import Later
+from compactor.budgets import Budgets, Later
 from compactor.discovery.scan import Finder
+from compactor.metrics import CompactorMetrics
 from compactor.observe import observe
-from compactor.pass_terms import rules_of
+from compactor.pass_terms import PassTerms, rules_of
 from compactor.preview import explained
+from compactor.report import CompactorReport
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.limits.rights import GrantName
-from ledger.primitives.leases.state import LeaseGrant
 from ledger.store.wrappers.faults import Raises
 from ledger.testing.clock import START
 
@@ -110,29 +112,70 @@ async def test_a_grant_without_entries_is_found_by_the_search() -> None:
     assert shown_rights(world.regions, AT_HOME).available == 100
 
 
+async def look(world: World, later: Later, *counters: str) -> CompactorReport:
+    """Look at budgets as a pass does to which its hints and search name these counters."""
+    report = CompactorReport()
+    stores, settings = world.regions.replicas, limited_settings()
+    budgets = Budgets(
+        stores,
+        PassTerms(stores, settings, archiver=None, clock=world.clock),
+        clock=world.clock,
+        metrics=CompactorMetrics.of(CollectorRegistry()),
+        report=report,
+        later=later,
+    )
+    await budgets.keep(counters, anyio.Event())
+    world.regions.deliver()
+    return report
+
+
 async def test_a_grant_is_closed_in_time_without_another_search() -> None:
     """A process that has seen it open looks again once it is over."""
-    world = World()
-    spent(world, *spends())
-    one = limited(world, scan_every=10_000)
-    await world.clock.advance(SETTLE + 1)
-    assert (await world.run_once(one, search=True)).grants_open == 1
-    for item in spends():
-        world.regions.set(HOME, ("counter", item["sk"]["S"]), None)
+    world, later = World(), Later()
+    spent(world)
+    assert (await look(world, later)).grants_open == 0
+    assert (await look(world, later, "counter")).grants_open == 1
+    world.clock.pass_by(LIFE)
+    assert (await look(world, later)).grants_open == 0  # it is not looked at
+    world.clock.pass_by(LATE - LIFE)
+    assert (await look(world, later)).grants_closed == 1
+    assert later.due(world.clock.now().timestamp()) == []
+
+
+async def test_what_was_sent_is_taken_up_without_a_search() -> None:
+    """In the pass after it was sent, or once it has arrived; no entry leads there any more."""
+    world, later = World(), Later()
+    put_rights(world.regions, granted(AT_HOME, at=START, minted=310))
+    for account in (AT_WEST, AT_SOUTH):
+        put_rights(world.regions, granted(account, at=START, minted=0))
     world.regions.deliver()
+    world.regions.pause(HOME, SOUTH)
+    assert (await look(world, later, "counter")).transfers == 2
+    for _ in range(2):
+        assert (await look(world, later)).transfers == 0
+    taken = (AT_WEST, AT_SOUTH)
+    assert whole(*(shown_rights(world.regions, each).available for each in taken)) == [103, 0]
+    world.regions.heal()
+    world.regions.deliver()
+    for _ in range(2):
+        await look(world, later)
+    assert whole(*(shown_rights(world.regions, each).available for each in taken)) == [103, 103]
+    assert later.due(world.clock.now().timestamp()) == []
 
-    async def passes() -> int:
-        async with one.compactor._candidate() as candidate:
-            outcome = await candidate.acquire(wait_seconds=99, stop=anyio.Event())
-            assert isinstance(outcome, LeaseGrant)
-            async with candidate.leading() as grant:
-                first = await candidate.run_pass(grant, stop=anyio.Event(), searches_now=True)
-                assert first.grants_open == 1
-                await world.clock.sleep(LATE)
-                later = await candidate.run_pass(grant, stop=anyio.Event())
-                return later.grants_closed
 
-    assert await world.drive(passes) == [1]
+async def test_what_failed_is_tried_again_in_the_next_pass() -> None:
+    """No entry leads there, and the next search may be far."""
+    world, later = World(), Later()
+    spent(world)
+    world.clock.pass_by(LATE)
+    rights = shown_rights(world.regions, AT_HOME)
+    key = {"pk": {"S": "~budget~counter"}, "sk": {"S": AT_HOME.sort_key}}
+    world.regions.put(HOME, {**key, "grants": {"S": "?"}})
+    report = await look(world, later, "counter")
+    assert (report.grants_closed, len(report.problems)) == (0, 1)
+    put_rights(world.regions, rights)
+    world.regions.deliver()
+    assert (await look(world, later)).grants_closed == 1
 
 
 def test_what_is_to_be_looked_at_later_is_bounded() -> None:
@@ -256,7 +299,8 @@ async def test_the_search_reads_grants_only_where_there_are_budgets() -> None:
 
     assert await found(LIFE + 2) == []
     assert await found(LIFE + 3) == ["counter"]
-    assert await found(LIFE + 3, replace(rules, budgets=())) == []
+    for others in ((), ("other",)):
+        assert await found(LIFE + 3, replace(rules, budgets=others)) == []
 
 
 async def test_a_preview_says_what_waits_for_a_grant() -> None:

@@ -296,6 +296,21 @@ async def test_two_regions_are_reclaimed_one_after_the_other() -> None:
     assert shown_rights(world.regions, AT_HOME).available == 100
 
 
+async def test_what_was_cut_off_by_a_region_lost_since_is_compared_with_its_last_item() -> None:
+    """South was cut off by west, and not reclaimed, when west was lost, too."""
+    world = World()
+    home, west, south = moved_about()
+    for rights in (home, cut(west, AT_SOUTH), south):
+        put_rights(world.regions, rights)
+    world.regions.deliver()
+    regions = remaining(world, regions=(HOME,), lost=(SOUTH, WEST), generation=3)
+    alone = replace(regions, stores={HOME: regions.stores[HOME]})
+    for lost, amount in ((SOUTH, 35), (WEST, 5)):
+        found = await reclaim_lost(alone, lost, "counter")
+        assert whole(*(one.amount for one in found.values())) == [amount]
+    assert shown_rights(world.regions, AT_HOME).available == 100
+
+
 async def test_what_came_from_a_region_that_left_counts() -> None:
     """It left in good order, and had sent all that it had."""
     world = World()
