@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
+from support.archiving import URL
 from support.budgets import (
     AT_HOME,
     AT_SOUTH,
@@ -30,6 +31,10 @@ from compactor.observe import observe
 from compactor.pass_terms import PassTerms, rules_of
 from compactor.preview import explained
 from compactor.report import CompactorReport
+from ledger.archive.access import archived_of
+from ledger.archive.places.copies import Copies
+from ledger.archive.places.memory import MemoryPlace
+from ledger.archive.reading import ArchiveReader
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.limits.rights import GrantName
@@ -84,6 +89,26 @@ async def test_entries_are_folded_after_their_grant_is_closed() -> None:
     assert merged == [4, 0, 0]
     assert not world.shown(SOUTH).entries
     assert shown_rights(world.regions, AT_HOME, by=SOUTH).charged == 4
+
+
+async def test_what_a_grant_paid_for_is_archived_once_it_is_closed() -> None:
+    """Nothing is put into the archive before, and all of it then."""
+    world, place = World(), MemoryPlace(URL)
+    spent(world, *spends())
+    settings = limited_settings().replace(archive=(URL,))
+    one = world.instance(settings=settings, archive=[place])
+    await world.clock.advance(SETTLE + 1)
+    assert (await world.run_once(one)).is_success
+    assert not place.objects
+    await world.clock.advance(LATE)
+    for _ in range(4):
+        assert (await world.run_once(one)).is_success
+        assert world.is_right()
+    net = world.shown(HOME).net
+    reader = ArchiveReader(Copies([place]))
+    segments = [each async for each in reader.walk("counter", archived_of(net, "counter"))]
+    assert [len(each.lines) for each in segments] == [4]
+    assert not world.shown(HOME).entries
 
 
 async def test_a_region_that_has_not_heard_of_the_closing_holds_up_the_fold() -> None:
