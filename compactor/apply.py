@@ -14,12 +14,13 @@ from functools import partial
 from compactor.plan import Plan
 from compactor.succession import Again, Succession
 from ledger.core.capacity import item_size
-from ledger.core.entry import net_item
+from ledger.core.entry import Item, net_item
 from ledger.core.fold import COPIES
 from ledger.core.sums import Sum, copy_item
 from ledger.core.values import NetChange
+from ledger.limits.spends import HOLD, RESOLVED
 from ledger.runtime.tasks import run_requests
-from ledger.store.conditions import Absent, AnyOf, Compares, Condition, Equals
+from ledger.store.conditions import Absent, AllOf, AnyOf, Compares, Condition, Equals, Has, Not
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import BATCH_WRITES_MAX, Applied, Check, Deletes, Outcome, Put
@@ -109,9 +110,19 @@ async def _put_again(store: Store, partition: str, again: Again) -> None:
     await store.transact(
         [
             Check((partition, again.net_key), held),
-            Put({**item, COPIES: {"N": str(copies)}}, Equals("change", item["change"])),
+            Put({**item, COPIES: {"N": str(copies)}}, _as_read(item)),
         ]
     )
+
+
+def _as_read(item: Item) -> Condition:
+    """Return the condition that an entry is as it was read: a hold may be resolved, or extended."""
+    unchanged = Equals("change", item["change"])
+    if HOLD not in item:
+        return unchanged
+    is_resolved = RESOLVED in item
+    resolved = Equals(RESOLVED, item[RESOLVED]) if is_resolved else Not(Has(RESOLVED))
+    return AllOf((unchanged, Equals(HOLD, item[HOLD]), resolved))
 
 
 def newer_than_there(copied: Sum) -> Condition:

@@ -18,6 +18,8 @@ from ledger.core import ids, keys
 from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError
 from ledger.core.fold import ATTRIBUTES, DATED, Collection
 from ledger.core.values import NetChange
+from ledger.limits import spends
+from ledger.limits.reading import read_view
 from ledger.primitives.leases.state import lease_key
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
@@ -82,17 +84,20 @@ async def observe(
     reach: Reach | None = None,
     with_dates: bool = False,
     with_items: bool = False,
+    with_rights: bool = False,
     nets: NetReader | None = None,
 ) -> Observed:
     """Read the net in the home region, then the collection in every region, all consistent.
 
     With a `reach` no further than that, else the whole of it; `with_dates` those from which entries
-    are effective, too; `with_items` entries whole, as they are archived. `nets` reads the net at
-    home together with others', where nets are of one generation.
+    are effective, too; `with_items` entries whole, as they are archived; and `with_rights` then
+    what each region shows of the budgets that entries at home name. `nets` reads the net at home
+    together with others', where nets are of one generation.
 
     Raises:
         RegionUnreadable: one of them cannot be read.
-        DamagedItem: an item in one of them cannot be counted, or a net is of another generation.
+        DamagedItem: an item in one of them cannot be counted, a net is of another generation, or
+            what an entry or a rights item says of grants cannot be read.
     """
     began = clock.now()
     if nets is None:
@@ -125,9 +130,26 @@ async def observe(
     }
     if nets is not None:
         _check_generation(collections, partition, nets.generation)
-    seen = Observation(partition, net, collections)
+    rights = await _rights(stores, partition, own.collection) if with_rights else {}
+    seen = Observation(partition, net, collections, rights)
     is_cut = any(view.upto is not None for view in (own, *views.values()))
     return Observed(seen, clock.monotonic(), began, upto, is_cut)
+
+
+async def _rights(
+    stores: Mapping[str, Store], partition: str, home: Collection
+) -> Mapping[str, spends.View]:
+    """Return what each region shows now of the budgets whose grants entries at home name."""
+    shown = filter(None, map(spends.spend_of, (home.items or {}).values()))
+    budgets = {name.budget for spend in shown for name in spend.grants}
+    place = keys.counter_of(partition)
+    if not budgets or place is None:
+        return {}
+    reads = [
+        partial(_readable, store.region, read_view(store, place[0], budgets))
+        for store in stores.values()
+    ]
+    return dict(zip(stores, await run_requests(reads, at_once=len(reads)), strict=True))
 
 
 async def observe_nets(

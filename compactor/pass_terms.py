@@ -40,6 +40,7 @@ def rules_of(settings: Settings) -> Rules:
         epochs={name: terms.epoch_of(name) for name in terms.regions} if terms.lost else None,
         is_archived=bool(terms.archive),
         index=terms.index,
+        budgets=(*terms.budgets, *terms.budgets_coming),
     )
 
 

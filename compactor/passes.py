@@ -239,7 +239,8 @@ class Pass:
                     clock=self._clock,
                     reach=Reach.of(self._terms.rules, now=self._clock.now()),
                     with_dates=self._terms.rules.needs_dates(visit.partition),
-                    with_items=self._terms.rules.is_archived,
+                    with_items=self._terms.rules.needs_items(visit.partition),
+                    with_rights=self._terms.rules.has_budget(visit.partition),
                     nets=None if self._terms.has_lost else self._nets[self._home.region],
                 )
             for region, view in observed.observation.views.items():

@@ -9,6 +9,9 @@ The rules, and what breaks without each (design: "Merging"):
 - *gone* is what no region shows any more: an id dropped while one region still shows the entry
   is counted twice there.
 - *settled*: older than `settle`, when no retry of it can arrive any more.
+- *closed*: of a counter with a budget an entry waits until every region shows each grant that it
+  names as closed. Whoever closes a grant by reading has to find all its entries, and while one
+  region does not know that it is closed the rights of a region that is lost are counted by them.
 - *remembered* are the ids that a lost region may have written: each repeat of a write there had a
   stamp of its own, and one still under way may be newer than the delete. Its id is forgotten
   a day after the region was given up, or the entry would come back and count twice.
@@ -29,11 +32,13 @@ from decimal import Decimal
 
 from ledger.core import amounts, ids, keys, periods
 from ledger.core.contract import matches_any
+from ledger.core.entry import Item
 from ledger.core.fold import Collection, named_by, stamp_of
 from ledger.core.ids import MICROSECOND, EntryIds
 from ledger.core.periods import PeriodRule
 from ledger.core.sums import SumPlace
 from ledger.core.values import NetChange
+from ledger.limits.spends import View, may_fold, spend_of
 from ledger.settings.groups import FOLD_MAX_LIMIT
 
 NAMED_MAX = FOLD_MAX_LIMIT
@@ -57,7 +62,7 @@ class Rules:
     `unmerged` are not folded; what earlier folds began is finished. `epochs` has those of the
     regions, in a table that lost one. `periods` has the rules of sums by period, by pattern.
     `is_archived` if what is folded goes into an archive first. Counters that match a pattern of
-    `index` are listed in the index.
+    `index` are listed in the index, those that match one of `budgets` have a budget.
     """
 
     home: str
@@ -73,6 +78,7 @@ class Rules:
     periods: Mapping[str, PeriodRule] = field(default_factory=dict)
     is_archived: bool = False
     index: tuple[str, ...] = ()
+    budgets: tuple[str, ...] = ()
 
     def is_over(self, place: SumPlace) -> bool:
         """Return whether a sum may be copied: its region is lost, or has begun another epoch."""
@@ -93,6 +99,15 @@ class Rules:
         place = keys.counter_of(partition) if self.index else None
         return place is not None and matches_any(place[0], self.index)
 
+    def has_budget(self, partition: str) -> bool:
+        """Return whether the counter that this collection is of has a budget."""
+        place = keys.counter_of(partition) if self.budgets else None
+        return place is not None and matches_any(place[0], self.budgets)
+
+    def needs_items(self, partition: str) -> bool:
+        """Return whether a fold depends on all that entries say: it is archived, or grants paid."""
+        return self.is_archived or self.has_budget(partition)
+
     def periods_of(self, partition: str) -> PeriodRule | None:
         """Return the rule of a collection's sums by period, None if none are kept."""
         place = keys.counter_of(partition) if self.periods else None
@@ -109,12 +124,14 @@ class Observation:
     """One collection as seen: the net of the home region first, then every region's whole view.
 
     `net` must have been read, strongly consistent, before any of the `views`: read after the
-    entries, a stalled leader would add entries that another's fold already counts.
+    entries, a stalled leader would add entries that another's fold already counts. `rights` has
+    what each region showed, after the views were read, of the budgets that the entries name.
     """
 
     partition: str
     net: NetChange | None
     views: Mapping[str, Collection]
+    rights: Mapping[str, View] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +140,8 @@ class Plan:
 
     `folded` entries are new in the net; `waits` says why nothing more is done. `backlog` entries
     could be folded; `is_cut` if there was not room for all of them, and `left` is when the
-    oldest was made that has to wait. `is_last` if, once this plan is
+    oldest was made that has to wait. `unclosed` settled entries that every region shows alike wait
+    for a grant to be closed, or are holds that are open. `is_last` if, once this plan is
     carried out, nothing is left to do before other entries settle.
     """
 
@@ -134,6 +152,7 @@ class Plan:
     backlog: int = 0
     is_cut: bool = False
     left: datetime | None = None
+    unclosed: int = 0
     is_last: bool = False
 
     @property
@@ -149,6 +168,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
 
     Raises:
         AmountOverflow: the sum of the entries does not fit in 38 digits; nothing can be merged.
+        DamagedItem: what an entry says of its grants cannot be read.
     """
     net = observation.net
     if not is_committed(observation):
@@ -164,7 +184,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     kept = [key for key in named if key in visible or key < remembered]
     named_count = len(net.merged) if net else 0
     gone = named_count - len(kept)
-    found = _candidates(observation, rules, now=now, room=len(at_home))
+    found, unclosed = _candidates(observation, rules, now=now, room=len(at_home))
     open_ids = sum(key in visible for key in kept)
     rule = rules.periods_of(observation.partition)
     named_max = NAMED_MAX - (PERIODS_IDS if rule else 0)
@@ -185,6 +205,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
             backlog=backlog,
             is_cut=is_cut,
             left=left,
+            unclosed=unclosed,
             is_last=not deletes
             and still_open < rules.prune_min
             and not _is_waited_for(observation, rules, now=now),
@@ -199,6 +220,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
         backlog=backlog,
         is_cut=is_cut,
         left=left,
+        unclosed=unclosed,
         # A candidate is visible, and so stays open.
         is_last=not (candidates or open_ids) and not _is_waited_for(observation, rules, now=now),
     )
@@ -263,15 +285,33 @@ def _is_waited_for(observation: Observation, rules: Rules, *, now: datetime) -> 
 
 def _candidates(
     observation: Observation, rules: Rules, *, now: datetime, room: int
-) -> tuple[str, ...]:
-    """Return up to `room` settled entries that every region shows alike, oldest first."""
+) -> tuple[tuple[str, ...], int]:
+    """Return up to `room` settled entries that every region shows alike, oldest first.
+
+    And how many more there are whose grants are not closed.
+    """
     if not rules.merges(observation.partition):
-        return ()
+        return (), 0
     settled = older_than(rules.settle, now=now)
     alike = observation.views[rules.home].alike(observation.views.values())
     named = frozenset(named_by(observation.net)) if alike else ()
-    found = ids.ours(sorted([key for key in alike if key < settled and key not in named]))
-    return tuple(found[: max(0, room)])
+    shown = ids.ours(sorted([key for key in alike if key < settled and key not in named]))
+    found = _closed(shown, observation, rules)
+    return tuple(found[: max(0, room)]), len(shown) - len(found)
+
+
+def _closed(sort_keys: list[str], observation: Observation, rules: Rules) -> list[str]:
+    """Return the entries that wait for no grant; of a region whose rights are not known all do."""
+    if not rules.has_budget(observation.partition):
+        return sort_keys
+    items = observation.views[rules.home].items or {}
+    rights = {region: observation.rights.get(region, {}) for region in observation.views}
+    return [key for key in sort_keys if key in items and _is_closed(items[key], rights)]
+
+
+def _is_closed(item: Item, rights: Mapping[str, View]) -> bool:
+    spend = spend_of(item)
+    return spend is None or may_fold(spend, rights)
 
 
 def _folded(

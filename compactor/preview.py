@@ -128,6 +128,8 @@ async def _preview(table: OpenTable, partition: str, *, clock: Clock) -> Collect
             clock=clock,
             reach=Reach.of(rules, now=clock.now()),
             with_dates=rules.needs_dates(partition),
+            with_items=rules.needs_items(partition),
+            with_rights=rules.has_budget(partition),
         )
         return explained(observed, rules, settings, now=clock.now())
     except (DamagedItem, AmountOverflow) as error:
@@ -141,6 +143,7 @@ def explained(
 
     Raises:
         AmountOverflow: the sum of the entries does not fit in 38 digits.
+        DamagedItem: what an entry says of its grants cannot be read.
     """
     observation = observed.observation
     net, partition = observation.net, observation.partition
@@ -202,7 +205,12 @@ def _reasons(
         ]
         return [f"the net that home shows has not arrived in {', '.join(behind)}"]
     found = list(_foreign(observation))
-    different = len(settled) - plan.backlog
+    if plan.unclosed:
+        found.append(
+            f"{plan.unclosed:,} settled entries wait for the grants that paid for them, which some"
+            " region does not show as closed yet, or are holds that are open"
+        )
+    different = len(settled) - plan.backlog - plan.unclosed
     if different > 0:
         found.append(
             f"{different:,} settled entries are not shown alike by every region: they replicate"

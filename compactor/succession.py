@@ -24,7 +24,9 @@ The rules beside those of `compactor.plan` (design: "A lost home"), and what bre
 - *again*: an entry that some regions show, and others do not or differently, is put once more, or
   regions differ for ever. Through a region that shows it, so that the put is newer than what is
   there; through another, a late original could be newer still, outlive the delete of the copy, and
-  be visible after its id was forgotten. In a transaction that finds the entry and the net as they
+  be visible after its id was forgotten. Of a hold through one that shows it resolved, else through
+  that of its grant, in which it is resolved: through another the put could take the resolution
+  back. In a transaction that finds the entry and the net as they
   were observed, or an entry comes back that was merged meanwhile.
 - *copies* of sums that a region leaves behind are put through home, the newest that any region
   shows, each time that one shows a newer: copied once, a version that arrives later counts in its
@@ -42,6 +44,7 @@ from ledger.core import ids, keys
 from ledger.core.fold import Collection, Stamp, named_by, stamp_of
 from ledger.core.sums import Sum, SumPlace, to_copy
 from ledger.core.values import NetChange
+from ledger.limits.spends import HOLD, RESOLVED, spend_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ def succeed(
 
     Raises:
         AmountOverflow: the sum of the entries does not fit in 38 digits; nothing can be merged.
+        DamagedItem: what an entry says of its grants cannot be read.
     """
     views = observation.views
     copies = to_copy(
@@ -182,13 +186,21 @@ def _again(
         if upto is not None and key > upto:
             return
         yield Again(
-            region=_shows(key, views, rules.home),
+            region=_shows(key, views, rules),
             key=key,
             net_key=keys.net_sort_key(rules.generation),
             stamp=stamp_of(observation.net),
         )
 
 
-def _shows(key: str, views: Mapping[str, Collection], home: str) -> str:
-    """Return a region that shows an entry: home if it does."""
-    return next(region for region in (home, *views) if key in views[region].sort_keys)
+def _shows(key: str, views: Mapping[str, Collection], rules: Rules) -> str:
+    """Return the region of those that show an entry through which it is put: home if it does."""
+    shown = [region for region in (rules.home, *views) if key in views[region].sort_keys]
+    items = {region: (views[region].items or {}).get(key, {}) for region in shown}
+    of_holds = [region for region in shown if HOLD in items[region]]
+    if not of_holds:
+        return shown[0]
+    spend = spend_of(items[of_holds[0]])
+    own = {name.account.region for name in spend.grants} if spend else set()
+    resolved = [region for region in of_holds if RESOLVED in items[region]]
+    return next(iter((*resolved, *(region for region in of_holds if region in own), shown[0])))

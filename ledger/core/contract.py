@@ -93,9 +93,10 @@ class Terms:
     are the rules of sums by period, the first pattern that matches counts; `archive` the places
     where entries are kept before they are deleted, each of them whole; `index` are patterns of
     counters that can be listed by prefix; `budgets` are the rules of those that have a limit, the
-    first pattern that matches counts, and none is ever taken back. `home`,
-    `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
-    `home` is then a region.
+    first pattern that matches counts, and none is ever taken back. `budgets_coming` are patterns of
+    those that a pending change brings: nobody spends by them, and compactors go by them already.
+    `home`, `closed`, `announced` and `budgets_coming` are `NO_HOME`, empty and None in terms that
+    are in force, except that `home` is then a region.
     """
 
     format: int
@@ -120,6 +121,7 @@ class Terms:
     generation: int = 1
     closed: tuple[str, ...] = ()
     announced: Shards | None = None
+    budgets_coming: tuple[str, ...] = ()
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -216,6 +218,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         given_up_at=new.given_up_at or old.given_up_at,
         closed=_only_in_one(old, new),
         announced=None if new.shards == old.shards else new.shards,
+        budgets_coming=tuple(pattern for pattern in new.budgets if pattern not in old.budgets),
     )
 
 

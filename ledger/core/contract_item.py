@@ -32,7 +32,7 @@ DIGEST_BYTES = 8
 GENERATION_DIGITS = 4
 
 _SORT_KEY = re.compile(r"table#([0-9]{4})", flags=re.ASCII)
-_NEVER_STORED = {"closed", "announced", "generation"}
+_NEVER_STORED = {"closed", "announced", "budgets_coming", "generation"}
 """What only `stricter` makes, and what the sort key says."""
 
 

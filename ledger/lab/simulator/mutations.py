@@ -287,7 +287,7 @@ def settled_together(
 
 def any_region_candidates(
     observation: Observation, rules: Rules, *, now: datetime, room: int
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], int]:
     """Take entries that any region shows: one broken line in the plan."""
     everything: dict[str, Decimal] = {}
     for view in observation.views.values():

@@ -91,10 +91,12 @@ async def test_an_entry_that_is_gone_is_not_put_again() -> None:
 class Racing(MemoryStore):
     """A region in which an entry is replaced once it was read."""
 
+    by = entry_item(Entry(PARTITION, KEY, Decimal(9)))
+
     async def get(self, get: Get) -> Item | None:
         """Read one item, and let another change arrive under the entry's id."""
         found = await super().get(get)
-        self.table.set((PARTITION, KEY), entry_item(Entry(PARTITION, KEY, Decimal(9))))
+        self.table.set((PARTITION, KEY), self.by)
         return found
 
 
@@ -103,6 +105,19 @@ async def test_an_entry_that_changes_meanwhile_is_not_put_again() -> None:
     store = Racing(AWAY, remaining(shown=NEW).table)
     await carried_out(store, Succession(again=(AGAIN,)))
     assert entry(store) == entry_item(Entry(PARTITION, KEY, Decimal(9)))
+
+
+@pytest.mark.parametrize(
+    "change", [{"resolved": {"S": "settled"}}, {"hold": {"N": "9"}}], ids=["settled", "extended"]
+)
+async def test_a_hold_that_changes_meanwhile_is_not_put_again(change: Item) -> None:
+    """Settled for what was held it counts as before: open again, it would be settled twice."""
+    store = Racing(AWAY, remaining(shown=NEW).table)
+    hold = {**entry(store), "hold": {"N": "5"}}
+    store.table.set((PARTITION, KEY), hold)
+    store.by = {**hold, **change}
+    await carried_out(store, Succession(again=(AGAIN,)))
+    assert entry(store) == store.by
 
 
 @pytest.mark.parametrize(("there", "left"), [(None, 3), (2, 3), (3, 3), (4, 4)])

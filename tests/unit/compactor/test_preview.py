@@ -27,6 +27,8 @@ async def previewed(world: World, **overrides: Any) -> CollectionPreview:
         home=HOME,
         clock=world.clock,
         reach=Reach.of(rules, now=world.clock.now()),
+        with_items=rules.needs_items("counter"),
+        with_rights=rules.has_budget("counter"),
     )
     return explained(observed, rules, settings, now=world.clock.now())
 

@@ -1,0 +1,69 @@
+"""Reading the rights items of a budget, as one region shows them."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from math import floor
+
+from ledger.core.ids import EPOCH
+from ledger.limits.rights import RIGHTS_PREFIX, Account, Rights, key_of, partition_of, rights_of
+from ledger.limits.spends import View
+from ledger.runtime.clock import Clock
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
+
+_LAST = f"{RIGHTS_PREFIX}\U0010ffff"
+
+
+async def read_rights(store: Store, counter: str) -> dict[Account, Rights]:
+    """Return the rights items of a counter's budget, strongly consistent, by account.
+
+    Raises:
+        DamagedItem: one of them cannot be read whole.
+        StoreError: the region cannot be read.
+    """
+    query = Query(partition_of(counter), first=RIGHTS_PREFIX, last=_LAST)
+    found: dict[Account, Rights] = {}
+    while True:
+        page = await store.query(query)
+        found |= {each.account: each for each in map(rights_of, page.items)}
+        if page.after is None:
+            return found
+        query = query.next(page)
+
+
+async def read_own(store: Store, counter: str, account: Account) -> Rights | None:
+    """Return one rights item, strongly consistent; None if there is none.
+
+    Raises:
+        DamagedItem: it cannot be read whole.
+        StoreError: the region cannot be read.
+    """
+    item = await store.get(Get(key_of(counter, account)))
+    return None if item is None else rights_of(item)
+
+
+async def read_view(store: Store, counter: str, budgets: Iterable[str]) -> View:
+    """Return what a region shows of budgets that entries of a counter name, "" is its own.
+
+    Raises:
+        DamagedItem, StoreError: as `read_rights`.
+    """
+    shown: Mapping[str, dict[Account, Rights]] = {
+        budget: await read_rights(store, budget or counter) for budget in sorted(budgets)
+    }
+    return {
+        (budget, account): rights
+        for budget, items in shown.items()
+        for account, rights in items.items()
+    }
+
+
+def date_in(store: Store, clock: Clock, *, clock_skew: float) -> int:
+    """Return a time that the region's own clock has passed by now, in whole seconds since 1970.
+
+    To be asked after an answer of the region: by its `Date` this machine is ahead of the region's
+    clock by a measured offset at most, where there is one, else by `clock_skew`.
+    """
+    offset = store.clock_offset
+    ahead = clock_skew if offset is None else offset.most
+    return floor((clock.now() - EPOCH - timedelta(seconds=ahead)).total_seconds())

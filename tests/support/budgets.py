@@ -1,0 +1,80 @@
+"""Budgets of tests: rights items and entries that name grants, as the edge writes them."""
+
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+
+from support.ledgers import HOME, SOUTH, WEST
+
+from ledger.core.entry import Item, entry_id, entry_item
+from ledger.core.ids import EPOCH
+from ledger.core.values import Entry
+from ledger.limits.plan import create, take
+from ledger.limits.rights import Account, GrantName, Rights, rights_item, rights_of
+from ledger.limits.spends import Spend, spend_attributes
+from ledger.testing.manual import ManualWorld
+
+AT_HOME, AT_WEST, AT_SOUTH = Account(HOME), Account(WEST), Account(SOUTH)
+LIFE = 60
+
+
+def seconds(at: datetime) -> int:
+    """Return a time in whole seconds since 1970."""
+    return int((at - EPOCH).total_seconds())
+
+
+def granted(
+    account: Account,
+    *amounts: int,
+    at: datetime,
+    minted: int = 100,
+    life: int = LIFE,
+    counter: str = "",
+) -> Rights:
+    """Return rights of an account that granted these amounts at a time: versions 2, 3, ..."""
+    rights = create(account, Decimal(minted))
+    for number, amount in enumerate(amounts):
+        taken = take(
+            rights,
+            Decimal(amount),
+            since=seconds(at),
+            expires=seconds(at) + life,
+            token=f"token {number}",
+            counter=counter,
+        )
+        assert isinstance(taken, Rights)
+        rights = taken
+    return rights
+
+
+def spend_item(
+    amount: int,
+    *grants: GrantName,
+    at: datetime,
+    suffix: int = 1,
+    hold: int | None = None,
+    counter: str = "counter",
+) -> Item:
+    """Return the entry of a spend, or of a hold that expires then."""
+    key = str(entry_id(at, suffix))
+    spend = Spend(key, Decimal(amount), grants, hold)
+    return {**entry_item(Entry(counter, key, Decimal(-amount))), **spend_attributes(spend)}
+
+
+def put_rights(world: ManualWorld, rights: Rights, counter: str = "counter") -> None:
+    """Write rights in their region, as they are."""
+    world.put(rights.account.region, rights_item(rights, counter))
+
+
+def shown_rights(
+    world: ManualWorld, account: Account, *, by: str = "", counter: str = "counter"
+) -> Rights:
+    """Return rights as a region shows them, by default their own."""
+    key = (f"~budget~{counter}", account.sort_key)
+    item = world.replicas[by or account.region].table.get(key)
+    return Rights(account) if item is None else rights_of(item)
+
+
+def changed(rights: Rights, **fields: object) -> Rights:
+    """Return rights with other fields, one version on."""
+    return replace(rights, version=rights.version + 1, **fields)  # type: ignore[arg-type]
