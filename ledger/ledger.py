@@ -1,6 +1,6 @@
 """`Ledger`: writer, reader and cache of one region, the library's public face."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,6 +17,7 @@ from ledger.core.values import Entry
 from ledger.core.watches import Watch
 from ledger.feed.port import Stream
 from ledger.feeding import Feeding
+from ledger.limits.parts import BudgetParts
 from ledger.listing.calls import Listings
 from ledger.opening import Opening
 from ledger.parts import CALLS, WRITES, Parts, named_in
@@ -65,6 +66,7 @@ class Ledger(Readings, Listings, Feeding):
         registry: "CollectorRegistry | None" = None,
         store: Store | None = None,
         home: Store | None = None,
+        others: Mapping[str, Store] | None = None,
         clock: Clock | None = None,
         randomness: Random | None = None,
         contract: bool = False,
@@ -92,6 +94,7 @@ class Ledger(Readings, Listings, Feeding):
             randomness=self._random,
             store=store,
             home=home,
+            others=others,
             archive=archive,
             stream=stream,
             is_contracted=contract or store is None,
@@ -390,3 +393,8 @@ def store_here(ledger: Ledger) -> Store:
 def live_settings(ledger: Ledger) -> LiveSettings:
     """Return the settings that an open ledger goes by, for other parts over the same store."""
     return ledger._opening.resource.settings  # noqa: SLF001 (of this module; no name of the public face)
+
+
+def budget_parts(ledger: Ledger) -> BudgetParts:
+    """Return what the budgets of an open ledger are made of."""
+    return ledger._opening.here().budgets  # noqa: SLF001 (as above)

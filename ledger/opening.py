@@ -1,6 +1,6 @@
 """What an open `Ledger` is made of, opened in order and closed in the reverse one."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -12,10 +12,12 @@ import anyio
 from ledger.archive.access import ArchiveAccess
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.port import Place
+from ledger.contract.opening import open_others
 from ledger.contract.view import ContractView
 from ledger.feed.access import FeedAccess
 from ledger.feed.port import Stream
 from ledger.late import LateAnswers
+from ledger.limits.parts import BudgetParts
 from ledger.parts import Parts
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
 class Opening:
     """What a ledger is opened with.
 
-    `store`, `home`, `archive` and `stream` are given in place of those that the settings name.
-    Without `is_contracted` the settings stand for the table's contract.
+    `store`, `home`, `others`, `archive` and `stream` are given in place of those that the settings
+    name. Without `is_contracted` the settings stand for the table's contract.
     """
 
     settings: Settings
@@ -52,6 +54,7 @@ class Opening:
     randomness: Random
     store: Store | None
     home: Store | None
+    others: Mapping[str, Store] | None
     archive: Sequence[Place] | None
     stream: Stream | None
     is_contracted: bool
@@ -109,6 +112,19 @@ class Opening:
         )
         stack.push_async_callback(feed.close)
         made = store, live, self.clock, self.randomness
+        late = LateAnswers(store, live, archive, hints)
+        budgets = BudgetParts.of(
+            store,
+            writer,
+            settings=live,
+            clock=self.clock,
+            randomness=self.randomness,
+            hints=hints,
+            late=late,
+            others=self._other_stores(stack, live),
+            tasks=tasks,
+        )
+        stack.push_async_callback(budgets.spender.close)
         parts = Parts(
             store=store,
             settings=live,
@@ -120,10 +136,36 @@ class Opening:
             reconciler=Reconciler(*made, on_entry=hints.wrote),
             archive=archive,
             feed=feed,
-            late=LateAnswers(store, live, archive, hints),
+            late=late,
             reverser=Reverser(*made, archive=archive, on_entry=hints.wrote),
+            budgets=budgets,
         )
         return parts, view
+
+    def _other_stores(
+        self, stack: AsyncExitStack, live: LiveSettings
+    ) -> Callable[[], Awaitable[Mapping[str, Store]]]:
+        """Return what opens the other regions once they are needed, and closes them at the end."""
+        opened: dict[str, Store] | None = dict(self.others) if self.others is not None else None
+        if opened is None and self.store is not None:
+            opened = {}
+        lock = anyio.Lock()
+
+        async def stores() -> Mapping[str, Store]:
+            nonlocal opened
+            async with lock:
+                if opened is None:
+                    opening = open_others(
+                        live,
+                        self.region,
+                        metrics=self.metrics,
+                        clock=self.clock,
+                        randomness=self.randomness,
+                    )
+                    opened = {**await stack.enter_async_context(opening)}
+            return opened
+
+        return stores
 
     async def _store(self, stack: AsyncExitStack) -> Store:
         if self.store is not None:

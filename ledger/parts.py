@@ -10,6 +10,7 @@ from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput
 from ledger.feed.access import FeedAccess
 from ledger.late import LateAnswers
+from ledger.limits.parts import BudgetParts
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
 from ledger.settings.live import LiveSettings
@@ -38,6 +39,7 @@ class Parts:
     feed: FeedAccess
     late: LateAnswers
     reverser: Reverser
+    budgets: BudgetParts
 
 
 WRITES = ("record", "record_many", "record_together", "retry", "reconcile", "reverse", "describe")

@@ -4,7 +4,7 @@ The parts are made here, because connection, clock, randomness and metrics are t
 The ledger is one of the parts (`table.ledger`): the table adds nothing to its calls.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ledger.feed.port import Stream
-from ledger.ledger import Ledger, live_settings
+from ledger.ledger import Ledger, budget_parts, live_settings
+from ledger.limits.budget import Budget, Budgets
 from ledger.methods import Methods
 from ledger.runtime.calls import reading
 from ledger.runtime.clock import Clock, SystemClock, system_random
@@ -54,6 +55,7 @@ class Table(Methods):
         clock: Clock | None = None,
         randomness: Random | None = None,
         stream: Stream | None = None,
+        others: Mapping[str, Store] | None = None,
     ) -> None:
         clock, randomness = clock or SystemClock(), randomness or system_random()
         ledger = Ledger(
@@ -64,6 +66,7 @@ class Table(Methods):
             clock=clock,
             randomness=randomness,
             stream=stream,
+            others=others,
         )
         super().__init__(
             ledger, settings, clock=clock, randomness=randomness, is_given=store is not None
@@ -104,6 +107,22 @@ class Table(Methods):
     async def close(self) -> None:
         """Close the connections, from any task of the event loop; see `Ledger.close`."""
         await self.ledger.close()
+
+    def budget(self, counter: str) -> Budget:
+        """Return the limit of a counter: `await table.budget("key/42").spend(Decimal("0.12"))`.
+
+        It holds across regions and processes; see `ledger.limits`. Which counters have one is said
+        by the contract's `budgets`, and how much by `Budget.create`.
+        """
+        return Budget(counter, partial(budget_parts, self.ledger))
+
+    def budgets(self, counters: Sequence[str]) -> Budgets:
+        """Return several limits that are spent from together, all or none, the narrowest first.
+
+        Raises:
+            InvalidInput: it is not a list of different counters.
+        """
+        return Budgets(counters, partial(budget_parts, self.ledger))
 
     def importer(
         self,

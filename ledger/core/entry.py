@@ -16,7 +16,7 @@ from typing import Any
 from ledger.core import amounts, ids, keys
 from ledger.core.errors import DamagedItem, InvalidAmount, InvalidEntry
 from ledger.core.ids import EPOCH, MICROSECOND, MICROSECONDS_MAX, EntryId, EntryIds
-from ledger.core.values import Entry, NetChange
+from ledger.core.values import Entry, NetChange, Spending
 
 AttributeValue = Mapping[str, Any]
 Item = Mapping[str, AttributeValue]
@@ -26,6 +26,9 @@ ITEM_BYTES_MAX = 400 * 1024
 """DynamoDB's limit of one item, attribute names and values together."""
 ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count")
 """What an entry can have beside its key. A net change and a sum have others, too."""
+GRANT, HOLD, RESOLVED, OVER = "grant", "hold", "resolved", "over"
+"""What one that was spent from a budget has besides."""
+SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, OVER, "adjusted")
 _COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 FAULT = "~fault"
 """Stored by nobody: in an item that was read, why it is not to be trusted."""
@@ -73,7 +76,46 @@ def entry_item(entry: Entry) -> dict[str, AttributeValue]:
         item["reverses"] = {"S": entry.reverses}
     if entry.count != 1:
         item["count"] = {"N": str(entry.count)}
+    if entry.spending is not None:
+        item.update(spending_attributes(entry.spending))
     return item
+
+
+def spending_attributes(spending: Spending) -> dict[str, AttributeValue]:
+    """Return what an entry's item has of the budgets that it was spent from."""
+    names: list[AttributeValue] = [{"S": name} for name in spending.grants]
+    attributes: dict[str, AttributeValue] = {}
+    if names:
+        attributes[GRANT] = names[0] if len(names) == 1 else {"L": names}
+    if spending.hold is not None:
+        attributes[HOLD] = {"N": str(spending.hold)}
+    if spending.resolved is not None:
+        attributes[RESOLVED] = {"S": spending.resolved}
+    if spending.is_over:
+        attributes[OVER] = {"BOOL": True}
+    return attributes
+
+
+def _spending_of(item: Item) -> Spending | None:
+    """Return what an entry's item says of budgets; None if nothing.
+
+    Raises:
+        DamagedItem: an attribute is of another kind.
+    """
+    if GRANT not in item and OVER not in item and HOLD not in item:
+        return None
+    grant = item.get(GRANT, {"L": []})
+    try:
+        names = [grant] if "S" in grant else grant["L"]
+        hold = item[HOLD]["N"] if HOLD in item else None
+        return Spending(
+            tuple([str(name["S"]) for name in names]),
+            None if hold is None else int(hold),
+            _text(item, RESOLVED),
+            OVER in item,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(item, f"what it was spent from cannot be read: {error!r}") from None
 
 
 def entry_of(item: Item) -> Entry:
@@ -96,6 +138,7 @@ def entry_of(item: Item) -> Entry:
             count=count_of(item),
             shard=place[1] if place else 0,
             reverses=_text(item, "reverses"),
+            spending=_spending_of(item),
         )
     except ValueError as error:
         raise damaged(item, str(error)) from None

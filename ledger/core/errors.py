@@ -26,6 +26,8 @@
     ├── ContractDamaged             the contract's item was edited or cut
     ├── ContractChangeRefused       a change of the contract would break a promise, or has to wait
     ├── UpgradeNeeded               the table's items are newer than this release
+    ├── BudgetMissing               the budget has no limit yet
+    ├── BudgetUndecided             a limit that decides a window's shares is only announced
     ├── LeaseLost                   another owner holds, or may hold, the lease
     ├── LaneFenced                  another worker continues this lane of a pipeline
     ├── LaneClosed                  an operator took this lane of a pipeline out of service
@@ -240,6 +242,16 @@ class ContractChangeRefused(LedgerError):
 
 class UpgradeNeeded(LedgerError):
     """The table's items are of a newer format than this release reads and writes."""
+
+
+class BudgetMissing(LedgerError):
+    """The budget has no limit, as far as this region shows: create it first."""
+
+
+class BudgetUndecided(LedgerError):
+    """A limit that would decide a window's shares is announced, and not in force yet."""
+
+    retryable = True
 
 
 class LeaseLost(LedgerError):

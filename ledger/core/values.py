@@ -13,6 +13,23 @@ from ledger.core.ids import EntryId
 
 
 @dataclass(frozen=True, slots=True)
+class Spending:
+    """What an entry says of the budgets that it was spent from (`ledger.limits`).
+
+    `grants` are the names of the grants that pay for it. `hold` is when a hold expires, in whole
+    seconds since 1970, `resolved` how it ended: settled, void or expired. `is_over` if it was let
+    through while no grant could be had. `until` is the last time at which a request for it may be
+    signed: known where it was made, None of what was read.
+    """
+
+    grants: tuple[str, ...] = ()
+    hold: int | None = None
+    resolved: str | None = None
+    is_over: bool = False
+    until: datetime | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One change of one counter.
 
@@ -22,7 +39,7 @@ class Entry:
     stands among the collections of its counter; every repeat goes there. None: not known.
     `reverses` is the id of the entry that it takes back, if it is a reversal. `repeated` is whether
     the call that returned it found it in the table: an earlier call, or an earlier try of this one,
-    had written it.
+    had written it. `spending` is of one that was spent from a budget.
     """
 
     counter: str
@@ -35,6 +52,7 @@ class Entry:
     shard: int | None = field(default=None, compare=False, repr=False)
     reverses: str | None = None
     repeated: bool = field(default=False, compare=False, repr=False)
+    spending: Spending | None = field(default=None, compare=False)
 
     @property
     def at(self) -> datetime | None:

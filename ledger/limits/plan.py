@@ -25,6 +25,7 @@ breaks without each rule.
 Pure: no clock, no randomness, no I/O.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -54,6 +55,9 @@ class Crowded:
     """The item has as many open grants as it may: some have to be closed by reading first."""
 
     grants: int
+
+
+Refusal = Short | Gone | Crowded
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,60 @@ def renew(
         return closed
     at_once = replace(closed, version=rights.version)
     return take(at_once, amount, since=since, expires=expires, token=token, counter=counter)
+
+
+def top_up(rights: Rights, version: int, amount: Decimal, *, expires: int) -> Rights | Short | Gone:
+    """Let a grant go on: larger by an amount, 0 or more, and until a later time.
+
+    Whoever closes it by reading meanwhile loses by the version; a grant that was closed stays so.
+
+    Raises:
+        InvalidInput: the amount is below 0, or it would end earlier.
+        AmountOverflow: the grant does not fit in 38 digits.
+    """
+    grant = rights.grants.get(version)
+    if grant is None:
+        return Gone(version)
+    if amount < 0 or expires < grant.expires:
+        raise InvalidInput(
+            f"a grant goes on with 0 or more until {grant.expires} or later, got"
+            f" {amounts.to_text(amount)} until {expires}"
+        )
+    if rights.available < amount:
+        return Short(rights.available)
+    grown = replace(grant, amount=amounts.total((grant.amount, amount)), expires=expires)
+    return replace(rights, version=rights.version + 1, grants={**rights.grants, version: grown})
+
+
+def charge(rights: Rights, amount: Decimal) -> Rights:
+    """Charge what was spent without a grant, while none could be had.
+
+    Raises:
+        AmountOverflow: what is charged does not fit in 38 digits.
+    """
+    charged = amounts.total((rights.charged, amount))
+    return replace(rights, version=rights.version + 1, charged=charged)
+
+
+Step = Callable[[Rights], "Rights | Refusal | None"]
+
+
+def in_one_write(rights: Rights, steps: Iterable[Step]) -> "Rights | Refusal":
+    """Return an item after several changes that are written together, each on those before it.
+
+    A step that changes nothing returns None, or what it was given; the first that may not be made
+    ends it. Without a change the item is returned as it was.
+    """
+    after = rights
+    for step in steps:
+        # Each sees the version that was read: the one that is written is one higher, once.
+        done = step(replace(after, version=rights.version))
+        if done is None:
+            continue
+        if not isinstance(done, Rights):
+            return done
+        after = done if done.version > rights.version else replace(done, version=after.version)
+    return after
 
 
 def is_over(grant: Grant, date: int, *, signature_lifetime: float, clock_skew: float) -> bool:
@@ -286,6 +344,11 @@ def note_demand(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:
     The version is as it was: a lone note of it is no write that anything rests on.
     """
     return replace(rights, rate=rate, want=want)
+
+
+def ask(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:
+    """Say what is wanted by a write of its own, for others to see."""
+    return replace(rights, version=rights.version + 1, rate=rate, want=want)
 
 
 def _closed(rights: Rights, version: int, charged: Decimal) -> Rights:

@@ -104,6 +104,7 @@ class MemoryGlobalTable:
             registry=registry,
             store=self.store(region),
             home=self.store(),
+            others=self._others(region),
             clock=self.clock,
             randomness=self._new_random(),
             contract=True,
@@ -120,10 +121,15 @@ class MemoryGlobalTable:
             self.settings,
             region=region or self.settings.home,
             store=self.store(region),
+            others=self._others(region),
             clock=self.clock,
             randomness=self._new_random(),
             stream=self._world.streams[region or self.settings.home],
         )
+
+    def _others(self, region: str | None) -> dict[str, "Store"]:
+        own = region or self.settings.home
+        return {name: self.store(name) for name in self.settings.regions if name != own}
 
     def sync_ledger(self, region: str | None = None) -> sync.Ledger:
         """Return a ledger without async, to be used in `with`; see `ledger`."""

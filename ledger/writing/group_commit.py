@@ -218,6 +218,17 @@ class GroupCommit:
             return self._enter_planned(change)
         return self._enter_later(end, self._enter_planned, change)
 
+    def record_planned(self, planned: Planned, end: float = NEVER) -> Awaitable[Entry]:
+        """Write an entry that was planned by its caller.
+
+        Raises:
+            As `record`.
+        """
+        entry = planned.entry
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
+            return self._enter(entry.counter, entry.change, planned)
+        return self._enter_later(end, self._enter, entry.counter, entry.change, planned)
+
     def combine(self, counter: str, change: Decimal, end: float = NEVER) -> Awaitable[Entry]:
         """Write a change as part of an entry that stands for all that wait with it.
 

@@ -21,7 +21,7 @@ from ledger.core.errors import (
     UntimedKey,
 )
 from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Spending
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
@@ -85,8 +85,11 @@ def plan(
     now: datetime,
     suffix: int,
     until: datetime | None = None,
+    spending: Spending | None = None,
 ) -> Planned:
     """Check a change and fix its id; `until` bounds the signature beside the retry horizon.
+
+    `spending` is what pays for it, if it is spent from a budget.
 
     Raises:
         InvalidInput: a value breaks a rule; the message names both.
@@ -110,6 +113,7 @@ def plan(
         None if change.note is None else checked_note(change.note),
         None if change.effective is None else checked_date(change.effective),
         shard=keys.shard_of(suffix, shards),
+        spending=spending,
     )
     if keyed:
         check_horizon(entry, at, settings=settings, now=now)
@@ -167,6 +171,11 @@ def replan(
         shards = _shards_keyed(entry.counter, entry_id.at, settings)
         shard = keys.shard_of(entry_id.suffix, shards)
     entry = replace(entry, region=entry.region or region, shard=shard)
+    if entry.spending is not None and entry.spending.until is None:
+        raise InvalidEntry(
+            f"entry {entry.id} was spent from a budget: only the call that made it knows until when"
+            " it may be repeated; repeat that, with its key"
+        )
     check_horizon(entry, entry_id.at, settings=settings, now=now)
     return _planned(entry, entry_id.at, settings=settings, keyed=True, until=until)
 
@@ -188,6 +197,8 @@ def _planned(
     item = entry_item(entry)
     if entry.note is not None:  # nothing else in an entry can grow beyond some 2 KB
         checked_size(entry, item_size(item))
+    if entry.spending is not None and entry.spending.until is not None:
+        until = entry.spending.until if until is None else min(until, entry.spending.until)
     return Planned(entry, item, _earlier(at + _span(settings.retry_horizon), until), keyed)
 
 

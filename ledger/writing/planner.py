@@ -9,7 +9,7 @@ from typing import cast
 from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import SUFFIX_BITS
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Spending
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
@@ -27,7 +27,9 @@ class Planner:
         self._clock = clock
         self._random = randomness
 
-    def plan(self, change: Change, *, is_new: bool = True) -> Planned:
+    def plan(
+        self, change: Change, *, is_new: bool = True, spending: Spending | None = None
+    ) -> Planned:
         """Plan one change; one that is not `is_new` settles what a counter of any id has.
 
         That one may be of any exact amount: the reversal of an entry is as large as the entry.
@@ -46,6 +48,7 @@ class Planner:
             now=self._clock.now(),
             suffix=self._random.getrandbits(SUFFIX_BITS),
             until=self._until,
+            spending=spending,
         )
 
     def plan_many(self, changes: Sequence[Change]) -> list[Planned]:

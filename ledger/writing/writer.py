@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 
 from ledger.core import amounts, keys
 from ledger.core.clock_offset import check_offset
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Spending
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER
 from ledger.settings.live import LiveSettings
@@ -93,6 +93,14 @@ class Writer:
         if change.is_plain:
             return self.add(change.counter, change.change, end=end)
         return self._group.record_change(change, end)
+
+    def spend(self, change: Change, spending: Spending, *, end: float = NEVER) -> Awaitable[Entry]:
+        """Write a change that grants pay for, as `record` does; never past `spending.until`."""
+        self._check_clock()
+        planned = self._planner.plan(change, spending=spending)
+        if self._group is None:
+            return self._direct.until(end).put(planned)
+        return self._group.record_planned(planned, end)
 
     def add(self, counter: str, change: int | Decimal, *, end: float = NEVER) -> Awaitable[Entry]:
         """Write a change that is only an amount, as `record` does.

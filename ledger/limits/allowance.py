@@ -1,0 +1,106 @@
+"""What one process may still spend under a grant, and what it knows of what it spent.
+
+An amount is taken before its entry is handed on, in one step that nothing can come between, and is
+given back only once it is known for sure that the entry was not, and will not be, applied. So the
+entries that name the grant never come to more than `spent`.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ledger.core import amounts
+from ledger.limits.plan import Spent
+from ledger.limits.rights import Grant, GrantName
+
+
+@dataclass(slots=True)
+class Allowance:
+    """A grant that this process holds; `remaining` of it was not taken yet.
+
+    `in_flight` entries have no outcome yet. `is_doubtful` if one's outcome was not learned, or may
+    change: then the grant is closed by reading.
+    """
+
+    name: GrantName
+    grant: Grant
+    remaining: Decimal
+    in_flight: int = 0
+    is_doubtful: bool = False
+
+    def take(self, amount: Decimal) -> bool:
+        """Take an amount for an entry, if there is as much."""
+        if self.remaining < amount:
+            return False
+        self.remaining = amounts.total((self.remaining, amount.copy_negate()))
+        self.in_flight += 1
+        return True
+
+    def applied(self) -> None:
+        """Note that an entry is durable."""
+        self.in_flight -= 1
+
+    def doubted(self) -> None:
+        """Note that it is not known whether an entry is, or will be, applied."""
+        self.in_flight -= 1
+        self.is_doubtful = True
+
+    def given_back(self, amount: Decimal) -> None:
+        """Note that an entry of this amount was not applied, nor will be."""
+        self.in_flight -= 1
+        self.remaining = amounts.total((self.remaining, amount))
+
+    def credited(self, amount: Decimal) -> None:
+        """Take back what a hold, now settled, came to less than was held."""
+        self.remaining = amounts.total((self.remaining, amount))
+
+    def grown(self, grant: Grant) -> None:
+        """Take in that the grant has become larger, or ends later."""
+        more = amounts.total((grant.amount, self.grant.amount.copy_negate()))
+        self.grant, self.remaining = grant, amounts.total((self.remaining, more))
+
+    @property
+    def spent(self) -> Spent:
+        """What is known of what was spent under the grant."""
+        amount = amounts.total((self.grant.amount, self.remaining.copy_negate()))
+        return Spent(amount, is_sure=not self.is_doubtful and self.in_flight == 0)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether every entry has its outcome."""
+        return self.in_flight == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One amount, taken from the grant of each budget for one entry."""
+
+    amount: Decimal
+    allowances: tuple[Allowance, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the grants, as the entry has them."""
+        return tuple([str(allowance.name) for allowance in self.allowances])
+
+    @property
+    def expires(self) -> int:
+        """When the first of the grants ends, in whole seconds since 1970."""
+        return min([allowance.grant.expires for allowance in self.allowances])
+
+    def applied(self, *, keyed: bool) -> None:
+        """Note that the entry is durable; one with a key may yet be another region's."""
+        for allowance in self.allowances:
+            allowance.applied()
+            allowance.is_doubtful = allowance.is_doubtful or keyed
+
+    def given_back(self) -> None:
+        """Note that no such entry is applied, nor will be."""
+        for allowance in self.allowances:
+            allowance.given_back(self.amount)
+
+    def doubted(self) -> None:
+        """Note that it is not known whether the entry is, or will be, applied."""
+        for allowance in self.allowances:
+            allowance.doubted()

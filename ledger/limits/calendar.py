@@ -1,0 +1,94 @@
+"""Windows: an hour, a day or a month of a pattern's zone, each a budget of its own.
+
+The budget of a window is named by its counter and its beginning: `key/42@2026-11-25` is a day,
+`key/42@2026-11` a month, `key/42@2026-11-25T14Z` an hour, which is named in UTC, since a zone has
+an hour twice when its clocks are set back. Nothing is ever reset: the time in a spend's id says
+which window it is of.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+
+from ledger.core.budgets import BudgetRule
+from ledger.core.errors import InvalidCounter
+from ledger.core.ids import EPOCH
+from ledger.core.keys import checked_new_counter
+from ledger.core.periods import zone_of
+
+MARK = "@"
+"""Stands between a budget's counter and its window's beginning; no budget's counter has it."""
+WINDOWS_KEPT = 1024
+_DECEMBER = 12
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window of a budget; times in whole seconds since 1970, `ends` is the next one's beginning.
+
+    `counter` is the one that its spends are entries of. Without windows it is the budget's own, and
+    begins and ends never.
+    """
+
+    budget: str
+    counter: str
+    begins: int = 0
+    ends: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the budget has no windows."""
+        return self.ends is None
+
+
+def checked_budget(counter: str, rule: BudgetRule) -> str:
+    """Return the counter of a budget.
+
+    Raises:
+        InvalidCounter: not a counter id, or one of a pattern with windows that has an `@`.
+    """
+    checked = checked_new_counter(counter)
+    if rule.window != "none" and MARK in checked:
+        raise InvalidCounter(
+            f"budget {counter!r} must have no {MARK!r}: with windows that names one of them"
+        )
+    return checked
+
+
+def window_of(budget: str, rule: BudgetRule, at: datetime) -> Window:
+    """Return the window of a budget that an aware time is in."""
+    if rule.window == "none":
+        return Window(budget, budget)
+    if rule.window == "hour":
+        begins = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        return _window(budget, f"{begins:%Y-%m-%dT%H}Z", begins, begins + _HOUR)
+    local = at.astimezone(zone_of(rule.zone))
+    if rule.window == "month":
+        return _month(budget, rule.zone, local.year, local.month)
+    return _day(budget, rule.zone, local.date())
+
+
+@lru_cache(WINDOWS_KEPT)
+def _month(budget: str, zone: str, year: int, month: int) -> Window:
+    begins = datetime(year, month, 1, tzinfo=zone_of(zone))
+    later = (year + 1, 1) if month == _DECEMBER else (year, month + 1)
+    return _window(budget, f"{year:04d}-{month:02d}", begins, begins.replace(*later))
+
+
+@lru_cache(WINDOWS_KEPT)
+def _day(budget: str, zone: str, day: date) -> Window:
+    """Return a day's window, from local midnight to the next: it may have 23 or 25 hours."""
+    begins = datetime(day.year, day.month, day.day, tzinfo=zone_of(zone))
+    return _window(budget, day.isoformat(), begins, begins + _DAY)
+
+
+def _window(budget: str, name: str, begins: datetime, ends: datetime) -> Window:
+    return Window(budget, f"{budget}{MARK}{name}", _seconds(begins), _seconds(ends))
+
+
+def _seconds(at: datetime) -> int:
+    return (at.astimezone(UTC) - EPOCH) // timedelta(seconds=1)

@@ -1,0 +1,133 @@
+"""`Fetcher`: rights that lie in other regions, sent here through those regions' own endpoints.
+
+A region that nobody spends in would send nothing by itself. Whoever needs rights writes the giver's
+item through the giver's region, on condition of its version, as any process there would: the giver
+sends (`plan.send`), and what it has sent is taken up here at once, from the item as the giver's
+region showed it. Nothing rests on when that replicates.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from decimal import ROUND_DOWN, Context, Decimal
+from functools import partial
+
+import anyio
+
+from ledger.core import amounts
+from ledger.core.errors import LedgerError
+from ledger.limits import plan
+from ledger.limits.balance import transfers
+from ledger.limits.calendar import Window
+from ledger.limits.items import ControlItems, Shown
+from ledger.limits.plan import Short
+from ledger.limits.rights import Account, Rights
+from ledger.limits.shares import created
+from ledger.limits.windows import Limit
+from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
+from ledger.settings.live import LiveSettings
+
+FETCH_SECONDS = 3.0
+"""How long one region is waited for."""
+PAUSE_SECONDS = 30.0
+"""How long a region is not asked again that could not be reached."""
+
+_CONTEXT = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
+_ZERO = Decimal(0)
+
+
+class Fetcher:
+    """Reaches the other regions of a table; `others` opens them when it is first needed."""
+
+    def __init__(
+        self,
+        others: Callable[[], Awaitable[Mapping[str, ControlItems]]],
+        *,
+        settings: LiveSettings,
+        clock: Clock,
+    ) -> None:
+        self._others = others
+        self._settings = settings
+        self._clock = clock
+        self._unreachable: dict[str, float] = {}
+
+    async def fetch(
+        self,
+        window: Window,
+        me: Account,
+        missing: Decimal,
+        shown: Shown,
+        limit: Limit,
+        quantum: Decimal,
+    ) -> Shown | None:
+        """Let other regions send what is missing here, those that have most first.
+
+        Returns what is shown with the givers' items as they are now, or None if nothing was sent.
+        """
+        items = dict(shown.items)
+        left, is_fetched = missing, False
+        async for giver, region in self._reachable(me, items):
+            sent = await self._from(giver, region, window, me, left, items, limit, quantum)
+            if sent is None:
+                continue
+            items[giver], is_fetched = sent[0], True
+            left = amounts.total((left, sent[1].copy_negate()))
+            if left <= 0:
+                break
+        return Shown(items, shown.limit) if is_fetched else None
+
+    async def _reachable(
+        self, me: Account, items: Mapping[Account, Rights]
+    ) -> AsyncIterator[tuple[Account, ControlItems]]:
+        terms = self._settings.current.terms
+        now = self._clock.monotonic()
+        accounts = [Account(region, terms.epoch_of(region)) for region in terms.written]
+        accounts.sort(key=lambda one: -(items[one].available if one in items else _ZERO))
+        others = await self._others()
+        for account in accounts:
+            if account == me or account.region not in others:
+                continue
+            if now - self._unreachable.get(account.region, -PAUSE_SECONDS) >= PAUSE_SECONDS:
+                yield account, others[account.region]
+
+    async def _from(
+        self,
+        giver: Account,
+        region: ControlItems,
+        window: Window,
+        me: Account,
+        missing: Decimal,
+        shown: Mapping[Account, Rights],
+        limit: Limit,
+        quantum: Decimal,
+    ) -> tuple[Rights, Decimal] | None:
+        """Let one region send; returns its item and what it sent, None if it has nothing."""
+        amount = _ZERO
+
+        def planned(rights: Rights) -> Rights | Short:
+            nonlocal amount
+            made = plan.in_one_write(rights, [partial(created, window=window, limit=limit)])
+            before = made if isinstance(made, Rights) else rights
+            items = {**shown, giver: before, me: shown.get(me) or Rights(me)}
+            items[me] = plan.note_demand(items[me], rate=items[me].rate, want=missing)
+            share = transfers(giver, items, quantum=quantum).get(me, _ZERO)
+            amount = min(max(share, missing), max(_ZERO, before.available))
+            amount = amount.quantize(quantum, ROUND_DOWN, _CONTEXT)
+            if amount <= 0:
+                return Short(before.available)
+            steps: list[plan.Step] = [
+                partial(created, window=window, limit=limit),
+                partial(plan.send, to=me, amount=amount),
+            ]
+            done = plan.in_one_write(rights, steps)
+            return done if isinstance(done, Rights) else Short(before.available)
+
+        try:
+            with (
+                anyio.fail_after(FETCH_SECONDS),
+                signed_within(self._settings.validity, self._clock),
+            ):
+                done = await region.change(window.counter, giver, planned, seconds=FETCH_SECONDS)
+        except (LedgerError, TimeoutError):
+            self._unreachable[giver.region] = self._clock.monotonic()
+            return None
+        return (done, amount) if isinstance(done, Rights) else None

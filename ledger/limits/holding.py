@@ -1,0 +1,257 @@
+"""Holds: an amount kept aside, settled once for what it came to, by whoever comes first.
+
+A durable hold is an entry that counts at once. It is resolved by one update of that item, on
+condition that it is open and as it was read. Its owner, whose grant is at hand, writes the entry
+alone; anyone else, or later, writes it with the rights item of each grant, in one transaction.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from random import Random
+
+from ledger.core import amounts, keys
+from ledger.core.entry import Item, Key, entry_of
+from ledger.core.errors import InvalidEntry, InvalidInput, OutcomeUnknown, Unreachable
+from ledger.core.ids import EPOCH
+from ledger.core.values import Entry
+from ledger.limits import holds
+from ledger.limits.allowance import Allowance
+from ledger.limits.holds import Resolved
+from ledger.limits.items import ControlItems
+from ledger.limits.outcomes import Granted, Refused
+from ledger.limits.plan import Short
+from ledger.limits.rights import GrantName
+from ledger.limits.spends import Spend, spend_of
+from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
+from ledger.settings.live import LiveSettings
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
+from ledger.store.writes import Applied, Rejected, Unknown, Update
+
+Held = Callable[[str, str], Allowance | None]
+"""The grant at hand of a name, for the entries of a counter; None if this process has it not."""
+Resolve = Callable[[Spend], Resolved]
+
+
+class Holder:
+    """Resolves and extends holds, each through the region that its entry was written in."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: LiveSettings,
+        clock: Clock,
+        randomness: Random,
+        others: Callable[[], Awaitable[Mapping[str, Store]]],
+        at_hand: Held,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._random = randomness
+        self._others = others
+        self._at_hand = at_hand
+
+    async def resolve(self, entry: Entry, how: Resolve, *, over: bool = False) -> Granted | Refused:
+        """Resolve a hold; repeated in the same way it returns the entry as it is.
+
+        `over` charges more than was held though there is not as much, since the cost was incurred.
+
+        Raises:
+            InvalidInput: it is not a hold of this budget, or was resolved in another way.
+            OutcomeUnknown: no answer in time; the same call is harmless.
+            StoreError: DynamoDB could not do it.
+        """
+        store = await self._store_of(entry)
+        deadline = self._clock.monotonic() + self._settings.current.write_deadline
+        retrier = Retrier.of(
+            store, clock=self._clock, randomness=self._random, backoff=DEADLINE_BACKOFF
+        )
+        tries = retrier.begin("write", deadline=deadline)
+        is_unsure = False
+        while True:
+            item, hold = await self._read(store, entry)
+            if hold.resolved is not None:
+                return Granted(_resolved_alike(item, hold, how))
+            resolved = how(hold)
+            outcome = await self._write(store, entry, hold, resolved, over=over)
+            if isinstance(outcome, Refused):
+                return outcome
+            if isinstance(outcome, Applied):
+                tries.succeeded()
+                return Granted(_entry_after(entry, resolved))
+            is_unsure = is_unsure or isinstance(outcome, Unknown)
+            cause = "contention" if isinstance(outcome, Rejected) else outcome.cause
+            requests = 1 if isinstance(outcome, Rejected) else outcome.requests
+            if not await tries.again("unanswered", requests=requests):
+                raise _unsettled(entry, cause, is_unsure=is_unsure)
+
+    async def extend(self, entry: Entry, expires: int) -> Entry:
+        """Let a hold expire later.
+
+        Raises:
+            As `resolve`, and InvalidInput: it would expire earlier.
+        """
+        store = await self._store_of(entry)
+        item, hold = await self._read(store, entry)
+        extended = holds.extend(hold, expires)
+        with signed_within(self._settings.validity, self._clock):
+            outcome = await store.write(holds.extension_of(_key_of(entry), extended))
+        if isinstance(outcome, Unknown):
+            raise _unsettled(entry, outcome.cause, is_unsure=True)
+        if isinstance(outcome, Rejected):
+            raise InvalidInput(f"hold {entry.id} of {entry.counter!r} was resolved meanwhile")
+        spending = entry_of(item).spending
+        return replace(
+            entry, spending=None if spending is None else replace(spending, hold=expires)
+        )
+
+    async def _write(
+        self, store: Store, entry: Entry, hold: Spend, resolved: Resolved, *, over: bool
+    ) -> Applied | Rejected | Unknown | Refused:
+        update = holds.update_of(_key_of(entry), resolved)
+        with signed_within(self._settings.validity, self._clock):
+            own = self._own(store, entry, hold)
+            if own and (done := await self._by_owner(store, update, resolved, own)) is not None:
+                return done
+            return await self._apart(store, entry, resolved, over=over)
+
+    def _own(self, store: Store, entry: Entry, hold: Spend) -> list[Allowance]:
+        """Return the grants that the hold names if this process has them all at hand."""
+        if store.region != self._store.region:
+            return []
+        found = [self._at_hand(str(name), entry.counter) for name in hold.grants]
+        own = [each for each in found if each is not None]
+        return own if len(own) == len(found) else []
+
+    async def _by_owner(
+        self, store: Store, update: Update, resolved: Resolved, own: list[Allowance]
+    ) -> Applied | Rejected | Unknown | None:
+        """Write the entry alone, while its grants are at hand; None if they have too little."""
+        difference = resolved.difference
+        more = max(Decimal(0), difference)
+        if any(each.remaining < more for each in own):
+            return None
+        for each in own:
+            each.take(more)
+        expires = min(each.grant.expires for each in own)
+        timed = replace(update, not_after=EPOCH + timedelta(seconds=expires))
+        try:
+            outcome = await store.write(timed)
+        except BaseException:
+            for each in own:
+                each.doubted()
+            raise
+        for each in own:
+            if isinstance(outcome, Applied):
+                each.applied()
+                each.credited(more - difference)
+            elif isinstance(outcome, Rejected):
+                each.given_back(more)
+            else:
+                each.doubted()
+        return outcome
+
+    async def _apart(
+        self, store: Store, entry: Entry, resolved: Resolved, *, over: bool
+    ) -> Applied | Rejected | Unknown | Refused:
+        """Write the entry together with the rights item of each grant."""
+        control = ControlItems(store, clock=self._clock, randomness=self._random)
+        items = {
+            name.budget: await control.rights(name.budget or entry.counter, name.account)
+            for name in resolved.before.grants
+        }
+        apart = holds.charge_apart(resolved, items, over=over)
+        if isinstance(apart, Short):
+            here = max(Decimal(0), apart.available)
+            return Refused(entry.counter, resolved.difference, here, Decimal(0))
+        writes = holds.apart_writes(_key_of(entry), apart, items, entry.counter)
+        return await store.transact(writes)
+
+    async def _store_of(self, entry: Entry) -> Store:
+        """Return the store of the region in which a hold was written.
+
+        Raises:
+            Unreachable: that region cannot be reached from here.
+        """
+        grants = entry.spending.grants if entry.spending else ()
+        try:
+            region = GrantName.parse(grants[0]).account.region if grants else entry.region
+        except ValueError as error:
+            raise InvalidInput(f"entry {entry.id}: {error}") from None
+        if region in {None, self._store.region}:
+            return self._store
+        others = await self._others()
+        if region not in others:
+            raise Unreachable(f"hold {entry.id} is of region {region}, which is not reached here")
+        return others[str(region)]
+
+    async def _read(self, store: Store, entry: Entry) -> tuple[Item, Spend]:
+        item = await store.get(Get(_key_of(entry)))
+        if item is None:
+            raise InvalidEntry(
+                f"hold {entry.id} of {entry.counter!r} is not in {store.region}: it was never"
+                " written, or was resolved and merged"
+            )
+        hold = spend_of(item)
+        if hold is None or hold.hold is None:
+            raise InvalidInput(f"entry {entry.id} of {entry.counter!r} is not a hold")
+        return item, hold
+
+
+def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
+    """Return when a hold expires, in whole seconds since 1970, rounded down.
+
+    Raises:
+        InvalidInput: it is neither an aware time, nor a duration or seconds from now, or is past.
+    """
+    if isinstance(expires, datetime):
+        if expires.tzinfo is None:
+            raise InvalidInput(f"expires must be an aware time, got {expires.isoformat()}")
+        at = expires
+    elif isinstance(expires, timedelta):
+        at = now + expires
+    elif isinstance(expires, int | float) and not isinstance(expires, bool) and expires > 0:
+        at = now + timedelta(seconds=expires)
+    else:
+        raise InvalidInput(f"expires must be a time, or seconds above 0 from now, got {expires!r}")
+    if at <= now:
+        raise InvalidInput(f"expires must be in the future, got {at.isoformat()}")
+    return (at - EPOCH) // timedelta(seconds=1)
+
+
+def _key_of(entry: Entry) -> Key:
+    return keys.partition_key(entry.counter, entry.shard or 0), entry.id
+
+
+def _resolved_alike(item: Item, hold: Spend, how: Resolve) -> Entry:
+    """Return the entry if it was resolved as is asked for.
+
+    Raises:
+        InvalidInput: it was not.
+    """
+    wanted = how(replace(hold, resolved=None)).after
+    if (wanted.resolved, wanted.amount) == (hold.resolved, hold.amount):
+        return replace(entry_of(item), repeated=True)
+    raise InvalidInput(
+        f"hold {hold.id} was resolved before: {hold.resolved}, for {amounts.to_text(hold.amount)}"
+    )
+
+
+def _entry_after(entry: Entry, resolved: Resolved) -> Entry:
+    spending = entry.spending
+    if spending is not None:
+        spending = replace(spending, resolved=resolved.after.resolved)
+    return replace(entry, change=resolved.after.amount.copy_negate(), spending=spending)
+
+
+def _unsettled(entry: Entry, cause: str, *, is_unsure: bool) -> OutcomeUnknown | Unreachable:
+    text = f"hold {entry.id} of {entry.counter!r} could not be resolved in time: {cause}"
+    if is_unsure:
+        return OutcomeUnknown(f"{text}; the same call is harmless", entries=[entry], retryable=True)
+    return Unreachable(text)

@@ -1,0 +1,124 @@
+"""The control items of budgets as one region shows them, and each change of one of them.
+
+A change is planned on the item that was just read, strongly consistent, and written on condition of
+that version. Where another was first it is read and planned again. After an unknown outcome it is
+read again as well: a plan knows its own earlier write by what that left there.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from ledger.core.errors import Unreachable
+from ledger.limits.rights import (
+    Account,
+    Rights,
+    is_rights,
+    key_of,
+    partition_of,
+    rights_of,
+    write_of,
+)
+from ledger.limits.windows import LIMIT_PREFIX, Limit, limit_of
+from ledger.runtime.clock import Clock
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
+from ledger.store.writes import Applied, Rejected
+
+Refused = TypeVar("Refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A budget's control items as one region showed them; `limit` is of the newest generation."""
+
+    items: Mapping[Account, Rights] = field(default_factory=dict)
+    limit: Limit | None = None
+
+    def of(self, account: Account) -> Rights:
+        """Return the item of an account; version 0 if there is none."""
+        return self.items.get(account) or Rights(account)
+
+
+class ControlItems:
+    """Reads and changes the control items of budgets through one region."""
+
+    def __init__(self, store: Store, *, clock: Clock, randomness: Random) -> None:
+        self.store = store
+        self._clock = clock
+        self._retrier = Retrier.of(
+            store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
+        )
+
+    async def read(self, counter: str) -> Shown:
+        """Return all that the region shows of a budget, strongly consistent.
+
+        Raises:
+            DamagedItem: an item cannot be read whole.
+            StoreError: DynamoDB could not do it.
+        """
+        items: dict[Account, Rights] = {}
+        limits: dict[str, Limit] = {}
+        query = Query(partition_of(counter))
+        while True:
+            page = await self.store.query(query)
+            for item in page.items:
+                sort_key = item["sk"]["S"]
+                if is_rights(sort_key):
+                    rights = rights_of(item)
+                    items[rights.account] = rights
+                elif sort_key.startswith(LIMIT_PREFIX):
+                    limits[sort_key] = limit_of(item)
+            if page.after is None:
+                return Shown(items, limits[max(limits)] if limits else None)
+            query = query.next(page)
+
+    async def rights(self, counter: str, account: Account) -> Rights:
+        """Return one account's item, strongly consistent; version 0 if there is none.
+
+        Raises:
+            DamagedItem: it cannot be read whole.
+            StoreError: DynamoDB could not do it.
+        """
+        item = await self.store.get(Get(key_of(counter, account)))
+        return Rights(account) if item is None else rights_of(item)
+
+    async def change(
+        self,
+        counter: str,
+        account: Account,
+        plan: Callable[[Rights], Rights | Refused],
+        *,
+        seconds: float,
+        known: Rights | None = None,
+    ) -> Rights | Refused:
+        """Change the item of an account of this region; returns it as it is now, or the refusal.
+
+        `plan` returns what was read if there is nothing to write. It is asked again after a lost
+        race or answer, for `seconds` at most; the first time on what is `known`, if that was read.
+
+        Raises:
+            DamagedItem: the item cannot be read whole; nothing of it may be granted.
+            StoreError: DynamoDB could not do it in time; a write without an answer may be there.
+        """
+        deadline = self._clock.monotonic() + seconds
+        tries = self._retrier.begin("write", deadline=deadline)
+        while True:
+            before = known or await self.rights(counter, account)
+            known = None
+            after = plan(before)
+            if not isinstance(after, Rights) or after.version == before.version:
+                return after
+            outcome = await self.store.write(write_of(before, after, counter))
+            if isinstance(outcome, Applied):
+                tries.succeeded()
+                return after
+            is_race = isinstance(outcome, Rejected)
+            requests = 1 if isinstance(outcome, Rejected) else outcome.requests
+            cause = "contention" if is_race else "unanswered"
+            if not await tries.again(cause, requests=requests):
+                raise Unreachable(
+                    f"{account.sort_key} of budget {counter!r} was not changed in time: {cause}"
+                )

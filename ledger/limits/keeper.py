@@ -1,0 +1,485 @@
+"""`Keeper`: the grants that one process holds of one budget, renewed before they are used up.
+
+::
+
+    spend ── take from the remainder ────────────────────────────> entry names the grant
+                └─ too little ── renew: one write of the rights item ──┘
+                                   └─ too little ── fetch from other regions, or refuse
+
+A renewal lets the grant go on, larger and longer. After `ROTATE_SECONDS` a new one is taken, and
+the old one is closed once each of its entries has its outcome; where one has not, or keys were
+used, it is left shrunk, to be closed by reading.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+
+import anyio
+
+from ledger.core import amounts
+from ledger.core.errors import BudgetMissing
+from ledger.core.ids import EPOCH
+from ledger.limits import plan
+from ledger.limits.allowance import Allowance
+from ledger.limits.balance import PERIOD_SECONDS, free, transfers
+from ledger.limits.calendar import Window
+from ledger.limits.fetching import Fetcher
+from ledger.limits.items import ControlItems, Shown
+from ledger.limits.outcomes import Refused
+from ledger.limits.plan import Crowded, Gone, Short
+from ledger.limits.rights import Account, GrantName, Rights
+from ledger.limits.shares import created
+from ledger.limits.sizes import (
+    IDLE_SECONDS,
+    REFUSAL_SECONDS,
+    ROTATE_SECONDS,
+    ahead_of,
+    grant_size,
+    quantum_of,
+    rate_of,
+)
+from ledger.limits.windows import Limit
+from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
+from ledger.settings.live import LiveSettings
+
+_ZERO = Decimal(0)
+_TOKEN_BITS = 64
+GRANT_SECONDS = 5.0
+"""How long a grant is tried to be had, races and lost answers included."""
+NEW_UNTIL = 0.5
+"""Of a grant's life, or `write_deadline` before its end: new spends stop, repeats go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What keepers share: this region's items, a way to other regions, settings and clock."""
+
+    items: ControlItems
+    fetcher: Fetcher
+    settings: LiveSettings
+    clock: Clock
+    token: Callable[[], str]
+
+    @property
+    def account(self) -> Account:
+        """The account of this region."""
+        region = self.items.store.region
+        return Account(region, self.settings.current.terms.epoch_of(region))
+
+    @property
+    def accounts(self) -> list[Account]:
+        """The accounts of all regions that may be written to."""
+        terms = self.settings.current.terms
+        return [Account(region, terms.epoch_of(region)) for region in terms.written]
+
+
+class Keeper:
+    """The grants of a budget, or of one of its windows, in this process.
+
+    `counter` is the one whose entries name them: the budget's own, or the narrowest of several.
+    """
+
+    def __init__(self, window: Window, counter: str, around: Surroundings) -> None:
+        self.window = window
+        self.counter = counter
+        self.allowance: Allowance | None = None
+        self.limit: Decimal = _ZERO
+        self._around = around
+        self._lock = anyio.Lock()
+        self._retired: list[Allowance] = []
+        self._debt = _ZERO
+        self._waiting = _ZERO
+        self._quantum = Decimal(1)
+        self._largest = _ZERO
+        self._rate = _ZERO
+        self._spent = _ZERO
+        self._counted_at = self._used_at = around.clock.monotonic()
+        self._balanced_at = self._used_at
+        self._asked_at = -PERIOD_SECONDS
+        self._token: str | None = None
+        """Of a grant that was asked for, until it is known whether there is one."""
+        self._refusal: Refused | None = None
+        self._refused_at = -PERIOD_SECONDS
+        self._is_closed = False
+
+    @property
+    def budget(self) -> str:
+        """The counter of the budget, or of its window."""
+        return self.window.counter
+
+    def take(self, amount: Decimal) -> Allowance | None:
+        """Take an amount from the grant at hand; None if there is too little, or none."""
+        allowance = self.allowance
+        if allowance is None or self._around.clock.now() > self._new_until(allowance):
+            return None
+        if not allowance.take(amount):
+            return None
+        self._note(amount)
+        return allowance
+
+    def holds(self, name: str) -> Allowance | None:
+        """Return the grant at hand if it has this name, and is not over."""
+        allowance = self.allowance
+        if allowance is None or str(allowance.name) != name:
+            return None
+        return allowance if self._around.clock.now() <= ends(allowance) else None
+
+    def owe(self, amount: Decimal) -> None:
+        """Note an amount that was spent without a grant, to be charged with the next write."""
+        self._debt += amount
+
+    async def renew(self, amount: Decimal, *, ahead: bool = False) -> Refused | None:
+        """Make sure that an amount can be taken; return the refusal if it cannot.
+
+        With `ahead` the grant goes on although it has as much.
+
+        Raises:
+            BudgetMissing: it has no limit, as far as this region shows.
+            LedgerError: the rights cannot be read or written.
+        """
+        self._waiting += amount
+        try:
+            async with self._lock:
+                return await self._renewed(amount, ahead=ahead)
+        finally:
+            self._waiting -= amount
+
+    async def _renewed(self, amount: Decimal, *, ahead: bool) -> Refused | None:
+        clock, allowance = self._around.clock, self.allowance
+        is_in_time = allowance is not None and clock.now() <= self._new_until(allowance)
+        if not ahead and allowance and is_in_time and allowance.remaining >= amount:
+            return None  # by the call before this one
+        refusal, age = self._refusal, clock.monotonic() - self._refused_at
+        if refusal is not None and amount >= refusal.wanted and age < REFUSAL_SECONDS:
+            return refusal
+        self._quantum = min(self._quantum, quantum_of(amount))
+        self._largest = max(self._largest, amount)
+        shown = await self._around.items.read(self.budget)
+        done = await self._grant(shown, amount)
+        if isinstance(done, Short):
+            limit = await self._limit(shown)
+            me = self._around.account
+            fetched = await self._around.fetcher.fetch(
+                self.window, me, self._missing(amount, done), shown, limit, self._quantum
+            )
+            if fetched is not None:
+                shown = fetched
+                done = await self._grant(shown, amount)
+        if isinstance(done, Rights):
+            self._refusal = None
+            return None
+        refused = self._refuse(amount, shown)
+        if refused.elsewhere > 0 and shown.of(self._around.account).version:
+            await self._ask(amount, shown)
+        return refused
+
+    def _missing(self, amount: Decimal, short: Short) -> Decimal:
+        held = self.allowance.remaining if self.allowance else _ZERO
+        return max(self._quantum, max(amount, self._waiting) - held - max(_ZERO, short.available))
+
+    def _refuse(self, amount: Decimal, shown: Shown) -> Refused:
+        me = self._around.account
+        held = self.allowance.remaining if self.allowance else _ZERO
+        items = {account: shown.of(account) for account in {*shown.items, me}}
+        left = free(items)
+        mine = max(_ZERO, shown.of(me).available)
+        elsewhere = amounts.total_wide((*left.values(), mine.copy_negate()))
+        self._refusal = Refused(self.budget, amount, mine + held, max(_ZERO, elsewhere))
+        self._refused_at = self._around.clock.monotonic()
+        return self._refusal
+
+    async def _ask(self, amount: Decimal, shown: Shown) -> None:
+        """Let other regions see that rights are wanted here, where they could not be asked."""
+        around, now = self._around, self._around.clock.monotonic()
+        if now - self._asked_at < PERIOD_SECONDS:
+            return
+        self._asked_at = now
+        me = around.account
+        asked = partial(plan.ask, rate=self._rate, want=amount)
+        with signed_within(around.settings.validity, around.clock):
+            await around.items.change(
+                self.budget, me, asked, seconds=GRANT_SECONDS, known=shown.of(me)
+            )
+
+    async def _grant(self, shown: Shown, amount: Decimal) -> Rights | Short | Crowded:
+        """Take or enlarge a grant in one write, with all else that there is to write."""
+        around, now = self._around, self._around.clock.now()
+        limit = await self._limit(shown)
+        life = self._life()
+        expires = _seconds(now) + life
+        if self.window.ends is not None:
+            expires = min(expires, self.window.ends + int(self._late()))
+        token = self._token = self._token or around.token()
+        if self.allowance and _seconds(now) - self.allowance.grant.since >= ROTATE_SECONDS:
+            self._retire()
+        held = self.allowance
+        self._count_rate()
+        given = [one for one in shown.items.values() if one.account in around.accounts]
+
+        def planned(rights: Rights) -> Rights | Short | Crowded:
+            if plan.granted_to(rights, token) is not None or self._has_grown(rights, held):
+                return rights  # by a write that was not answered
+            steps: list[plan.Step] = [
+                partial(created, window=self.window, limit=limit),
+                *(partial(plan.take_up, giver=giver) for giver in given),
+                self._pays_debt,
+                *self._closings(),
+            ]
+            before = plan.in_one_write(rights, steps)
+            if not isinstance(before, Rights):
+                return self._never(before)
+            is_new = held is None or held.name.version not in before.grants
+            have = _ZERO if is_new or held is None else held.remaining
+            need = max(_ZERO, max(amount, self._waiting) - have)
+            if before.available < need:
+                need = max(_ZERO, amount - have)
+            if before.available < need:
+                return Short(before.available)
+            size = grant_size(
+                need,
+                have=have,
+                rate=self._rate,
+                largest=self._largest,
+                available=before.available,
+                quantum=self._quantum,
+            )
+            last: plan.Step
+            if is_new:
+                last = partial(
+                    plan.take,
+                    amount=size,
+                    since=_seconds(now),
+                    expires=expires,
+                    token=token,
+                    counter="" if self.counter == self.budget else self.counter,
+                )
+            else:
+                assert held is not None  # noqa: S101 (for the type checker)
+                last = partial(plan.top_up, version=held.name.version, amount=size, expires=expires)
+            noted = partial(plan.note_demand, rate=self._rate, want=_ZERO)
+            done = plan.in_one_write(rights, [*steps, last, noted])
+            return self._never(done)
+
+        done: Rights | Short | Crowded
+        with signed_within(around.settings.validity, around.clock):
+            done = await around.items.change(
+                self.budget,
+                around.account,
+                planned,
+                seconds=GRANT_SECONDS,
+                known=shown.of(around.account),
+            )
+        self._token = None
+        if isinstance(done, Rights):
+            self._take_in(done, token)
+        return done
+
+    @staticmethod
+    def _never(done: "Rights | plan.Refusal") -> Rights | Short | Crowded:
+        if isinstance(done, Gone):  # a grant that was closed by reading is no step's business
+            return Short(_ZERO)
+        return done
+
+    def _has_grown(self, rights: Rights, held: Allowance | None) -> bool:
+        if held is None:
+            return False
+        shown = rights.grants.get(held.name.version)
+        return shown is not None and shown.expires > held.grant.expires
+
+    def _pays_debt(self, rights: Rights) -> Rights | None:
+        return plan.charge(rights, self._debt) if self._debt else None
+
+    def _retire(self) -> None:
+        """Let nothing more be spent under the grant at hand: what it came to will be written."""
+        if self.allowance is not None:
+            self._retired.append(self.allowance)
+            self.allowance = None
+
+    def _closings(self) -> list[plan.Step]:
+        return [partial(self._close, one) for one in self._retired]
+
+    @staticmethod
+    def _close(allowance: Allowance, rights: Rights) -> Rights | None:
+        version = allowance.name.version
+        grant = rights.grants.get(version)
+        spent = allowance.spent
+        if grant is None or (not spent.is_sure and grant.amount == spent.amount):
+            return None
+        done = plan.close(rights, version, spent)
+        return done if isinstance(done, Rights) else None
+
+    def _take_in(self, rights: Rights, token: str) -> None:
+        """Take in what was written."""
+        self._debt = _ZERO
+        held = self.allowance
+        version = plan.granted_to(rights, token)
+        if version is not None:
+            self._retire()
+            grant = rights.grants[version]
+            budget = "" if self.counter == self.budget else self.budget
+            name = GrantName(rights.account, version, budget)
+            self.allowance = Allowance(name, grant, grant.amount)
+        elif held is not None and held.name.version in rights.grants:
+            held.grown(rights.grants[held.name.version])
+        self._forget_closed(rights)
+
+    def _forget_closed(self, rights: Rights) -> None:
+        """Forget the grants that are closed, and those that are left to be closed by reading."""
+        self._retired = [
+            one
+            for one in self._retired
+            if one.name.version in rights.grants and not (one.is_quiet and one.is_doubtful)
+        ]
+
+    async def tend(self) -> None:
+        """Renew what is nearly used up, close what is not used any more, balance with others.
+
+        Raises:
+            LedgerError: the rights cannot be read or written.
+        """
+        now = self._around.clock.monotonic()
+        allowance = self.allowance
+        if allowance is not None and (now - self._used_at > IDLE_SECONDS or self._has_ended()):
+            await self.give_up()
+        elif allowance is not None and self._is_low(allowance):
+            await self.renew(min(self._quantum, allowance.remaining), ahead=True)
+        elif any(one.is_quiet for one in self._retired):
+            await self._close_retired()
+        if now - self._balanced_at > PERIOD_SECONDS and self.allowance is not None:
+            self._balanced_at = now
+            await self._balance()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it holds nothing, and nothing was spent of late."""
+        since = self._around.clock.monotonic() - self._used_at
+        return self.allowance is None and not self._retired and since > IDLE_SECONDS
+
+    async def give_up(self) -> None:
+        """Close the grant at hand: what is left of it is free for others.
+
+        Raises:
+            LedgerError: the rights cannot be written; later they are found by reading.
+        """
+        async with self._lock:
+            self._retire()
+            await self._close_retired_locked()
+
+    async def _close_retired(self) -> None:
+        async with self._lock:
+            await self._close_retired_locked()
+
+    async def _close_retired_locked(self) -> None:
+        if not self._retired:
+            return
+        around = self._around
+        debt: list[plan.Step] = [self._pays_debt]
+
+        def planned(rights: Rights) -> Rights:
+            steps, debt[:] = [*debt, *self._closings()], []  # a lost answer may have charged it
+            done = plan.in_one_write(rights, steps)
+            return done if isinstance(done, Rights) else rights
+
+        with signed_within(around.settings.validity, around.clock):
+            done = await around.items.change(
+                self.budget, around.account, planned, seconds=GRANT_SECONDS
+            )
+        self._debt = _ZERO
+        self._forget_closed(done)
+
+    async def _balance(self) -> None:
+        """Take up what was sent here, and send what others need more."""
+        around = self._around
+        shown = await around.items.read(self.budget)
+        me = around.account
+        given = [one for one in shown.items.values() if one.account in around.accounts]
+
+        def planned(rights: Rights) -> Rights:
+            taken = plan.in_one_write(
+                rights, [partial(plan.take_up, giver=giver) for giver in given]
+            )
+            before = taken if isinstance(taken, Rights) else rights
+            items = {one.account: one for one in given} | {me: before}
+            sends: list[plan.Step] = [
+                partial(plan.send, to=to, amount=amount)
+                for to, amount in transfers(me, items, quantum=self._quantum).items()
+            ]
+            steps: list[plan.Step] = [partial(plan.take_up, giver=giver) for giver in given]
+            steps += sends
+            done = plan.in_one_write(rights, steps)
+            return done if isinstance(done, Rights) else before
+
+        with signed_within(around.settings.validity, around.clock):
+            await around.items.change(
+                self.budget, me, planned, seconds=GRANT_SECONDS, known=shown.of(me)
+            )
+
+    async def _limit(self, shown: Shown) -> Limit:
+        """Return the budget's limit: of a window, it lies with the budget itself."""
+        if self.window.is_whole:
+            limit = shown.limit
+        else:
+            limit = (await self._around.items.read(self.window.budget)).limit
+        if limit is None:
+            raise missing(self.window.budget, self._around.items.store.region)
+        self.limit = limit.steps[-1].limit
+        return limit
+
+    def _note(self, amount: Decimal) -> None:
+        self._spent += amount
+        self._largest = max(self._largest, amount)
+        self._used_at = self._around.clock.monotonic()
+
+    def _count_rate(self) -> None:
+        now = self._around.clock.monotonic()
+        self._rate = rate_of(self._rate, self._spent, now - self._counted_at)
+        self._spent, self._counted_at = _ZERO, now
+
+    def _has_ended(self) -> bool:
+        """Whether nothing more may be spent in the window."""
+        ends = self.window.ends
+        return ends is not None and self._around.clock.now().timestamp() > ends + self._late()
+
+    def _is_low(self, allowance: Allowance) -> bool:
+        """Whether little is left of the grant, or of its time, and more is likely to be had."""
+        around = self._around
+        quarter = timedelta(seconds=self._life() / 4)
+        if around.clock.now() + quarter > self._new_until(allowance):
+            return True
+        is_refused = around.clock.monotonic() - self._refused_at < PERIOD_SECONDS
+        ahead = ahead_of(self._rate, self._largest)
+        return not is_refused and allowance.remaining * 2 < ahead
+
+    def _new_until(self, allowance: Allowance) -> datetime:
+        settings = self._around.settings.current
+        left = min(settings.write_deadline, NEW_UNTIL * self._life())
+        return ends(allowance) - timedelta(seconds=left)
+
+    def _life(self) -> int:
+        rule = self._around.settings.current.terms.budget_of(self.window.budget)
+        return int(rule.grant_life) if rule else 1
+
+    def _late(self) -> float:
+        rule = self._around.settings.current.terms.budget_of(self.window.budget)
+        return rule.late if rule else 0.0
+
+
+def ends(allowance: Allowance) -> datetime:
+    """Return the last time at which a request that names a grant may be signed."""
+    return EPOCH + timedelta(seconds=allowance.grant.expires)
+
+
+def missing(budget: str, region: str) -> BudgetMissing:
+    """Return the error of a budget that has no limit."""
+    return BudgetMissing(
+        f"budget {budget!r} has no limit in {region}: create it, by `ledger budget create` or"
+        " `await budget.create(limit)`"
+    )
+
+
+def _seconds(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(seconds=1)

@@ -1,0 +1,81 @@
+"""What the budgets of one open ledger are made of."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+
+from anyio.abc import TaskGroup
+
+from ledger.core.errors import BudgetMissing
+from ledger.late import LateAnswers
+from ledger.limits.administering import Administrator
+from ledger.limits.calendar import Window, checked_budget, window_of
+from ledger.limits.holding import Holder
+from ledger.limits.spending import Spender
+from ledger.runtime.clock import Clock
+from ledger.settings.live import LiveSettings
+from ledger.store.port import Store
+from ledger.writing.hints import Hints
+from ledger.writing.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetParts:
+    """The parts of one region's budgets, while the ledger is open."""
+
+    spender: Spender
+    holder: Holder
+    administrator: Administrator
+    settings: LiveSettings
+    clock: Clock
+
+    @staticmethod
+    def of(
+        store: Store,
+        writer: Writer,
+        *,
+        settings: LiveSettings,
+        clock: Clock,
+        randomness: Random,
+        hints: Hints,
+        late: LateAnswers,
+        others: Callable[[], Awaitable[Mapping[str, Store]]],
+        tasks: TaskGroup,
+    ) -> "BudgetParts":
+        """Make the parts; `others` opens the stores of other regions when they are needed."""
+        spender = Spender(
+            store,
+            writer,
+            settings=settings,
+            clock=clock,
+            randomness=randomness,
+            hints=hints,
+            late=late,
+            others=others,
+            tasks=tasks,
+        )
+        holder = Holder(
+            store,
+            settings=settings,
+            clock=clock,
+            randomness=randomness,
+            others=others,
+            at_hand=spender.at_hand,
+        )
+        administrator = Administrator(
+            store, settings=settings, clock=clock, randomness=randomness, others=others
+        )
+        return BudgetParts(spender, holder, administrator, settings, clock)
+
+    def window(self, budget: str, at: datetime | None = None) -> Window:
+        """Return the window of a budget at a time, by default now.
+
+        Raises:
+            BudgetMissing: no pattern of the contract has its counter.
+            InvalidCounter: it is not the counter of a budget.
+        """
+        rule = self.settings.current.terms.budget_of(budget)
+        if rule is None:
+            raise BudgetMissing(f"{budget!r} matches no pattern of the contract's budgets")
+        return window_of(checked_budget(budget, rule), rule, at or self.clock.now())

@@ -1,0 +1,34 @@
+"""What an account of a budget begins with.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from ledger.core.errors import BudgetUndecided
+from ledger.limits import plan
+from ledger.limits.calendar import Window
+from ledger.limits.rights import Rights
+from ledger.limits.windows import Limit, Undecided, step_of
+
+
+def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
+    """Return the first version of an item that does not exist; None if it does.
+
+    Of a window it mints its share by the step that was in force before the window began: 0 if that
+    is not known any more, since others may have shared a limit that is. Of a budget without
+    windows it begins with nothing: home minted all when the budget was made.
+
+    Raises:
+        BudgetUndecided: a step of the limit that would decide its share is only announced.
+    """
+    if rights.version:
+        return None
+    if window.is_whole:
+        return plan.create(rights.account, limit.steps[0].limit * 0)
+    step = step_of(limit, window.begins)
+    if isinstance(step, Undecided):
+        raise BudgetUndecided(
+            f"{window.counter!r} begins under a limit that is only announced: repeat the call once"
+            " that is in force, or withdrawn"
+        )
+    share = limit.steps[0].limit * 0 if step is None else step.share_of(rights.account)
+    return plan.create(rights.account, share)

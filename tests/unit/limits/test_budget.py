@@ -1,0 +1,172 @@
+"""Budgets of programs: what is granted, refused, repeated, and what comes back."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+
+import pytest
+
+from ledger import Table
+from ledger.core.errors import BudgetMissing, InvalidAmount, InvalidInput
+from ledger.limits.outcomes import Granted, Refused
+from ledger.testing import MemoryGlobalTable
+
+EAST, WEST = "us-east-1", "eu-west-1"
+
+
+@asynccontextmanager
+async def opened(
+    limit: int | None = 10, **rule: object
+) -> AsyncIterator[tuple[MemoryGlobalTable, Table, Table]]:
+    """Open a table of two regions in memory, with a budget `key/42` of this limit."""
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": dict(rule)})
+    async with world.table(EAST) as east, world.table(WEST) as west:
+        if limit is not None:
+            assert await east.budget("key/42").create(limit)
+            world.replicate()
+        yield world, east, west
+
+
+async def test_a_budget_is_spent_and_not_a_bit_more() -> None:
+    """In the region that has the rights, by several calls; the total is an ordinary one."""
+    async with opened() as (_, east, _west):
+        budget = east.budget("key/42")
+        assert isinstance(await budget.spend(7), Granted)
+        refused = await budget.spend(4)
+        assert isinstance(refused, Refused)
+        assert not refused
+        assert (refused.budget, int(refused.wanted), int(refused.here)) == ("key/42", 4, 3)
+        assert isinstance(await budget.spend(3), Granted)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -10
+
+
+async def test_rights_are_fetched_from_the_region_that_has_them() -> None:
+    """At once, through that region's own endpoint, before anything has replicated."""
+    async with opened() as (world, east, west):
+        assert await west.budget("key/42").spend(6)
+        assert await east.budget("key/42").spend(4)
+        assert not await west.budget("key/42").spend(1)
+        assert not await east.budget("key/42").spend(1)
+        world.replicate()
+        assert (await east.ledger.total("key/42", max_age=0)).value == -10
+
+
+async def test_a_repeat_with_its_key_spends_once() -> None:
+    """Sequential or at the same time, also when the budget is spent by then."""
+    key = "019ac3d8-8e80-7000-8000-000000000001"
+    async with opened() as (world, east, west):
+        at = world.clock.now()
+        first = await east.budget("key/42").spend(6, key=key, at=at)
+        again = await east.budget("key/42").spend(6, key=key, at=at)
+        assert isinstance(first, Granted)
+        assert isinstance(again, Granted)
+        assert (first.entry.repeated, again.entry.repeated) == (False, True)
+        assert await east.budget("key/42").spend(4)
+        for _ in range(3):
+            assert await east.budget("key/42").spend(6, key=key, at=at)
+        assert not await east.budget("key/42").spend(1)
+        world.replicate()
+        assert await west.budget("key/42").spend(6, key=key, at=at)
+        assert (await west.ledger.total("key/42", max_age=0)).value == -10
+
+
+async def test_what_is_left_of_a_grant_is_free_once_the_table_is_closed() -> None:
+    """And what was spent is charged, so that nothing is left open."""
+    async with opened(100) as (world, east, west):
+        assert await west.budget("key/42").spend(6)
+        await west.close()
+        world.replicate()
+        state = await east.budget("key/42").state()
+        assert [*map(int, (state.limit, state.charged, state.granted, state.free))] == [
+            100,
+            6,
+            0,
+            94,
+        ]
+
+
+async def test_several_budgets_are_spent_from_all_or_none() -> None:
+    """The refusal names the one that had too little; the entry is one, and names each grant."""
+    async with opened(10) as (_, east, _west):
+        await east.budget("key/team").create(5)
+        both = east.budgets(["key/42", "key/team"])
+        granted = await both.spend(4)
+        assert isinstance(granted, Granted)
+        assert granted.entry.counter == "key/42"
+        assert granted.entry.spending is not None
+        assert [name.partition("@")[2] for name in granted.entry.spending.grants] == [
+            "",
+            "key/team",
+        ]
+        refused = await both.spend(4)
+        assert isinstance(refused, Refused)
+        assert (refused.budget, int(refused.here)) == ("key/team", 1)
+        assert await east.budget("key/42").spend(6)
+        assert (await east.ledger.total("key/team", max_age=0)).value == 0
+
+
+async def test_a_hold_counts_at_once_and_is_settled_once() -> None:
+    """For less: the rest is free again; by another process, too."""
+    async with opened(10) as (world, east, west):
+        hold = await east.budget("key/42").hold(8, expires=600)
+        assert not isinstance(hold, Refused)
+        assert not await east.budget("key/42").spend(3)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -8
+        settled = await hold.settle(2)
+        assert isinstance(settled, Granted)
+        assert settled.entry.change == -2
+        repeated = await hold.settle(2)
+        assert isinstance(repeated, Granted)
+        assert repeated.entry.repeated
+        with pytest.raises(InvalidInput, match="was resolved before: settled, for 2"):
+            await hold.void()
+        await world.clock.advance(2)
+        assert await east.budget("key/42").spend(8)
+        assert not await west.budget("key/42").spend(1)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -10
+
+
+async def test_a_hold_is_voided_by_another_process_in_another_region() -> None:
+    """In one transaction with the rights of the region that it was made in."""
+    async with opened(10) as (world, east, west):
+        hold = await east.budget("key/42").hold(8, expires=600)
+        assert not isinstance(hold, Refused)
+        assert await west.budget("key/42").held(hold.entry).void()
+        await world.clock.advance(2)
+        assert await west.budget("key/42").spend(2)
+        world.replicate()
+        assert (await west.ledger.total("key/42", max_age=0)).value == -2
+
+
+@pytest.mark.parametrize("amount", [0, -1, 0.5, True, Decimal("NaN")])
+async def test_an_amount_that_is_not_above_zero_is_refused(amount: object) -> None:
+    """Before anything is taken."""
+    async with opened(10) as (_, east, _west):
+        with pytest.raises(InvalidAmount):
+            await east.budget("key/42").spend(amount)  # type: ignore[arg-type]
+
+
+async def test_a_budget_without_a_limit_or_a_pattern_is_missing() -> None:
+    """Each with what to do."""
+    async with opened(None) as (_, east, _west):
+        with pytest.raises(BudgetMissing, match="has no limit in us-east-1: create it"):
+            await east.budget("key/42").spend(1)
+        with pytest.raises(BudgetMissing, match="matches no pattern of the contract's budgets"):
+            await east.budget("other").spend(1)
+        assert await east.budget("key/42").create(3)
+        assert not await east.budget("key/42").create(3)
+        with pytest.raises(InvalidInput, match="has a limit of 3 already: raise or lower that"):
+            await east.budget("key/42").create(4)
+
+
+async def test_each_window_has_the_limit_anew() -> None:
+    """Regions share it by weight; the next day begins with all of it."""
+    async with opened(10, window="day") as (world, east, west):
+        assert await east.budget("key/42").spend(5)
+        assert await west.budget("key/42").spend(5)
+        assert not await west.budget("key/42").spend(1)
+        await world.clock.advance(86_400)
+        assert await west.budget("key/42").spend(10)
+        assert not await east.budget("key/42").spend(1)
+        state = await west.budget("key/42").state()
+        assert state.counter == f"key/42@{world.clock.now():%Y-%m-%d}"
