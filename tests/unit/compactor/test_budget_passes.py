@@ -1,5 +1,6 @@
 """What passes do for budgets: grants closed, entries folded after that, rights moved, alarms."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,7 @@ from support.budgets import (
     AT_SOUTH,
     AT_WEST,
     LIFE,
+    changed,
     granted,
     limited_settings,
     put_rights,
@@ -38,6 +40,8 @@ from ledger.archive.reading import ArchiveReader
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.limits.rights import GrantName
+from ledger.settings import Settings
+from ledger.store.port import Store
 from ledger.store.wrappers.faults import Raises
 from ledger.testing.clock import START
 
@@ -137,11 +141,12 @@ async def test_a_grant_without_entries_is_found_by_the_search() -> None:
     assert shown_rights(world.regions, AT_HOME).available == 100
 
 
-async def look(world: World, later: Later, *counters: str) -> CompactorReport:
-    """Look at budgets as a pass does to which its hints and search name these counters."""
+def budgets_of(
+    world: World, stores: Mapping[str, Store], settings: Settings, later: Later
+) -> tuple[Budgets, CompactorReport]:
+    """Return the budgets of a pass, and its report."""
     report = CompactorReport()
-    stores, settings = world.regions.replicas, limited_settings()
-    budgets = Budgets(
+    found = Budgets(
         stores,
         PassTerms(stores, settings, archiver=None, clock=world.clock),
         clock=world.clock,
@@ -149,6 +154,12 @@ async def look(world: World, later: Later, *counters: str) -> CompactorReport:
         report=report,
         later=later,
     )
+    return found, report
+
+
+async def look(world: World, later: Later, *counters: str) -> CompactorReport:
+    """Look at budgets as a pass does to which its hints and search name these counters."""
+    budgets, report = budgets_of(world, world.regions.replicas, limited_settings(), later)
     await budgets.keep(counters, anyio.Event())
     world.regions.deliver()
     return report
@@ -248,6 +259,40 @@ async def test_an_expired_hold_is_resolved_and_folded(on_expiry: str, charged: i
     world.sum["counter"] = Decimal(-charged)
     assert world.is_right()
     assert shown_rights(world.regions, AT_HOME).charged == charged
+
+
+@pytest.mark.parametrize("alike", [True, False])
+async def test_a_hold_of_a_lost_region_is_resolved_once_all_show_it_alike(*, alike: bool) -> None:
+    """What one region does not show yet may have been settled."""
+    world = World()
+    home = changed(
+        granted(AT_HOME, at=START),
+        reclaimed={AT_WEST: Decimal(0)},
+        cut={AT_WEST: Decimal(0)},
+    )
+    put_rights(world.regions, home)
+    hold = spend_item(5, GrantName(AT_WEST, 2), at=START, hold=seconds(START) + 20)
+    if not alike:
+        world.regions.pause(HOME, SOUTH)
+    world.regions.put(HOME, hold)
+    world.regions.deliver()
+    world.clock.pass_by(LATE)
+    terms = replace(
+        limited_settings().terms,
+        regions=(HOME, SOUTH),
+        lost=("eu-west-1",),
+        given_up_at=START,
+        generation=2,
+    )
+    settings = limited_settings().under(terms, home=HOME)
+    stores = {region: world.regions.replicas[region] for region in (HOME, SOUTH)}
+    observed = await observe(
+        stores, "counter", home=HOME, clock=world.clock, with_items=True, with_rights=True
+    )
+    budgets, report = budgets_of(world, stores, settings, Later())
+    await budgets.resolve(observed)
+    assert report.holds_expired == int(alike)
+    assert shown_rights(world.regions, AT_HOME).available == (105 if alike else 100)
 
 
 async def test_rights_move_between_regions_while_passes_go_on() -> None:

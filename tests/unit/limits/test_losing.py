@@ -200,6 +200,20 @@ async def test_entries_of_other_counters_count_where_a_bundle_paid() -> None:
     assert (await stakes(regions, SOUTH, "team"))[AT_SOUTH].amount == SENT - 4
 
 
+async def test_a_hold_whose_charge_did_not_arrive_counts() -> None:
+    """It was settled for more, which the version of the item that arrived does not know."""
+    world = World()
+    put_rights(world.regions, sent(granted(AT_HOME, at=START), AT_SOUTH, SENT))
+    south = changed(granted(AT_SOUTH, at=START, minted=SENT), charged=Decimal(4))
+    put_rights(world.regions, replace(south, minted=Decimal(0), taken={AT_HOME: Decimal(SENT)}))
+    hold = spend_item(9, GrantName(AT_SOUTH, 1), at=START, hold=1)
+    later = {"L": [{"S": f"{AT_SOUTH}/{south.version + 1}"}]}
+    world.regions.put(SOUTH, {**hold, "resolved": {"S": "settled"}, "adjusted": later})
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    assert (await stakes(remaining(world), SOUTH, "counter"))[AT_SOUTH].entries == 9
+
+
 async def test_an_item_that_its_region_writes_meanwhile_is_read_again() -> None:
     """The home region goes on spending."""
     world = world_of()

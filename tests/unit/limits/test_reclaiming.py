@@ -32,6 +32,7 @@ from ledger.limits.reclaiming import (
     Reclaimed,
     Regions,
     close_over,
+    is_left_hold,
     is_own_hold,
     resolve_expired,
 )
@@ -370,6 +371,32 @@ async def test_a_hold_of_another_region_is_left_to_that() -> None:
     over = regions_of(world)
     over = replace(over, terms=replace(over.terms, lost=(WEST,)))
     assert not is_own_hold(over, WEST, spend)
+
+
+@pytest.mark.parametrize("is_reclaimed", [True, False])
+async def test_a_hold_that_a_lost_region_left_is_charged_to_who_reclaimed_it(
+    *, is_reclaimed: bool
+) -> None:
+    """Through home, and not before; it counted when the rights were minted again."""
+    world = World()
+    home = granted(AT_HOME, at=START)
+    if is_reclaimed:
+        home = changed(home, reclaimed={AT_WEST: Decimal(3)}, cut={AT_WEST: Decimal(0)})
+    put_rights(world.regions, home)
+    left = spend_item(6, GrantName(AT_WEST, 2), at=START, hold=EXPIRY)
+    world.regions.put(HOME, left)
+    world.clock.pass_by(40)
+    regions = regions_of(world)
+    stores = {region: regions.stores[region] for region in (HOME, SOUTH)}
+    terms = replace(regions.terms, regions=(HOME, SOUTH), lost=(WEST,))
+    regions = Regions(stores, terms, regions.clock)
+    spend = spend_of(left)
+    assert spend is not None
+    assert is_left_hold(regions, spend)
+    assert not is_own_hold(regions, HOME, spend)
+    found = await resolve_expired(regions, key_of(left), spend)
+    assert (found is not None) == is_reclaimed
+    assert shown_rights(world.regions, AT_HOME).available == (106 if is_reclaimed else 100)
 
 
 async def test_all_grants_of_a_hold_are_adjusted_together() -> None:
