@@ -1,6 +1,7 @@
 """Each change of a rights item: what it is after it, or why it may not be made.
 
-Every function takes an item as it was read, and returns it as it is after one write, its version
+Every function takes an item as it was read, which must be there (`create` makes it, with its share:
+made by anything else it would never get it), and returns it as it is after one write, its version
 one higher; `rights.write_of` makes the request, on condition of the version read. So a plan that
 comes late, or twice, changes nothing, and whoever lost the race reads and plans again. Where it may
 not be made, a function returns why: `Short` of rights, or `Gone`, the grant.
@@ -30,7 +31,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.limits.rights import GRANTS_MAX, Account, Grant, Rights, added, without
+from ledger.limits.rights import GRANTS_MAX, Account, Grant, Rights, added, following, without
 
 _ZERO = Decimal(0)
 
@@ -92,9 +93,8 @@ def take(
         return Short(rights.available)
     if len(rights.grants) >= GRANTS_MAX:
         return Crowded(len(rights.grants))
-    version = rights.version + 1
-    grants = {**rights.grants, version: Grant(amount, since, expires, token, counter)}
-    return replace(rights, version=version, grants=grants)
+    grant = Grant(amount, since, expires, token, counter)
+    return following(rights, grants={**rights.grants, rights.version + 1: grant})
 
 
 def granted_to(rights: Rights, token: str) -> int | None:
@@ -124,7 +124,7 @@ def close(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
         adjusted = rights.adjusted.get(version, _ZERO)
         return _closed(rights, version, amounts.total((spent.amount, adjusted)))
     shrunk = {**rights.grants, version: replace(grant, amount=spent.amount)}
-    return replace(rights, version=rights.version + 1, grants=shrunk)
+    return following(rights, grants=shrunk)
 
 
 def renew(
@@ -193,10 +193,9 @@ def adjust(
     """
     if difference > 0 and rights.available < difference and not over:
         return Short(rights.available)
-    following = replace(rights, version=rights.version + 1)
     if version in rights.grants:
-        return replace(following, adjusted=added(rights.adjusted, version, difference))
-    return replace(following, charged=amounts.total((rights.charged, difference)))
+        return following(rights, adjusted=added(rights.adjusted, version, difference))
+    return following(rights, charged=amounts.total((rights.charged, difference)))
 
 
 def send(rights: Rights, to: Account, amount: Decimal) -> Rights | Short:
@@ -211,7 +210,7 @@ def send(rights: Rights, to: Account, amount: Decimal) -> Rights | Short:
         raise InvalidInput(f"{rights.account} sends to another account that is not lost, got {to}")
     if rights.available < amount:
         return Short(rights.available)
-    return replace(rights, version=rights.version + 1, sent=added(rights.sent, to, amount))
+    return following(rights, sent=added(rights.sent, to, amount))
 
 
 def take_up(rights: Rights, giver: Rights) -> Rights | None:
@@ -223,7 +222,7 @@ def take_up(rights: Rights, giver: Rights) -> Rights | None:
     shown = giver.sent.get(rights.account, _ZERO)
     if shown <= rights.taken.get(giver.account, _ZERO) or giver.account in rights.cut:
         return None
-    return replace(rights, version=rights.version + 1, taken={**rights.taken, giver.account: shown})
+    return following(rights, taken={**rights.taken, giver.account: shown})
 
 
 def raise_limit(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None:
@@ -239,12 +238,8 @@ def raise_limit(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None
     _check_positive(amount)
     if raise_id in rights.raises:
         return None
-    return replace(
-        rights,
-        version=rights.version + 1,
-        minted=amounts.total((rights.minted, amount)),
-        raises={**rights.raises, raise_id: amount},
-    )
+    minted = amounts.total((rights.minted, amount))
+    return following(rights, minted=minted, raises={**rights.raises, raise_id: amount})
 
 
 def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()) -> Rights | None:
@@ -261,7 +256,7 @@ def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()
     if amount <= 0:
         return None
     retired = amounts.total((rights.retired, amount))
-    return replace(rights, version=rights.version + 1, retired=retired)
+    return following(rights, retired=retired)
 
 
 def limit_of(items: tuple[Rights, ...]) -> Decimal:
@@ -289,9 +284,8 @@ def note_demand(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:
 
 
 def _closed(rights: Rights, version: int, charged: Decimal) -> Rights:
-    return replace(
+    return following(
         rights,
-        version=rights.version + 1,
         charged=amounts.total((rights.charged, charged)),
         grants=without(rights.grants, version),
         adjusted=without(rights.adjusted, version),

@@ -26,7 +26,7 @@ Pure: no clock, no randomness, no I/O.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from types import MappingProxyType
@@ -269,6 +269,19 @@ def write_of(before: Rights, after: Rights, counter: str) -> Put:
             f" {before.account}"
         )
     return Put(rights_item(after, counter), condition_of(before))
+
+
+def following(rights: Rights, **changes: Any) -> Rights:
+    """Return the next version of an item.
+
+    Raises:
+        InvalidInput: there is no item yet.
+    """
+    if not rights.version:
+        raise InvalidInput(
+            f"the rights item of {rights.account} must be made first, with its share"
+        )
+    return replace(rights, version=rights.version + 1, **changes)
 
 
 def added(sums: Mapping[K, Decimal], key: K, amount: Decimal) -> dict[K, Decimal]:

@@ -191,6 +191,14 @@ def test_nothing_is_sent_that_is_not_there_or_to_itself() -> None:
         plan.send(rights, THERE, D(0))
 
 
+def test_an_item_is_made_with_its_share_and_by_nothing_else() -> None:
+    """Made by what is taken up, say, it would never get it."""
+    sent = plan.send(plan.create(HERE, D(10)), THERE, D(4))
+    assert isinstance(sent, Rights)
+    with pytest.raises(InvalidInput, match="must be made first, with its share"):
+        plan.take_up(Rights(THERE), sent)
+
+
 def test_a_raise_is_made_once() -> None:
     """Its id is remembered, and looked for in the items of all accounts."""
     home, other = plan.create(HERE, D(10)), plan.create(THERE, D(0))
