@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ledger.lab.simulator.explorer.limits import held, keyed, rules, small
+from ledger.lab.simulator.explorer.limits import held, held_cases, keyed, rules, small
 from ledger.lab.simulator.explorer.limits.spending import Model
 from ledger.lab.simulator.explorer.limits.state import REMOVED, THERE, Case
 from ledger.lab.simulator.explorer.walk import Walkable
@@ -39,7 +39,9 @@ LARGE_SPENDING: Mapping[str, Case] = {
     "two-processes-often": Case((2,), (0, 0), takes=2, grant=2, folds=True),
     "three-regions": Case((1, 0, 0), (0, 2), sends=_CHAIN, sent_max=2, crashes=False),
     "lost-sent-to": Case((1, 1), (0, 1), loses=True, folds=True, sends=_THERE, sent_max=1),
-    "lost-of-three": Case((0, 1, 0), (1, 2), loses=True, sends=frozenset({(1, 2)}), sent_max=1),
+    "lost-of-three": Case(
+        (0, 1, 0), (1, 2), loses=True, sends=frozenset({(1, 2)}), sent_max=1, crashes=False
+    ),
     "lost-two-processes": Case((0, 2), (1, 1), loses=True, folds=True, base_of=min),
 }
 _LIMIT = partial(replace, judges_rest=False)
@@ -82,16 +84,16 @@ def _models(make: Callable[[Any], Walkable[Any]], cases: Mapping[str, Any]) -> d
 CASES: Mapping[str, Callable[[], Walkable[Any]]] = {
     **_models(Model, SPENDING),
     **_models(keyed.Model, keyed.CASES),
-    **_models(held.Model, held.CASES),
+    **_models(held.Model, held_cases.CASES),
     **_models(small.Model, small.CASES),
 }
 LARGE: Mapping[str, Callable[[], Walkable[Any]]] = {
     **_models(Model, LARGE_SPENDING),
-    **_models(held.Model, held.LARGE),
+    **_models(held.Model, held_cases.LARGE),
 }
 MUTANTS: Mapping[str, Callable[[], Walkable[Any]]] = {
     **_models(Model, SPENDING_MUTANTS),
     **_models(keyed.Model, keyed.MUTANTS),
-    **_models(held.Model, held.MUTANTS),
+    **_models(held.Model, held_cases.MUTANTS),
     **_models(small.Model, small.MUTANTS),
 }
