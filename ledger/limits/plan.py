@@ -59,10 +59,11 @@ class Crowded:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What the owner of a grant knows of it: all that it took from the remainder for entries.
+    """What the owner of a grant knows of it: the most that its entries may come to.
 
-    `is_sure` if it knows of each of these entries that it was applied. What was definitely not
-    applied was given back, and is not in `amount`.
+    `is_sure` if it knows of each of these entries that it was applied, and none has a key. What was
+    definitely not applied was given back, and is not in `amount`. What gives rights back (a refund)
+    counts once it is known to be applied, and under a key never: another region may credit it, too.
     """
 
     amount: Decimal
@@ -115,15 +116,15 @@ def close(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
     grant = rights.grants.get(version)
     if grant is None:
         return Gone(version)
-    if not 0 <= spent.amount <= grant.amount:
+    if spent.amount > grant.amount:
         raise InvalidInput(
-            f"what was spent under grant {rights.account}/{version} must be 0 to {grant.amount},"
+            f"what was spent under grant {rights.account}/{version} must be at most {grant.amount},"
             f" got {spent.amount}"
         )
     if spent.is_sure:
         adjusted = rights.adjusted.get(version, _ZERO)
         return _closed(rights, version, amounts.total((spent.amount, adjusted)))
-    shrunk = {**rights.grants, version: replace(grant, amount=spent.amount)}
+    shrunk = {**rights.grants, version: replace(grant, amount=max(_ZERO, spent.amount))}
     return following(rights, grants=shrunk)
 
 

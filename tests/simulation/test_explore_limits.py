@@ -27,6 +27,7 @@ STATES = {
     "keyed-by-its-region": 2_164,
     "keyed-by-its-region-unconditional": 1_996,
     "keyed-refund": 6_176,
+    "refund-by-its-region": 2_004,
     "hold-settled-for-less": 8_065,
     "hold-settled-for-more": 1_264,
     "hold-extended": 3_722,
@@ -42,10 +43,10 @@ LARGE_STATES = {
     "two-processes-often": 30_121,
     "three-regions": 118_510,
     "lost-sent-to": 100_722,
-    "lost-of-three": 0,
+    "lost-of-three": 62_744,
     "lost-two-processes": 99_418,
     "hold": 26_257,
-    "hold-extended-often": 0,
+    "hold-extended-often": 32_961,
     "hold-lost-often": 26_869,
 }
 FOUND = {
@@ -70,6 +71,7 @@ FOUND = {
     "unseen-spends-count": (10, "OVERSOLD"),
     "keyed-by-count": (9, "leak"),
     "refund-by-count": (9, "rights made"),
+    "refund-credited-by-its-region": (11, "rights made"),
     "retried-under-another": (11, "leak"),
     "settled-by-entry-alone": (3, "leak"),
     "settled-for-more-by-entry-alone": (3, "charged too little"),

@@ -76,8 +76,17 @@ def test_a_grant_with_an_unknown_outcome_shrinks() -> None:
 
 def test_more_than_the_grant_was_never_spent_by_its_owner() -> None:
     """Such a count is wrong, and closes nothing."""
-    with pytest.raises(InvalidInput, match="must be 0 to 4, got 5"):
+    with pytest.raises(InvalidInput, match="must be at most 4, got 5"):
         plan.close(_granted(), 2, Spent(D(5), is_sure=True))
+
+
+def test_a_grant_under_which_more_was_given_back_than_spent_is_credited_once_it_closes() -> None:
+    """While an outcome is unknown it shrinks to nothing, and credits nothing."""
+    closed = plan.close(_granted(), 2, Spent(D(-2), is_sure=True))
+    shrunk = plan.close(_granted(), 2, Spent(D(-2), is_sure=False))
+    assert isinstance(closed, Rights)
+    assert isinstance(shrunk, Rights)
+    assert (closed.available, shrunk.available) == (D(12), D(10))
 
 
 def test_a_renewal_is_one_write() -> None:

@@ -74,6 +74,12 @@ def test_a_grant_is_charged_what_names_it() -> None:
     assert spends.charge_of([SPEND, other, back], NAME) == D("2.5")
 
 
+def test_what_gives_back_is_not_credited_before_regions_agree() -> None:
+    """Under a key that was used in two regions at once both would credit it."""
+    back = replace(SPEND, amount=D("-0.5"))
+    assert spends.charge_unagreed([SPEND, back], NAME) == 3
+
+
 def test_a_request_is_sent_until_the_grant_expires() -> None:
     """By its signature's own date: a later one could land after the grant was closed."""
     at = EPOCH + timedelta(seconds=160)

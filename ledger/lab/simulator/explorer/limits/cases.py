@@ -40,7 +40,7 @@ LARGE_SPENDING: Mapping[str, Case] = {
     "three-regions": Case((1, 0, 0), (0, 2), sends=_CHAIN, sent_max=2, crashes=False),
     "lost-sent-to": Case((1, 1), (0, 1), loses=True, folds=True, sends=_THERE, sent_max=1),
     "lost-of-three": Case(
-        (0, 1, 0), (1, 2), loses=True, sends=frozenset({(1, 2)}), sent_max=1, crashes=False
+        (0, 1, 0), (2,), loses=True, folds=True, sends=frozenset({(1, 0), (1, 2)}), sent_max=1
     ),
     "lost-two-processes": Case((0, 2), (1, 1), loses=True, folds=True, base_of=min),
 }
