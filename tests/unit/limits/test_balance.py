@@ -50,6 +50,16 @@ def test_who_wants_gets_what_it_lacks_at_once() -> None:
     assert balance.transfers(A, empty, quantum=ONE) == {B: D(5)}
 
 
+def test_the_last_piece_goes_where_it_is_wanted() -> None:
+    """Half of it is none; but who wants it itself keeps it."""
+    items = _items(a=(1, 1), b=(0, 1))
+    assert balance.transfers(A, items, quantum=ONE) == {}
+    items[B] = replace(items[B], want=ONE)
+    assert balance.transfers(A, items, quantum=ONE) == {B: ONE}
+    items[A] = replace(items[A], want=ONE)
+    assert balance.transfers(A, items, quantum=ONE) == {}
+
+
 def test_what_is_on_its_way_counts_where_it_goes() -> None:
     """Else it would be sent again each time."""
     items = _items(a=(100, 1), b=(0, 1))
