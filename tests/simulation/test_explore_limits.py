@@ -38,7 +38,7 @@ STATES = {
     "bundle": 20,
 }
 LARGE_STATES = {
-    "taken-up-often": 144_810,
+    "taken-up-often": 389_324,
     "two-regions": 57_432,
     "two-processes-often": 30_121,
     "three-regions": 118_510,
