@@ -31,6 +31,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from ledger.core import amounts, ids, keys, periods
+from ledger.core.budgets import budget_in
 from ledger.core.contract import matches_any
 from ledger.core.entry import Item
 from ledger.core.fold import Collection, named_by, stamp_of
@@ -104,7 +105,9 @@ class Rules:
     def has_budget(self, partition: str) -> bool:
         """Return whether the counter that this collection is of has a budget."""
         place = keys.counter_of(partition) if self.budgets else None
-        return place is not None and matches_any(place[0], self.budgets)
+        return place is not None and (
+            matches_any(place[0], self.budgets) or matches_any(budget_in(place[0]), self.budgets)
+        )
 
     def needs_items(self, partition: str) -> bool:
         """Return whether a fold depends on all that entries say: it is archived, or grants paid."""

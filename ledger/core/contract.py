@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
-from ledger.core.budgets import BudgetRule
+from ledger.core.budgets import BudgetRule, budget_in
 from ledger.core.periods import PeriodRule
 
 CONTRACT_LIFE = 300.0
@@ -161,7 +161,9 @@ class Terms:
     def budget_of(self, counter: str) -> BudgetRule | None:
         """Return the rule of a counter's budget; None if its pattern has none."""
         for pattern, rule in self.budgets.items():
-            if fnmatchcase(counter, pattern):
+            if fnmatchcase(counter, pattern) or (
+                rule.window != "none" and fnmatchcase(budget_in(counter), pattern)
+            ):
                 return rule
         return None
 

@@ -94,6 +94,8 @@ def test_budgets_are_set_by_pattern_and_stay() -> None:
     assert more.budgets == {"key/*": BudgetRule("day", "Europe/Berlin")}
     assert first.budget_of("key/42@2026-11-25") == rule
     assert first.budget_of("team/7") is None
+    exact = changed("budgets", "org=window:month", contract=contract)
+    assert exact.budget_of("org@2026-11") == BudgetRule("month")
     with pytest.raises(InvalidInput, match="budgets keep the rule of 'key/\\*'"):
         changed("budgets", "key/*=", contract=contract)
 
