@@ -345,7 +345,7 @@ class Settings(SettingsFields):
             try:
                 pattern.encode()
             except UnicodeEncodeError:
-                raise rule(f"{pattern!r} has half a character, which no counter has") from None
+                raise rule(f"{pattern!r} has an unpaired surrogate, which no counter has") from None
         return patterns
 
     @field_validator("index")
