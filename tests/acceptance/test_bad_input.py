@@ -166,7 +166,7 @@ UNREACHABLE = [
     Case("ledger table create --config refused.yaml", "no answer (Could not connect"),
     Case("ledger import good.csv --config refused.yaml", "no answer (Could not connect"),
     Case("ledger total a --config silent.yaml", "timeout on endpoint URL"),
-    Case("ledger total a --config gateway.yaml", "DynamoDB failed inside (502)"),
+    Case("ledger total a --config gateway.yaml", "DynamoDB had an internal error (502)"),
 ]
 ENDPOINTS = [
     Case("ledger record a 1 --config hanging_up.yaml", "check network and endpoint"),
