@@ -208,7 +208,7 @@ SETTINGS = {
         "home: us-east-1\nregions:\n  us-east-1: {endpoint: nonsense}\n",
         "endpoint.yaml, line 3: regions.us-east-1.endpoint is 'nonsense': an endpoint is a URL",
     ),
-    "twice.yaml": ("home: us-east-1\nhome: b\n", "line 2: 'home' is there twice, first in line 1"),
+    "twice.yaml": ("home: us-east-1\nhome: b\n", "line 2: 'home' appears twice, first in line 1"),
 }
 BROKEN = [
     Case(f"{command} --config {name}", error)
