@@ -131,7 +131,7 @@ async def bring_in(
     progress: Progress,
     *,
     spool: Filling | None = None,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Signalled:
     """Bring a lane in to its end, or until a signal, which is returned.
 
@@ -140,7 +140,7 @@ async def bring_in(
     Raises:
         LedgerError: the lane could not go on; what was committed stays.
     """
-    async with open_run(settings, lane.region, progress, tell) as (run, received, tasks):
+    async with open_run(settings, lane.region, progress, report) as (run, received, tasks):
         if spool is not None:
             tasks.start_soon(spool.fill)
         await run.bring_in(lane, spool)
@@ -152,13 +152,13 @@ async def bring_in_all(
     settings: Settings,
     progress: Progress,
     *,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Signalled:
     """Bring several lanes of one region in, `LANES_AT_ONCE` together; return a signal that came.
 
     A lane that could not go on is in `progress.problems`, and the others go on.
     """
-    async with open_run(settings, lanes[0].region, progress, tell) as (run, received, _):
+    async with open_run(settings, lanes[0].region, progress, report) as (run, received, _):
         await run_all([partial(run.try_in, lane) for lane in lanes], at_once=LANES_AT_ONCE)
     return received
 
@@ -168,7 +168,7 @@ async def open_run(
     settings: Settings,
     region: str,
     progress: Progress | StreamProgress,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> AsyncIterator[tuple["Run", Signalled, anyio.abc.TaskGroup]]:
     """Open what lanes of a region need, with tasks beside them; signals stop the lanes.
 
@@ -178,11 +178,11 @@ async def open_run(
     clock = SystemClock()
     metrics = Metrics.of(progress.registry)
     async with open_lane(settings, region, metrics=metrics, clock=clock) as (stores, live):
-        run = Run(region, stores, live, progress, clock=clock, metrics=metrics, tell=tell)
+        run = Run(region, stores, live, progress, clock=clock, metrics=metrics, report=report)
         tune_gc()
 
         def stop(received: signal.Signals) -> None:
-            tell(f"{received.name}: finishing what was read; a second signal stops at once")
+            report(f"{received.name}: finishing what was read; a second signal stops at once")
             run.stop()
 
         async with stopped_by_signals(stop, ignore) as received, background_tasks() as tasks:
@@ -201,7 +201,7 @@ class Run:
         *,
         clock: Clock,
         metrics: Metrics,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self.is_stopping = False
         self._region = region
@@ -210,7 +210,7 @@ class Run:
         self._progress = progress
         self._clock = clock
         self._metrics = metrics
-        self._tell = tell
+        self._report = report
         self._letters: dict[Path, DeadLetterFile] = {}
         self._pipelines: set[Pipeline] = set()
         self._waiting: set[anyio.CancelScope] = set()
@@ -260,7 +260,7 @@ class Run:
                     lane, LaneFile(lane.file, followed.file, grows=True), followed.grows
                 )
                 if not followed.is_last:
-                    self._tell(f"{lane.file}: taken in to its end; another file has its place")
+                    self._report(f"{lane.file}: taken in to its end; another file has its place")
                     followed.go_on()
         finally:
             followed.close()
@@ -269,7 +269,9 @@ class Run:
         """Bring in what was rotated away while nothing followed the path."""
         for path in [] if lane.name else await self._claims.rotated(lane.file):
             if not self.is_stopping:
-                self._tell(f"{path}: it was moved away from {lane.file} meanwhile: taken in first")
+                self._report(
+                    f"{path}: it was moved away from {lane.file} meanwhile: taken in first"
+                )
                 with held_open(path) as file:
                     await self._file(lane, LaneFile(path, file, moved_from=lane.file), None)
 
@@ -291,7 +293,7 @@ class Run:
     async def _file(
         self, lane: Lane, file: LaneFile, grows: Callable[[], Awaitable[bool]] | None
     ) -> None:
-        found = await self._claims.find(file, lane.name, tell=self._tell)
+        found = await self._claims.find(file, lane.name, report=self._report)
         source = FileSource(
             file.path,
             grows=grows,
@@ -348,7 +350,7 @@ class Run:
             " were not taken: run it again once the rest is there, or end it by a line break"
         )
         if lane.follows:
-            self._tell(problem)
+            self._report(problem)
         else:
             self._progress.problems.append(problem)
 

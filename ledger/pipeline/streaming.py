@@ -70,7 +70,7 @@ class StreamRun:
     dead: Path
     clock: Clock
     randomness: Random
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     problems: list[str]
     pipeline: str = ""
 
@@ -189,7 +189,7 @@ class _Share:
         except LedgerError as error:
             self._failed.add(part.lane)
             self._of.problems.append(str(error))
-            self._of.tell(f"lane {part.lane} stops: {error}")
+            self._of.report(f"lane {part.lane} stops: {error}")
             if part.lane not in self._held:
                 task_status.started(False)  # noqa: FBT003
         finally:
@@ -197,13 +197,13 @@ class _Share:
             self.ended.set()
 
     async def _bring_in(self, part: Part, lease: Lease) -> None:
-        self._of.tell(f"lane {part.lane} begins here")
+        self._of.report(f"lane {part.lane} begins here")
         source = self._of.stream.source(part, self._of.memory(part.lane))
         await self._of.run.run(part.lane, source, self._of.dead, until=lease.lost)
         if source.is_finished:
             await self._of.finish(part.lane)
             self._finished.add(part.lane)
-            self._of.tell(f"lane {part.lane} is finished")
+            self._of.report(f"lane {part.lane} is finished")
 
     def _lease(self, lane: str) -> Lease:
         """Return our contender for a lane's lease, which remembers what it saw of it."""
@@ -235,7 +235,7 @@ async def bring_in_stream(
     *,
     dead: Path,
     skips_lost: bool = False,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Signalled:
     """Bring a stream in, `kinesis://STREAM` or `kafka://BROKER/TOPIC`, until a signal.
 
@@ -249,7 +249,7 @@ async def bring_in_stream(
     clock = SystemClock()
     async with (
         open_stream(address, settings, region, clock=clock, skips_lost=skips_lost) as stream,
-        open_run(settings, region, progress, tell) as (run, received, _),
+        open_run(settings, region, progress, report) as (run, received, _),
     ):
         await StreamRun(
             stream=stream,
@@ -258,7 +258,7 @@ async def bring_in_stream(
             dead=dead,
             clock=clock,
             randomness=system_random(),
-            tell=tell,
+            report=report,
             problems=progress.problems,
             pipeline=settings.pipeline.name,
         ).bring_in()
@@ -300,7 +300,7 @@ async def bring_in_queue(
     settings: Settings,
     progress: Progress,
     *,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Signalled:
     """Drain an SQS queue into the lane's file, and bring that in; until a signal if it follows.
 
@@ -318,4 +318,4 @@ async def bring_in_queue(
     async with opening as spool:
         await spool.begin()
         spooled = replace(lane, follows=False)
-        return await bring_in(spooled, settings, progress, spool=spool, tell=tell)
+        return await bring_in(spooled, settings, progress, spool=spool, report=report)

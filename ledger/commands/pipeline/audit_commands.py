@@ -119,21 +119,29 @@ def _ago(seconds: float) -> str:
     return f"{seconds // size:,.0f} {unit}"
 
 
-def _tell(line: str) -> None:
+def _show_progress(line: str) -> None:
     say(line, err=True)
 
 
 async def _audit(settings: Settings) -> Report:
     async with _opened(settings) as table:
         return await Audit(
-            table.stores, table.view, clock=SystemClock(), randomness=system_random(), tell=_tell
+            table.stores,
+            table.view,
+            clock=SystemClock(),
+            randomness=system_random(),
+            on_progress=_show_progress,
         ).run()
 
 
 async def _mend_totals(settings: Settings) -> Mapping[str, Decimal]:
     async with _opened(settings) as table:
         return await Mend(
-            table.stores, table.view, clock=SystemClock(), randomness=system_random(), tell=_tell
+            table.stores,
+            table.view,
+            clock=SystemClock(),
+            randomness=system_random(),
+            on_progress=_show_progress,
         ).run_totals()
 
 
@@ -146,7 +154,7 @@ async def _mend_lane(settings: Settings, lane: str, *, closes: bool) -> Mended:
             randomness=system_random(),
             lane=lane,
             closes=closes,
-            tell=_tell,
+            on_progress=_show_progress,
         ).run_lane()
 
 

@@ -297,12 +297,12 @@ def _bring_in(
     """
     progress = Progress([lane.file for lane in lanes], CollectorRegistry())
 
-    async def work(tell: Callable[[str], None]) -> Signalled:
+    async def work(report: Callable[[str], None]) -> Signalled:
         if queue is not None:
-            return await bring_in_queue(queue, lanes[0], settings, progress, tell=tell)
+            return await bring_in_queue(queue, lanes[0], settings, progress, report=report)
         if len(lanes) == 1:
-            return await bring_in(lanes[0], settings, progress, spool=spool, tell=tell)
-        return await bring_in_all(lanes, settings, progress, tell=tell)
+            return await bring_in(lanes[0], settings, progress, spool=spool, report=report)
+        return await bring_in_all(lanes, settings, progress, report=report)
 
     dead = lanes[0].dead if len(lanes) == 1 else Path("FILE.dead")
     came = _show(work, progress, metrics_port, region=lanes[0].region, dead=dead, as_json=as_json)
@@ -331,9 +331,9 @@ def _bring_in_stream(
     progress = StreamProgress(CollectorRegistry())
     letters = dead or Path(f"{address.rpartition('/')[2] or 'stream'}.dead")
 
-    async def work(tell: Callable[[str], None]) -> Signalled:
+    async def work(report: Callable[[str], None]) -> Signalled:
         return await bring_in_stream(
-            address, settings, region, progress, dead=letters, skips_lost=skip_lost, tell=tell
+            address, settings, region, progress, dead=letters, skips_lost=skip_lost, report=report
         )
 
     came = _show(work, progress, metrics_port, region=region, dead=letters, as_json=as_json)
@@ -356,7 +356,7 @@ def _show(
     """Do the work under a display; print its summary, and what it could not bring in."""
     console = new_console(err=True)
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         print_line(text, console)
 
     health = Health()
@@ -364,12 +364,12 @@ def _show(
     async def watched() -> Signalled:
         async with background_tasks() as tasks:
             tasks.start_soon(keep_beating, health)
-            return await work(tell)
+            return await work(report)
 
     with ExitStack() as stack:
         if metrics_port is not None:
             server = stack.enter_context(serve(metrics_port, progress.registry, health=health))
-            tell(f"metrics on http://{server.host}:{server.port}/metrics")
+            report(f"metrics on http://{server.host}:{server.port}/metrics")
         came = run_tuned(
             with_display(
                 watched,
@@ -387,7 +387,7 @@ def _show(
     else:
         say(f"lane {region}/{names or '-'}: {summary(done)}{kept}")
     for problem in progress.problems:
-        tell(f"error: {problem}")
+        report(f"error: {problem}")
     return came
 
 

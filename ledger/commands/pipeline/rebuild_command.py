@@ -121,5 +121,5 @@ async def _rebuild(
             clock=SystemClock(),
             randomness=system_random(),
             is_dry=is_dry,
-            tell=lambda line: say(line, err=True),
+            on_progress=lambda line: say(line, err=True),
         ).run(sources)

@@ -77,7 +77,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
         raise InvalidInput(f"nothing was reset: --confirm must be {name!r}, got {confirm!r}")
 
 
-def _tell(line: str) -> None:
+def _show_progress(line: str) -> None:
     say(line, err=True)
 
 
@@ -89,5 +89,5 @@ async def _reset(settings: Settings, *, is_forced: bool) -> Done:
             clock=SystemClock(),
             randomness=system_random(),
             is_forced=is_forced,
-            tell=_tell,
+            on_progress=_show_progress,
         ).run()

@@ -66,7 +66,7 @@ def forget(
     say(f"{done.records:,} records from before {moment} forgotten{left}")
 
 
-def _tell(line: str) -> None:
+def _show_progress(line: str) -> None:
     say(line, err=True)
 
 
@@ -77,7 +77,7 @@ async def _forget(settings: Settings) -> Forgotten:
             table.view,
             clock=SystemClock(),
             randomness=system_random(),
-            tell=_tell,
+            on_progress=_show_progress,
         ).run()
 
 
@@ -88,5 +88,5 @@ async def _move(settings: Settings) -> Moved:
             table.view,
             clock=SystemClock(),
             randomness=system_random(),
-            tell=_tell,
+            on_progress=_show_progress,
         ).run()

@@ -112,10 +112,15 @@ class Audit(Task):
         *,
         clock: Clock,
         randomness: Random,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=AUDIT, tell=tell
+            stores,
+            settings,
+            clock=clock,
+            randomness=randomness,
+            name=AUDIT,
+            on_progress=on_progress,
         )
         self._truth: dict[str, Decimal] = {}
         self._number = 0
@@ -247,7 +252,7 @@ class Audit(Task):
         found: list[Difference] = []
         for look in range(LOOKS_MAX):
             if look:
-                self.tell(
+                self.on_progress(
                     f"{len(found):,} categories differ: the next look is in"
                     f" {look * LOOK_SECONDS:.0f} s, since entries may still be on their way"
                 )

@@ -75,10 +75,15 @@ class Forget(Task):
         *,
         clock: Clock,
         randomness: Random,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=FORGET, tell=tell
+            stores,
+            settings,
+            clock=clock,
+            randomness=randomness,
+            name=FORGET,
+            on_progress=on_progress,
         )
         self._done = Forgotten()
         self._positions: dict[str, str] = {}
@@ -163,7 +168,9 @@ class Forget(Task):
         """Wait until nothing can land that was judged without this."""
         seconds = margin_of(self.settings.current)
         moment = at_seconds(self._done.before).isoformat()
-        self.tell(f"records before {moment} are refused now; their states go in {seconds:.0f} s")
+        self.on_progress(
+            f"records before {moment} are refused now; their states go in {seconds:.0f} s"
+        )
         await self.clock.sleep(seconds)
 
     async def _look_at(self, found: Found) -> None:

@@ -69,11 +69,13 @@ class Mend(Task):
         randomness: Random,
         lane: str = "",
         closes: bool = False,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         how = "--close " if closes else ""
         name = f"mend {how}{lane}".rstrip()
-        super().__init__(stores, settings, clock=clock, randomness=randomness, name=name, tell=tell)
+        super().__init__(
+            stores, settings, clock=clock, randomness=randomness, name=name, on_progress=on_progress
+        )
         self._lane = lane
         self._closes = closes
         self._found: dict[str, Decimal] = {}

@@ -62,11 +62,13 @@ class Move(Task):
         *,
         clock: Clock,
         randomness: Random,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         target = settings.current.pipeline.state_table or ""
         name = f"move-states to {shown(target)}"
-        super().__init__(stores, settings, clock=clock, randomness=randomness, name=name, tell=tell)
+        super().__init__(
+            stores, settings, clock=clock, randomness=randomness, name=name, on_progress=on_progress
+        )
         self._records = 0
 
     async def run(self) -> Moved:

@@ -100,10 +100,15 @@ class Rebuild(Task):
         clock: Clock,
         randomness: Random,
         is_dry: bool = False,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=REBUILD, tell=tell
+            stores,
+            settings,
+            clock=clock,
+            randomness=randomness,
+            name=REBUILD,
+            on_progress=on_progress,
         )
         self._form = form_of(settings.current)
         self._is_dry = is_dry

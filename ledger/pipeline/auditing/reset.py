@@ -93,10 +93,15 @@ class Reset(Task):
         clock: Clock,
         randomness: Random,
         is_forced: bool = False,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=RESET_TASK, tell=tell
+            stores,
+            settings,
+            clock=clock,
+            randomness=randomness,
+            name=RESET_TASK,
+            on_progress=on_progress,
         )
         self._is_forced = is_forced
         self._is_late = is_forced
@@ -124,7 +129,7 @@ class Reset(Task):
             await self._search()
             if not self._is_late or (_pass and self._done.records == before):
                 break
-            self.tell("searching again for what workers have written meanwhile")
+            self.on_progress("searching again for what workers have written meanwhile")
             await self.clock.sleep(self.settings.current.write_deadline)
         else:
             raise LedgerError(f"workers still write states after {PASSES_MAX} searches: stop them")
@@ -151,7 +156,9 @@ class Reset(Task):
         if opened := sorted(lane for lane, state in going.items() if state.is_open):
             await self._refuse(opened, "is open: a worker runs it, or died in it")
         if going:
-            self.tell(f"{len(going):,} lanes: looking for {QUIET_SECONDS:.0f} s whether one moves")
+            self.on_progress(
+                f"{len(going):,} lanes: looking for {QUIET_SECONDS:.0f} s whether one moves"
+            )
             await self.clock.sleep(QUIET_SECONDS)
         moved = [lane for lane, state in going.items() if not await self._closed(lane, state)]
         if moved:
@@ -260,7 +267,7 @@ class Reset(Task):
                 await self._take_alone(region, *one)
         before, self._done.records = self._done.records, self._done.records + len(group)
         if before // TOLD_MAX < self._done.records // TOLD_MAX:
-            self.tell(f"{self._done.records:,} records taken out of the totals")
+            self.on_progress(f"{self._done.records:,} records taken out of the totals")
         self._unreduced += 1
         if self._unreduced >= REDUCED_MAX:
             self._unreduced = 0

@@ -73,7 +73,7 @@ class Found:
 class Task:
     """What audits, mends and rebuilds share: the stores of all regions, and one claim on them.
 
-    `tell` is called with how far the work has come, a line now and then.
+    `on_progress` is called with how far the work has come, a line now and then.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Task:
         clock: Clock,
         randomness: Random,
         name: str,
-        tell: Callable[[str], None],
+        on_progress: Callable[[str], None],
     ) -> None:
         self.stores: Mapping[str, Store] = {
             region: AnsweredStore(store, clock=clock, randomness=randomness)
             for region, store in stores.items()
         }
-        self.tell = tell
+        self.on_progress = on_progress
         self.settings = settings
         self.clock = clock
         self.pipeline = settings.current.pipeline.name
@@ -341,7 +341,7 @@ class Task:
             scan, items = Scan(consistent=True, table=table), 0
             if begins is not None and (region, table) == (begins.region, begins.table):
                 scan, items = replace(scan, after=begins.after), begins.items
-                self.tell(f"{region}: goes on behind {items:,} items, where it was cut off")
+                self.on_progress(f"{region}: goes on behind {items:,} items, where it was cut off")
             where = f"table {table}" if table else "its table"
             for number in range(1, PAGES_MAX):
                 page = await self.stores[region].scan(scan)
@@ -350,16 +350,16 @@ class Task:
                 if page.after is None:
                     break
                 if number % REPORT_PAGES == 0:
-                    self.tell(f"{region}: {items:,} items of {where} read")
+                    self.on_progress(f"{region}: {items:,} items of {where} read")
                 if checkpoints is not None and checkpoints.is_due():
                     place = Place(region, page.after, items, table)
                     await checkpoints.write(place, self.findings())
                 scan = scan.next(page)
-            self.tell(f"{region}: {where} read, {items:,} items")
+            self.on_progress(f"{region}: {where} read, {items:,} items")
 
 
 def silent(_line: str) -> None:
-    """Default of `tell`: nothing."""
+    """Default of `on_progress`: nothing."""
 
 
 async def pages(store: Store, query: Query) -> AsyncIterator[Item]:

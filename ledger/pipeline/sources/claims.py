@@ -183,11 +183,15 @@ class Claims:
         self._pipeline = pipeline
 
     async def find(
-        self, file: LaneFile, name: str | None = None, *, tell: Callable[[str], None] | None = None
+        self,
+        file: LaneFile,
+        name: str | None = None,
+        *,
+        report: Callable[[str], None] | None = None,
     ) -> Found:
         """Return the lane of a file; without a name, by its content: an earlier one or a new one.
 
-        `tell` is called with what an operator should know. A lane is in the table from its first
+        `report` is called with what an operator should know. A lane is in the table from its first
         record on.
 
         Raises:
@@ -209,14 +213,14 @@ class Claims:
                 " Run it without --lane, or with another name"
             )
         last = [] if file.moved_from else await self._last_at(file.place)
-        await self._check_finished(file, [*known, *last], tell)
+        await self._check_finished(file, [*known, *last], report)
         number = max((one.number for one in known), default=0) + 1
         if number > CLAIMS_MAX:
             raise LedgerError(f"over {CLAIMS_MAX:,} files begin as {file.path}: name it by --lane")
         lane = name or f"{file.path.name}@{head}"
         if await self._has_no_hash(lane):
-            if tell is not None:
-                tell(
+            if report is not None:
+                report(
                     f"lane {lane} was begun by a former release, which kept no hash of what lies"
                     " before its position: it is continued unchecked. To read all of the file"
                     " again, which changes no total, name another lane by --lane"
@@ -330,7 +334,7 @@ class Claims:
         return bool((await self._store.query(query)).items)
 
     async def _check_finished(
-        self, file: LaneFile, known: Sequence[ClaimRecord], tell: Callable[[str], None] | None
+        self, file: LaneFile, known: Sequence[ClaimRecord], report: Callable[[str], None] | None
     ) -> None:
         """Refuse to leave a lane that only the former content of the path can finish."""
         path = f":{file.place.partition(':')[2]}"
@@ -350,8 +354,8 @@ class Claims:
             )
             if record.path == file.place:
                 raise LedgerError(what)
-            if tell is not None:
-                tell(f"on {record.path.partition(':')[0]}: {what}")
+            if report is not None:
+                report(f"on {record.path.partition(':')[0]}: {what}")
 
     async def _is_closed(self, lane: str) -> bool:
         return _is_closed(await self._store.get(Get(self._key(lane))))
