@@ -42,7 +42,7 @@ from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 
 LANES_AT_ONCE = 4
-"""Files of a directory that are brought in at once, each with a cache of states of its own."""
+"""Files of a directory that are brought in at once, each with its own cache of states."""
 COPY_BYTES = 1 << 16
 
 
@@ -50,9 +50,9 @@ COPY_BYTES = 1 << 16
 class Lane:
     """A lane to be brought in: its name, its region, its file, and where its dead letters go.
 
-    Without a name the file's content says which lane it is. `is_letters` takes the records out of
-    dead letters; `follows` waits at the file's end for more, and goes on with the file that takes
-    its place.
+    Without a name the file's content decides which lane it is. `is_letters` takes the records out
+    of dead letters; `follows` waits at the file's end for more, and continues with the file that
+    takes its place.
     """
 
     name: str | None
@@ -86,7 +86,7 @@ class Spool:
         """Make the file, and copy until a first line is there, which names the lane.
 
         Raises:
-            LedgerError: the file is there already, or cannot be written.
+            LedgerError: the file exists, or cannot be written.
         """
         try:
             with self.file.open("xb") as file:
@@ -96,14 +96,14 @@ class Spool:
                         break
         except FileExistsError:
             raise LedgerError(
-                f"{self.file} is there already: name a new file, or finish that one by"
+                f"{self.file} exists already: name a new file, or finish that one by"
                 f" `ledger pipeline run {self.file}`"
             ) from None
         except OSError as error:
             raise LedgerError(f"{self.file}: cannot be filled: {error.strerror}") from error
 
     async def fill(self) -> None:
-        """Copy the stream to its end; what is copied is on the disk.
+        """Copy the stream to its end; everything copied is on the disk.
 
         Raises:
             LedgerError: the stream cannot be read, or the file not written.
@@ -138,7 +138,7 @@ async def bring_in(
     What was left, as a last line without an end, is in `progress.problems`.
 
     Raises:
-        LedgerError: the lane could not go on; what was committed stays.
+        LedgerError: the lane could not continue; what was committed stays.
     """
     async with open_run(settings, lane.region, progress, report) as (run, received, tasks):
         if spool is not None:
@@ -156,7 +156,7 @@ async def bring_in_all(
 ) -> Signalled:
     """Bring several lanes of one region in, `LANES_AT_ONCE` together; return a signal that came.
 
-    A lane that could not go on is in `progress.problems`, and the others go on.
+    A lane that could not continue is in `progress.problems`; the others continue.
     """
     async with open_run(settings, lanes[0].region, progress, report) as (run, received, _):
         await run_all([partial(run.try_in, lane) for lane in lanes], at_once=LANES_AT_ONCE)
@@ -232,7 +232,7 @@ class Run:
         """Bring a lane in to its end.
 
         Raises:
-            LedgerError: it could not go on.
+            LedgerError: it could not continue.
         """
         if lane.follows:
             await self._follow(lane)
@@ -266,7 +266,7 @@ class Run:
             followed.close()
 
     async def _catch_up(self, lane: Lane) -> None:
-        """Bring in what was rotated away while nothing followed the path."""
+        """Bring in files that were rotated away while nothing followed the path."""
         for path in [] if lane.name else await self._claims.rotated(lane.file):
             if not self.is_stopping:
                 self._report(
@@ -313,7 +313,7 @@ class Run:
         """Run the pipeline of a lane to the end of its source, or until an event.
 
         Raises:
-            LedgerError: it could not go on.
+            LedgerError: it could not continue.
         """
         pipeline = Pipeline(
             name,

@@ -61,7 +61,7 @@ class Runner(Protocol):
 class StreamRun:
     """One process's share of a stream.
 
-    `problems` are noted of lanes that could not go on; the others do.
+    `problems` are noted of lanes that could not continue; the others do.
     """
 
     stream: Stream
@@ -105,11 +105,11 @@ class StreamRun:
                 scope.cancel()
 
     def item_key(self, lane: str, sort_key: str) -> tuple[str, str]:
-        """Return the key of what a lane keeps beside its position."""
+        """Return the key of a lane's further data besides its position."""
         return position_key(lane_id(self.store.region, lane), self.pipeline)[0], sort_key
 
     def memory(self, lane: str) -> Memory:
-        """Return what a lane keeps in the table."""
+        """Return a lane's further data in the table."""
         key = self.item_key(lane, CAUGHT_UP_SORT_KEY)
 
         async def caught_up() -> tuple[str, float] | None:
@@ -136,7 +136,7 @@ class StreamRun:
 
 
 class _Share:
-    """Which lanes this process holds, and what has become of the others."""
+    """The lanes that this process holds, and the states of the others."""
 
     def __init__(self, stream_run: StreamRun) -> None:
         self.ended = anyio.Event()
@@ -206,7 +206,7 @@ class _Share:
             self._of.report(f"lane {part.lane} is finished")
 
     def _lease(self, lane: str) -> Lease:
-        """Return our contender for a lane's lease, which remembers what it saw of it."""
+        """Return our contender for a lane's lease, which remembers its observations."""
         if lane not in self._leases:
             name = f"pipeline/{self._of.pipeline}/{self._of.store.region}/{lane}"
             self._leases[lane] = Lease(
@@ -223,7 +223,7 @@ class _Share:
 def _caught_up(item: Item) -> tuple[str, float]:
     position = item.get("position", {}).get("S")
     if not isinstance(position, str):
-        raise damaged(item, "what a lane has caught up with needs a position")
+        raise damaged(item, "a lane's catch-up note needs a position")
     return position, float(number_of(item, "at"))
 
 
@@ -243,7 +243,7 @@ async def bring_in_stream(
     `progress.problems`.
 
     Raises:
-        InvalidInput: the address is none of these.
+        InvalidInput: the address is not one of these.
         LedgerError: the stream or the table cannot be read.
     """
     clock = SystemClock()
@@ -272,7 +272,7 @@ async def open_stream(
     """Open a stream by its address.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not one of these.
         SettingsError: the region is not in the settings, or an extra is not installed.
     """
     scheme, _, place = address.partition("://")
@@ -305,7 +305,7 @@ async def bring_in_queue(
     """Drain an SQS queue into the lane's file, and bring that in; until a signal if it follows.
 
     Raises:
-        LedgerError: the queue cannot be read, or the lane could not go on.
+        LedgerError: the queue cannot be read, or the lane could not continue.
     """
     opening = open_queue_spool(
         queue,

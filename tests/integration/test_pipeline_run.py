@@ -314,7 +314,7 @@ async def test_standard_input_is_kept_and_finished_from_there(desk: Desk, tmp_pa
     right = truth(raws)
     while await shown(settings, right) != everywhere(right):
         pass
-    with pytest.raises(LedgerError, match="is there already"):
+    with pytest.raises(LedgerError, match="exists already"):
         Spool(stream, kept).begin()
 
 

@@ -131,7 +131,7 @@ async def test_an_audit_goes_on_where_it_was_cut_off() -> None:
             report = await audited(dying)
         except AccessDenied:
             report = await audited(again, on_progress=said.append)
-            expected = f"{HOME}: goes on behind {5 * (number - 1)} items, where it was cut off"
+            expected = f"{HOME}: continues after {5 * (number - 1)} items"
             assert (said[0] == expected) == (number > 1)
         else:
             right = report

@@ -218,7 +218,7 @@ async def test_a_checkpoint_that_is_left_is_of_no_later_run() -> None:
         left, said = checkpoint_of(store), list[str]()
         assert len(left) == 2
         await rebuilt(store, seed=2, on_progress=said.append, **BY_BOTH)
-        assert any("goes on behind" in line for line in said)
+        assert any("continues after" in line for line in said)
         await rebuilt(store, seed=3)
         put_back(store, left)
         done = await rebuilt(store, seed=4, **BY_BOTH)

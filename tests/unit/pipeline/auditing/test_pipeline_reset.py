@@ -440,6 +440,6 @@ async def test_a_run_that_another_one_has_ended_takes_nothing_more_out() -> None
     store = MemoryStore(HOME)
     await lane_worker(deliveries(RAWS), store).run()
     again = [message(f"T{number}", 2, 7) for number in range(4)]
-    with pytest.raises(LedgerError, match="this reset was ended by another run of it"):
+    with pytest.raises(LedgerError, match="this reset was finished by another run of it"):
         await reset(ResetBeside(store, then=again), clock=later(2000))
     assert shown(store.table) == truth(again)
