@@ -27,7 +27,7 @@ def fingerprint_of(parts: Parts) -> str:
 def differences(before: Parts, now: Parts) -> str:
     """Return in words which parts differ."""
     if not before:
-        return "which parts is unknown"
+        return "which parts differ is unknown"
     texts = [(name, _text(before.get(name)), _text(now.get(name))) for name in {*before, *now}]
     return "; ".join(
         f"{name} was {_shown(was)}, is {_shown(text)}"

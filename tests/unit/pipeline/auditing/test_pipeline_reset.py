@@ -253,7 +253,7 @@ async def test_lanes_that_a_reset_has_closed_go_on_if_it_is_refused_when_run_aga
             await lane_worker(deliveries(raws), store, lane=lane, clock=later()).run()
         assert shown(store.table) == truth(raws), number
         assert (await audited(store)).differences == []
-    assert refusals == {"nothing was reset", "the reset was cut off, and is not at its end"}
+    assert refusals == {"nothing was reset", "the reset was interrupted, and is not complete"}
 
 
 async def test_a_lane_that_moves_is_not_reset() -> None:
