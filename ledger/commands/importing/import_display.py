@@ -44,7 +44,7 @@ def writing_bar(rows: int) -> Iterator["Bar"]:
 
 
 class Bar:
-    """One bar; silent where standard error is no terminal."""
+    """One bar; silent if standard error is not a terminal."""
 
     def __init__(self, progress: Progress, title: str, total: int) -> None:
         self._progress = progress

@@ -1,8 +1,8 @@
 """DynamoDB Streams of the local tables: what each region applied, in order, one shard a table.
 
-A record has the new image alone: engines do not tell the old one. The newest `RECORDS_MAX` records
-of a table in a region are kept, in memory: after a start, or once a region was filled again, the
-stream is another one.
+A record has the new image alone: engines do not report the old one. The newest `RECORDS_MAX`
+records of a table in a region are kept, in memory: after a start, or once a region was filled
+again, the stream is another one.
 """
 
 import time

@@ -80,7 +80,7 @@ def ready(parts: Sequence[Part], finished: Collection[str]) -> Iterator[Part]:
 
     A shard that was split has all of its records before those of the two that follow it, and of a
     record's versions the newest counts, in whatever order they come; but time in a stream, and
-    whatever is told of it, is right only in order.
+    whatever is reported of it, is right only in order.
     """
     left = {part.lane for part in parts} - set(finished)
     for part in parts:

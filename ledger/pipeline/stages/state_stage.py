@@ -383,7 +383,7 @@ class StateStage:
     async def _put(self, batch: StateBatch, store: Store, one: Todo) -> tuple[State | None, bool]:
         """Try to write a version once; returns the state that is there, and whether it is written.
 
-        A rejected put of a record that is not remembered returns its state; that is no retry.
+        A rejected put of a record that is not remembered returns its state; that is not a retry.
 
         Raises:
             StoreError: nothing was written, or its outcome could not be read.

@@ -159,8 +159,8 @@ class Pipeline:
         marked first, so that none of them is passed over later.
 
         Goes on after failures that pass, and after another worker of the lane, from the position
-        that is committed. With `timeout` it ends after so many seconds, as by a crash; `stop` lets
-        it finish what it has read.
+        that is committed. With `timeout` it ends after that many seconds, as by a crash; `stop`
+        lets it finish what it has read.
 
         Raises:
             NotSent, OutcomeUnknown: `timeout` ended: run it again, and nothing is counted twice.

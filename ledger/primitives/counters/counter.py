@@ -62,8 +62,8 @@ class Counter(Protocol):
         token then is `Rejected` with what was first made (`first`): the same details, or none, as
         "applied before", other ones as a "token conflict".
 
-        With `timeout` the call ends after so many seconds, with what is true by then: `Unknown`, or
-        `NotSent`. An `asyncio.timeout` around it cancels it, and with it the token that it made.
+        With `timeout` the call ends after that many seconds, with what is true by then: `Unknown`,
+        or `NotSent`. An `asyncio.timeout` around it cancels it, and with it the token that it made.
 
         Raises:
             InvalidInput: change, token or details break a rule, or the method keeps no details;

@@ -269,7 +269,7 @@ def checked_change(name: str, layout: Layout, shape: Shape, *, others: int = 0) 
     """Raise unless the layout can be changed so; `others` are existing items of the new kind.
 
     Raises:
-        InvalidInput: slots stay as they are, or one transaction cannot change so many items.
+        InvalidInput: slots stay as they are, or one transaction cannot change that many items.
     """
     is_moved_only = layout.shape[:2] == shape[:2]
     if "slots" in (layout.kind, shape.kind) and not is_moved_only:

@@ -120,7 +120,7 @@ class CounterLayout:
         raise self._unreachable()
 
     async def convert(self, shards: int | None) -> None:
-        """Keep the counter in items of our kind, and in so many, or as many as there are."""
+        """Keep the counter in items of our kind, in this number, or as many as there are."""
         layout = await self.renewed()
         self._check_region(layout)
         await self._change(Shape(self._kind, layout.shards if shards is None else shards))

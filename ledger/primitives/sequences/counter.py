@@ -134,7 +134,7 @@ class CounterSequence:
         token's marker are one transaction, so a repeat finds both or neither: it returns the number
         of the item that was put, or takes another. A call that ends in between leaves one number
         unused. `resume` continues a call that ended in `MaybeNumbered`. With `timeout` the call
-        ends after so many seconds.
+        ends after that many seconds.
 
         `occupied`: another item exists under its key; the number stays unused.
 

@@ -117,8 +117,8 @@ class SortKeySequence:
         A `token` names the call for as long as the table stands: the same token with the same
         content returns the number that it was given, from any process; with other content it is a
         `token conflict`. `resume` continues a call that ended in `MaybeNumbered`; its content
-        must be the same. With `timeout` the call ends after so many seconds: as `MaybeNumbered`, or
-        `NotSent`.
+        must be the same. With `timeout` the call ends after that many seconds: as `MaybeNumbered`,
+        or `NotSent`.
 
         Raises:
             InvalidInput: the content names an attribute of ours, has none of DynamoDB's forms, or
