@@ -65,7 +65,7 @@ class MemoryGlobalTable:
                 "home": regions[0],
                 "regions": {region: {} for region in regions},
                 **settings,
-                # No call waits for others: no one may move the clock meanwhile.
+                # No call waits for others: the clock might not move meanwhile.
                 "writer": {"linger": 0, **settings.get("writer", {})},
             }
         )
