@@ -52,7 +52,7 @@ COMMANDS = (
     LazyCommand(
         "reverse",
         "ledger.commands.reverse",
-        "Take an entry back by the opposite change, through the home region, once.",
+        "Reverse an entry by the opposite change, through the home region, once.",
     ),
     LazyCommand(
         "import",

@@ -1,4 +1,4 @@
-"""`ledger token`: the file of tokens that `ledger serve` goes by."""
+"""`ledger token`: the file of tokens that `ledger serve` reads."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from ledger.settings.variables import TOKENS_VARIABLE
 app = new_app(about="Make, list, rotate and revoke tokens of the service.")
 
 Tokens = Annotated[Path, typer.Option("--tokens", envvar=TOKENS_VARIABLE, help="File of tokens.")]
-Name = Annotated[str, typer.Argument(help="Whose token: the name that logs show.")]
+Name = Annotated[str, typer.Argument(help="The holder's name, as logs show it.")]
 _FILE = Path("tokens.json")
 
 
@@ -34,7 +34,7 @@ def create(
     scope: Annotated[list[str], typer.Option(help=f"One of {', '.join(SCOPES)}; repeatable.")],
     prefix: Annotated[
         list[str] | None,
-        typer.Option(help="Of counters; repeatable.", show_default="every counter"),
+        typer.Option(help="Pattern of counters; repeatable.", show_default="every counter"),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Requests a second.", show_default="no limit")
@@ -43,7 +43,7 @@ def create(
         int | None, typer.Option(help="Requests at a time.", show_default="no limit")
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(help="After how long, such as 90d.", show_default="never")
+        str | None, typer.Option(help="Validity, such as 90d.", show_default="never")
     ] = None,
     tokens: Tokens = _FILE,
     as_json: AsJson = False,
@@ -60,11 +60,11 @@ def create(
 def rotate(
     name: Name,
     *,
-    overlap: Annotated[str, typer.Option(help="How long the old token goes on.")] = "24h",
+    overlap: Annotated[str, typer.Option(help="How long the old token stays valid.")] = "24h",
     tokens: Tokens = _FILE,
     as_json: AsJson = False,
 ) -> None:
-    """Make another token of a name, and print it; the one before ends after the overlap."""
+    """Make another token for a name, and print it; the previous one ends after the overlap."""
     token = rotate_token(
         tokens,
         name,
@@ -77,7 +77,7 @@ def rotate(
 
 @app.command()
 def revoke(name: Name, *, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
-    """End the tokens of a name; services that run see it within a second."""
+    """End the tokens of a name; running services see it within a second."""
     ended = revoke_tokens(tokens, name, now=SystemClock().now())
     if as_json:
         print_json([{"name": name, "revoked": ended}])
@@ -87,7 +87,7 @@ def revoke(name: Name, *, tokens: Tokens = _FILE, as_json: AsJson = False) -> No
 
 @app.command("list")
 def list_(*, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
-    """List the tokens: whose they are, what they allow, and until when."""
+    """List the tokens: their names, what they allow, and until when."""
     records = sorted(read_tokens(tokens).values(), key=lambda one: (one.grant.name, one.made))
     if as_json:
         print_json(map(_fields, records))

@@ -28,9 +28,9 @@ class Planner:
         self._random = randomness
 
     def plan(self, change: Change, *, is_new: bool = True) -> Planned:
-        """Plan one change; one that is not `is_new` settles what a counter of any id has.
+        """Plan one change; with `is_new` false, for a counter that any existing id may have.
 
-        That one may be of any exact amount: the reversal of an entry is as large as the entry.
+        Then the amount may be any exact one: the reversal of an entry is as large as the entry.
 
         Raises:
             InvalidInput: a value breaks a rule; the message names both.
@@ -49,7 +49,7 @@ class Planner:
         )
 
     def plan_many(self, changes: Sequence[Change]) -> list[Planned]:
-        """Plan changes, at once if they are no more than amounts.
+        """Plan changes, by a fast path if they are only amounts.
 
         Raises:
             InvalidInput: as `plan`.
@@ -91,7 +91,7 @@ class Planner:
 
     @property
     def _open_settings(self) -> Settings:
-        """The settings of now, which must allow this region to be written to."""
+        """The current settings, which must allow writing to this region."""
         settings = self._settings.current
         if settings.terms.closed:
             settings.check_written(self._region)
@@ -104,7 +104,7 @@ class Planner:
 
 
 def _checked(entries: Iterable[object]) -> list[Entry]:
-    rule = "entries must be a list of those of an OutcomeUnknown"
+    rule = "entries must be a list of the entries of an OutcomeUnknown"
     try:
         listed = list(entries)
     except TypeError:

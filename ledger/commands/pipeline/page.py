@@ -21,7 +21,7 @@ from ledger.runtime.clock import Clock, SystemClock
 HOST = "127.0.0.1"
 STATE = "/totals.json"
 CURVES = "/curves.json"
-"""With a `category` for each curve."""
+"""The path of curves, with a `category` for each."""
 _FILES = {
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
@@ -54,7 +54,7 @@ class Page:
             self._curves.add(self._clock.now().timestamp(), rows)
 
     def answer(self, path: str) -> tuple[bytes, str] | None:
-        """Return content and its type, None if there is nothing at this path."""
+        """Return content and its type; None if there is nothing at this path."""
         path, _, query = path.partition("?")
         if path == STATE:
             return self._state, "application/json"

@@ -1,4 +1,4 @@
-"""What the page shows of totals: rows by category, sums of what lies below, curves over time.
+"""The rows of the page of totals: by category, with sums by path, and curves over time.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -12,32 +12,32 @@ from typing import Any
 from ledger.core import amounts
 
 POINTS_MAX = 360
-"""Of one curve; once it has them, every second one of the older half is left out."""
+"""Points of one curve; beyond them, every second one of the older half is dropped."""
 POINTS_OF_MANY = 40
-"""Of each curve where several are asked for."""
+"""Points of each curve if several are asked for."""
 CURVES_MAX = 100
-"""Curves of one answer."""
+"""The most curves of one answer."""
 SEPARATOR = "/"
 ANY = "*"
 NEAR_SEARCHED_MAX = 5_000
-"""Names among which one like a misspelt one is looked for."""
+"""The most names among which a similar one is looked for."""
 
 Row = dict[str, Any]
 Point = tuple[float, Mapping[str, str]]
 
 
 def is_prefix(pattern: str) -> bool:
-    """Return whether a pattern stands for all counters that begin so, as `kind/*`."""
+    """Return whether a pattern stands for all counters with a prefix, such as `kind/*`."""
     return pattern.endswith(ANY)
 
 
 def matches(name: str, prefixes: Iterable[str]) -> bool:
-    """Return whether a name begins as one of some prefix patterns."""
+    """Return whether a name begins with one of some prefix patterns."""
     return any(name.startswith(prefix.removesuffix(ANY)) for prefix in prefixes)
 
 
 def without_entries(rows: Sequence[Row], unknown: Collection[str], names: Sequence[str]) -> None:
-    """Mark rows of counters that nothing was ever counted in, with a name like theirs if known."""
+    """Mark rows of counters that never counted anything, with a similar name if one is known."""
     others = [name for name in names[:NEAR_SEARCHED_MAX] if name not in unknown]
     for row in rows:
         if row["category"] in unknown:
@@ -46,9 +46,9 @@ def without_entries(rows: Sequence[Row], unknown: Collection[str], names: Sequen
 
 
 def sums_below(rows: Sequence[Row]) -> list[Row]:
-    """Return, for each part of a path that several categories share, the sums of those below it.
+    """Return, for each part of a path that several categories share, the sum of those below it.
 
-    `desk/EMEA/` stands for all that begins so, `desk/EMEA` itself not among them.
+    `desk/EMEA/` stands for all that begin with it, not for `desk/EMEA` itself.
     """
     below: dict[str, list[Row]] = {}
     for row in rows:
@@ -95,7 +95,7 @@ class Curves:
 
 
 def _thinned(points: list[Point], most: int) -> list[Point]:
-    """Return up to so many points, the first and the last among them."""
+    """Return at most `points` points, including the first and the last."""
     if len(points) <= most:
         return points
     step = (len(points) - 1) / (most - 1)

@@ -26,9 +26,9 @@ from ledger.totals.total import Total
 
 Publish = Callable[[Mapping[str, Any]], None]
 COUNTERS_MAX = 5_000
-"""Counters of one page."""
+"""The most counters of one page."""
 PAGES_MAX = 10_000
-"""Pages of a scan of names: 10 GB of a table."""
+"""The most pages of a scan of names: 10 GB of a table."""
 PARTITION = "pk"
 
 
@@ -50,7 +50,7 @@ class Watched:
         prefixes = [pattern for pattern in patterns if is_prefix(pattern)]
         for prefix in prefixes:
             if ANY in prefix.removesuffix(ANY):
-                raise InvalidInput(f"{prefix!r}: a pattern has one *, at its end, as risk/*")
+                raise InvalidInput(f"{prefix!r}: a pattern has one *, at its end, such as risk/*")
         named = [keys.checked_counter(one) for one in patterns if not is_prefix(one)]
         return cls(list(dict.fromkeys(named)), prefixes)
 
@@ -72,7 +72,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look at all regions showed."""
+    """The result of one look at all regions."""
 
     totals: Mapping[str, Mapping[str, Total]]
     failed: Sequence[str] = field(default_factory=list)
@@ -102,8 +102,8 @@ async def publish_totals(
 ) -> None:
     """Publish the totals periodically until `stop` is set; a region that fails is named.
 
-    Patterns such as `kind/*` stand for all counters that begin so, looked for in the first look
-    and again after so many.
+    Patterns such as `kind/*` stand for all counters with that prefix, looked for in the first look
+    and again after every `SCAN_LOOKS` looks.
 
     Raises:
         LedgerError: a counter's id, a pattern or the settings are wrong.
@@ -127,7 +127,7 @@ async def publish_totals(
 
 
 async def _find(watched: Watched, ledgers: Iterable[Ledger]) -> list[str]:
-    """Find the counters of patterns in the first region that answers; return why not in others."""
+    """Find the counters of patterns in the first region that answers; return the others' errors."""
     failed: list[str] = []
     for ledger in ledgers:
         try:
@@ -140,7 +140,7 @@ async def _find(watched: Watched, ledgers: Iterable[Ledger]) -> list[str]:
 
 
 async def names_in(store: Store, prefixes: Sequence[str]) -> list[str]:
-    """Return the counters of a table whose names begin as one of some patterns, sorted.
+    """Return the counters of a table whose names begin with one of some patterns, sorted.
 
     Raises:
         InvalidInput: there are over `COUNTERS_MAX`.
@@ -177,7 +177,7 @@ async def _look(ledgers: Mapping[str, Ledger], counters: Sequence[str]) -> Look:
 
 
 def snapshot(counters: Sequence[str], look: Look, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what the page shows of totals by region, and of what could not be read."""
+    """Return the page's content: totals by region, and what could not be read."""
     shown = {
         region: {name: total.value for name, total in totals.items()}
         for region, totals in look.totals.items()
