@@ -71,6 +71,7 @@ def log_request(seen: Seen) -> None:
         "path": seen.path,
         "status": int(seen.status),
         "seconds": round(seen.seconds, 6),
+        **({} if seen.proxy is None else {"proxy": seen.proxy}),
     }
     is_refusal = seen.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
     if is_refusal or seen.method not in _READING:
