@@ -124,7 +124,11 @@ async def test_what_is_revoked_ends_while_the_service_runs(tmp_path: Path) -> No
     assert access.grant(f"Bearer {token}") is None
 
 
-PROXIES = ({}, {"header": 7, "addresses": []}, {"header": "X-Caller", "addresses": ["0.0.0.0/0"]})
+PROXIES: tuple[object, ...] = (
+    {},
+    {"header": 7, "addresses": []},
+    {"header": "X-Caller", "addresses": ["0.0.0.0/0"]},
+)
 
 
 @pytest.mark.parametrize(
