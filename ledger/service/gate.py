@@ -20,8 +20,8 @@ an id come percent-encoded, and are decoded once the route is found.
 """
 
 import re
-from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -34,7 +34,7 @@ from ledger.service.access.port import Access
 from ledger.service.access.proxies import NotTheProxy
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
-from ledger.service.context import GRANT, GRANT_NOW, REQUEST, Context
+from ledger.service.context import GRANT, GRANT_NOW, REQUEST, RESULTS, Context
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.wire.problems import (
     MISDIRECTED,
@@ -67,6 +67,8 @@ class Seen:
     problem: str | None
     proxy: str | None = None
     """The address of the proxy that named the caller, if one did."""
+    results: Mapping[int, int] = field(default_factory=dict)
+    """Of a request with many changes: how many ended with each status."""
 
 
 class Gate:
@@ -262,5 +264,5 @@ class _Passage:
         seconds = self._clock.monotonic() - self._began
         return Seen(
             self.id, scope["method"], route, scope["path"], self.caller, self._status, seconds,
-            self._kind, self.proxy,
+            self._kind, self.proxy, scope.get(RESULTS, {}),
         )  # fmt: skip

@@ -81,8 +81,9 @@ UNSEEN = {
 """What has no data here, and why."""
 FIRED = {
     "ArchiveDamaged", "CompactorLeavesDamaged", "CompactorMissing", "LedgerErrors",
-    "PipelineDeadLetters", "RegionUnreadable", "ServiceDown", "ServiceFails", "ServiceRefuses",
-    "WebhookDeadLetters", "WebhookDisabled", "WebhookFails", "WebhooksStopped", "WritesUnknown",
+    "PipelineDeadLetters", "RegionUnreadable", "ServiceDown", "ServiceEntriesFail", "ServiceFails",
+    "ServiceRefuses", "WebhookDeadLetters", "WebhookDisabled", "WebhookFails", "WebhooksStopped",
+    "WritesUnknown",
 }  # fmt: skip
 """Alerts for what is done to the programs here; their rules do not wait for it to last."""
 
@@ -154,7 +155,9 @@ class Scene:
         world.faults(Fault.THROTTLE, probability=0.5, operations=WRITES)
         await self.until('ledger_retries_total{cause="throttled"}')
         world.faults(Fault.LOST_ANSWER, operations=WRITES, regions=[HOME])
-        await self.until(*map(fires, ("WritesUnknown", "LedgerErrors", "ServiceFails")))
+        await self.until(
+            *map(fires, ("WritesUnknown", "LedgerErrors", "ServiceFails", "ServiceEntriesFail"))
+        )
         world.faults(Fault.SLOW, probability=0.7, operations=["Query"], regions=[AWAY])
         await self.until("ledger_read_restarts_total")
         world.faults(None)
