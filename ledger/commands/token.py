@@ -6,15 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
+from ledger.core.errors import InvalidInput
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, new_app
 from ledger.runtime.printing import print_json, say, utc_text
 from ledger.runtime.tables import Column, Grid, print_grid
+from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import (
     create_token,
     read_tokens,
     revoke_tokens,
     rotate_token,
+    set_proxy,
 )
 from ledger.service.access.tokens import SCOPES, TokenRecord, checked_grant
 from ledger.settings.durations import seconds_of
@@ -88,7 +91,9 @@ def revoke(name: Name, *, tokens: Tokens = _FILE, as_json: AsJson = False) -> No
 @app.command("list")
 def list_(*, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
     """List the tokens: their names, what they allow, and until when."""
-    records = sorted(read_tokens(tokens).values(), key=lambda one: (one.grant.name, one.made))
+    records = sorted(
+        read_tokens(tokens).records.values(), key=lambda one: (one.grant.name, one.made)
+    )
     if as_json:
         print_json(map(_fields, records))
         return
@@ -97,6 +102,41 @@ def list_(*, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
         Column("expires (UTC)"), Column("state"),
     )  # fmt: skip
     print_grid(Grid(columns, [tuple(map(str, _fields(one).values())) for one in records]))
+
+
+@app.command()
+def proxy(
+    header: Annotated[
+        str | None, typer.Argument(help="Header that has the caller's name, as X-Caller.")
+    ] = None,
+    addresses: Annotated[
+        list[str] | None,
+        typer.Argument(help="Where the proxy asks from, as 10.0.7.0/24.", metavar="ADDRESS..."),
+    ] = None,
+    *,
+    none: Annotated[
+        bool, typer.Option("--none", help="Take no header any more: callers show tokens.")
+    ] = False,
+    tokens: Tokens = _FILE,
+    as_json: AsJson = False,
+) -> None:
+    """Let a proxy name callers by a header, from its addresses alone; without one, show it.
+
+    The name is that of a token, which says what the caller may do and need not be handed out.
+    Services that run see it within a second.
+    """
+    if none and header is not None:
+        raise InvalidInput("--none takes the header away: give no HEADER beside it")
+    if none:
+        set_proxy(tokens, None)
+    elif header is not None:
+        set_proxy(tokens, ProxyHeader.of(header, addresses or ()))
+    found = read_tokens(tokens).proxy
+    shown = [] if found is None else [*map(str, found.networks)]
+    if as_json:
+        print_json([{"header": found.name if found else None, "addresses": shown}])
+    else:
+        say(f"{found.name} from {', '.join(shown)}" if found else "no header is taken")
 
 
 def _print(token: str, name: str, *, as_json: bool) -> None:

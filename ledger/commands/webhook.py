@@ -17,7 +17,7 @@ from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import print_json, say
-from ledger.runtime.serving import Health, keep_beating, serve
+from ledger.runtime.serving import Health, MetricsServer, keep_beating, serve
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tables import Column, Grid, print_grid
 from ledger.runtime.tasks import background_tasks
@@ -55,6 +55,8 @@ def run(
     registry, health = CollectorRegistry(), Health()
     port = metrics_port
     page = nullcontext() if port is None else serve(port, registry, metrics_host, health=health)
+    if isinstance(page, MetricsServer):
+        say(f"metrics on http://{page.host}:{page.port}/metrics", err=True)
 
     async def work() -> None:
         ended = anyio.Event()

@@ -1,4 +1,4 @@
-"""`ledger pipeline`: process records, replay dead letters, show lanes and totals."""
+"""`ledger pipeline`: process records, replay dead letters, show lanes."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,11 +17,9 @@ from ledger.commands.pipeline.audit_commands import audit, mend
 from ledger.commands.pipeline.lane_display import line, panel, summary
 from ledger.commands.pipeline.lane_status import status
 from ledger.commands.pipeline.letters import fetch, prepare, show_letters
-from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.rebuild_command import rebuild
 from ledger.commands.pipeline.reset_command import reset
 from ledger.commands.pipeline.state_commands import forget, move_states
-from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.progress import Progress, StreamProgress
 from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all
@@ -31,7 +29,7 @@ from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.serving import Health, keep_beating, serve
-from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
+from ledger.runtime.signals import Signalled
 from ledger.runtime.tables import new_console, print_line
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
@@ -41,8 +39,6 @@ STANDARD_INPUT = "-"
 QUEUE = "sqs://"
 NAMES_MAX = 2
 """The most lanes named in a summary."""
-LOOKS_PER_FIND = 100
-"""The number of looks between two scans for the names of the page's counters."""
 
 DEMO = LazyCommand(
     "demo",
@@ -226,27 +222,6 @@ def letters(
     show_letters(files, as_json=as_json)
 
 
-@app.command()
-def page(
-    counters: Annotated[
-        list[str], typer.Argument(help="Ids of the counters to show, or all that begin as KIND/*.")
-    ],
-    *,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on this machine; 0 for any free port.")
-    ] = 8080,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two reads.")] = 2.0,
-    config: Config = None,
-) -> None:
-    """Serve a web page with the totals of every region and their curves, until Ctrl-C.
-
-    The page has a search, sums of everything below a path such as desk/EMEA/, and marks counters
-    without any entry, such as misspelt ones. Names are found by a scan of the table, for all
-    patterns together, when the page begins and after every hundred looks.
-    """
-    anyio.run(_show_page, Settings.load(config), counters, port, every)
-
-
 app.command("status")(status)
 app.command("audit")(audit)
 app.command("mend")(mend)
@@ -389,20 +364,3 @@ def _show(
     for problem in progress.problems:
         report(f"error: {problem}")
     return came
-
-
-async def _show_page(
-    settings: Settings, counters: Sequence[str], port: int, every_seconds: float
-) -> None:
-    stop = anyio.Event()
-    with serve_page(port) as served:
-        say(f"totals on {served.url}")
-        async with stopped_by_signals(lambda _: stop.set(), ignore):
-            await publish_totals(
-                settings,
-                counters,
-                served.publish,
-                every_seconds=every_seconds,
-                stop=stop,
-                looks_per_find=LOOKS_PER_FIND,
-            )
