@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from ledger.core.errors import (
     LedgerError,
+    NotSent,
     OutcomeUnknown,
     ReadTooSlow,
     RetryHorizonPassed,
@@ -108,7 +109,7 @@ async def make(ledger: Called, call: Call) -> CallResult:
         return CallResult(call.number, "unknown", error.entries, error.together)
     except RetryHorizonPassed:
         return CallResult(call.number, "late")
-    except (StoreError, ReadTooSlow):
+    except (StoreError, ReadTooSlow, NotSent):
         return CallResult(call.number, "refused")
     except Exception as error:  # noqa: BLE001 (whatever it is, the run reports it)
         kind = "" if isinstance(error, LedgerError) else "not an error of the ledger: "

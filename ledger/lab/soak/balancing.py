@@ -67,13 +67,14 @@ class Balancer(httpx.AsyncBaseTransport):
         clock: Clock,
         on_attempt: Callable[[Attempt], None],
         is_calm: Callable[[], bool],
+        http: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.instances = instances
         self._clock = clock
         self._on_attempt = on_attempt
         self._is_calm = is_calm
         self._turn = 0
-        self._http = httpx.AsyncHTTPTransport()
+        self._http = http or httpx.AsyncHTTPTransport()
 
     async def watch(self, instance: Instance) -> None:
         """Ask an instance whether it is ready, again and again."""

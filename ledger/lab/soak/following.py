@@ -9,12 +9,11 @@ from typing import Any
 import anyio
 import httpx
 
-from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.lab.chaos.workload import Workload
 from ledger.lab.harness.checker import Violation
 from ledger.lab.harness.tagged import TaggedChange, amount, digits
 from ledger.lab.soak.report import SoakProgress
-from ledger.lab.soak.service import URL, Service
+from ledger.lab.soak.service import UNREAD, URL, Service
 
 FEED_LIMIT = 1_000
 FEED_SECONDS_MAX = 60.0
@@ -47,7 +46,7 @@ class FeedFollower:
                     cursor = page.cursor
                     for entry in page.entries:
                         self._take(entry.counter, entry.id, digits(entry.change))
-            except (StoreError, ReadTooSlow):
+            except UNREAD:
                 self.progress.followed["feed: asked again"] += 1
                 await self.progress.clock.sleep(PAUSE_SECONDS)
 
@@ -95,7 +94,7 @@ class Followers:
                     totals = self.service.ledger.live_totals(names, every=LIVE_EVERY_SECONDS)
                     async for total in totals:
                         self._check_live(total.counter, total.value)
-                except (StoreError, ReadTooSlow):
+                except UNREAD:
                     self.progress.followed["live: asked again"] += 1
             await self.progress.clock.sleep(PAUSE_SECONDS)
 
@@ -112,7 +111,7 @@ class Followers:
             try:
                 async for entry in self.service.ledger.history(counter):
                     counted.update(digits(entry.change))
-            except (StoreError, ReadTooSlow):
+            except UNREAD:
                 self.progress.unread += 1
                 continue
             self.progress.followed["histories"] += 1

@@ -176,16 +176,22 @@ class SoakRun(FaultRun):
             await self._roll()
 
     async def _roll(self) -> None:
-        """Restart each instance but the steady one, each once the one before is ready again."""
+        """Restart each instance but the steady one, in all regions, with nothing else wrong."""
         self.soak.is_calm = True
-        for instance in self._instances:
+        async with anyio.create_task_group() as tasks:
+            for balancer in self._balancers:
+                tasks.start_soon(self._roll_region, balancer.instances)
+        self.soak.is_calm = False
+        self.soak.rolled += 1
+
+    async def _roll_region(self, instances: Sequence[Instance]) -> None:
+        """Restart one instance of a region after another, each once the one before is ready."""
+        for instance in instances:
             if not instance.name.endswith(STEADY):
                 before = instance.life
                 instance.restart(0.0)
                 self.progress.note(f"rolling restart of {instance.name}")
                 await self._until_ready([instance], after=before)
-        self.soak.is_calm = False
-        self.soak.rolled += 1
 
     async def _until_ready(
         self, instances: Sequence[Instance], *, after: Life | None = None

@@ -12,6 +12,7 @@ from ledger.client import Ledger
 from ledger.client.recording import unknown
 from ledger.client.requests import Request, counter_path, named
 from ledger.core import ids
+from ledger.core.errors import NotSent, ReadTooSlow, StoreError, Unreachable
 from ledger.core.values import Entry
 from ledger.lab.chaos.calls import Call, CallResult, make
 from ledger.lab.soak.balancing import Balancer
@@ -20,6 +21,8 @@ from ledger.totals.total import Total
 from ledger.wire.values import entry_of
 from ledger.writing.plan import Change
 
+UNREAD = (StoreError, ReadTooSlow, NotSent)
+"""What a read may end with while something is wrong."""
 CALL_SECONDS_MAX = 10.0
 """How long a call goes on trying; below the retry horizon, so that most end with an answer."""
 URL = "http://127.0.0.1"
@@ -91,7 +94,10 @@ class Service:
         Raises:
             StoreError, ReadTooSlow: it cannot be read.
         """
-        return await self.ledger.total(counter, max_age=max_age)
+        try:
+            return await self.ledger.total(counter, max_age=max_age)
+        except NotSent as error:  # of a service that shuts down
+            raise Unreachable(str(error)) from error
 
 
 def uuid_of(key: str, at: datetime) -> str:
