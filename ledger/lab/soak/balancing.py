@@ -26,6 +26,7 @@ WAITING = ("/v1/feed", "/v1/live")
 REFUSED, TIMED_OUT, CUT, GIVEN_UP = "refused", "timed out", "cut", "given up"
 """What came in place of an answer: no connection; nothing in time; a connection that broke; the
 client's own end."""
+_WAITED = frozenset({TIMED_OUT, GIVEN_UP, "504"})
 _NEVER_MADE = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _LATE = (httpx.ReadTimeout, httpx.WriteTimeout)
 
@@ -44,15 +45,18 @@ class Attempt:
     def complaint(self) -> tuple[str, str] | None:
         """Return the promise that it breaks, and how; None if it breaks none.
 
-        No connection breaks but by a kill, also while its instance leaves. In a rolling restart
-        without other faults each attempt is answered, but for those that are refused: by no
-        connection, or by 503.
+        No connection breaks but by a kill, also while its instance leaves, and no answer is 500. In
+        a rolling restart without other faults each attempt is answered, or refused: by no
+        connection, or by 503. What took longer than client or service wait is no complaint: it
+        tells of the machine, and stands in the report.
         """
         where = "no instance" if self.life is None else self.life.name
         text = f"{self.text} at {where}: {self.result} after {self.seconds:.2f} s"
         if self.result == CUT and self.life is not None and not self.life.is_killed:
             return "drain" if self.life.is_asked_to_end else "connections", text
-        if not self.is_calm or self.result in {REFUSED, GIVEN_UP, "503"}:
+        if self.result == "500":
+            return "answers", text
+        if not self.is_calm or self.result in {*_WAITED, REFUSED, "503"}:
             return None
         return ("rolling restart", text) if self.result >= FAILED else None
 

@@ -1,14 +1,14 @@
 """What follows a soak beside its load: the feed, live totals, histories, and requests refused."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from random import Random
-from typing import Any
 
 import anyio
 import httpx
 
+from ledger.core.values import Entry
 from ledger.lab.chaos.workload import Workload
 from ledger.lab.harness.checker import Violation
 from ledger.lab.harness.tagged import TaggedChange, amount, digits
@@ -45,30 +45,32 @@ class FeedFollower:
                 async for page in self.service.ledger.feed(after=cursor, limit=FEED_LIMIT):
                     cursor = page.cursor
                     for entry in page.entries:
-                        self._take(entry.counter, entry.id, digits(entry.change))
+                        self.take(entry)
             except UNREAD:
                 self.progress.followed["feed: asked again"] += 1
                 await self.progress.clock.sleep(PAUSE_SECONDS)
 
-    def _take(self, counter: str, id_: str, counted: Mapping[int, int]) -> None:
-        self.progress.followed["feed: entries"] += 1
-        for number in counted:
-            known = self.seen.setdefault((counter, number), id_)
-            if known != id_:
-                text = f"change {number} of {counter} comes as {known} and as {id_}"
-                self.progress.add(self.progress.checker.violation("feed", text, counter))
+    def take(self, entry: Entry) -> None:
+        """Take an entry, and check that its changes come under no other id."""
+        its, counter = self.progress, entry.counter
+        its.followed["feed: entries"] += 1
+        for number in digits(entry.change):
+            known = self.seen.setdefault((counter, number), entry.id)
+            if known != entry.id:
+                text = f"change {number} of {counter} comes as {known} and as {entry.id}"
+                its.add(its.checker.violation("feed", text, counter))
 
     async def check(self) -> None:
         """Check that every acknowledged change has come."""
-        missing: list[TaggedChange] = []
-        with anyio.move_on_after(FEED_SECONDS_MAX):
-            while missing := [
-                change for change in self.progress.checker.acknowledged() if change not in self.seen
-            ]:
-                await self.progress.clock.sleep(PAUSE_SECONDS)
-        for counter, number in missing[:1]:
-            text = f"{len(missing)} never came in {self.region}: first {number} of {counter}"
-            self.progress.add(self.progress.checker.violation("feed", text, counter))
+        clock, checker = self.progress.clock, self.progress.checker
+        give_up = clock.monotonic() + FEED_SECONDS_MAX
+        while missing := [one for one in checker.acknowledged() if one not in self.seen]:
+            if clock.monotonic() > give_up:
+                counter, number = missing[0]
+                text = f"{len(missing)} never came in {self.region}: first {number} of {counter}"
+                self.progress.add(checker.violation("feed", text, counter))
+                return
+            await clock.sleep(PAUSE_SECONDS)
         self.progress.checked.append(
             f"feed of {self.region}: all {len(self.seen):,} changes came, each under one id"
         )
@@ -93,12 +95,13 @@ class Followers:
                 try:
                     totals = self.service.ledger.live_totals(names, every=LIVE_EVERY_SECONDS)
                     async for total in totals:
-                        self._check_live(total.counter, total.value)
+                        self.check_live(total.counter, total.value)
                 except UNREAD:
                     self.progress.followed["live: asked again"] += 1
             await self.progress.clock.sleep(PAUSE_SECONDS)
 
-    def _check_live(self, counter: str, value: Any) -> None:
+    def check_live(self, counter: str, value: Decimal) -> None:
+        """Check a total as it came: it may be of any age, but counts nothing twice."""
         its, checker = self.progress, self.progress.checker
         read = checker.begin_read("live", self.region, counter, at=its.seconds, staleness=EVER)
         its.add(checker.end_read(read, value, at=its.seconds))
@@ -126,9 +129,10 @@ class Followers:
         ) as http:
             while True:  # until cancelled
                 await self.progress.clock.sleep(self.random.expovariate(1 / REFUSED_PAUSE_SECONDS))
-                await self._send_refused(http)
+                await self.send_one_refused(http)
 
-    async def _send_refused(self, http: httpx.AsyncClient) -> None:
+    async def send_one_refused(self, http: httpx.AsyncClient) -> None:
+        """Send one of them; that it was not refused is a violation."""
         its = self.progress
         (change,) = self.workload.take(1)
         counter, number = change

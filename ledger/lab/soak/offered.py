@@ -36,12 +36,15 @@ class OfferedWorkload(Workload):
             self._tasks.start_soon(self._offer, region)
 
     async def call(self, region: str, call: Call) -> Outcome | None:
-        """Make a call; in a rolling restart alone each has to end well."""
+        """Make a call; in a rolling restart alone none may be refused for good.
+
+        One that was not answered in time is judged by its attempts.
+        """
         is_calm = self._soak.is_calm
         outcome = await super().call(region, call)
         said = "without answer" if outcome is None else outcome
         self._soak.interval.outcomes[said] += 1
-        if is_calm and outcome not in {"acknowledged", "late"}:
+        if is_calm and outcome == "refused":
             text = f"{call.kind} of {call.changes} in {region} ended as {said}"
             self._soak.add(Violation("rolling restart", text, call.changes[0][0]))
         return outcome

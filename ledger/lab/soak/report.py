@@ -35,7 +35,7 @@ class SoakOptions(FaultOptions):
     ] = 2
     drain: Annotated[
         float, typer.Option(min=1.0, help="Seconds an instance takes requests after SIGTERM.")
-    ] = 3.0
+    ] = 5.0
     picture: Picture = None
 
     @property
