@@ -5,27 +5,18 @@ from pathlib import Path
 
 import pytest
 import typer
+from support.faulty_runs import FOLD_AGE_SECONDS, SHORT_TIMES
 from typer.testing import CliRunner
 
 from ledger.lab.soak import run, service
 from ledger.lab.soak.soak_command import soak
 
-# A request may take settle - retry_horizon: short for a test, long enough for a busy machine.
-TIMES = {
-    "settle": 3.6,
-    "retry_horizon": 1.0,
-    "observation_delay": 0.5,
-    "request_timeout": 0.8,
-    "write_deadline": 0.9,
-    "contract_life": 3.0,
-}
-
 
 @pytest.mark.slow
 def test_a_short_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every read right, nothing lost or doubled, no request cut while all instances restart."""
-    monkeypatch.setattr(run, "TIMES", TIMES)
-    monkeypatch.setattr(run, "MERGE", {**run.MERGE, "fold_age": 3.8})
+    monkeypatch.setattr(run, "TIMES", SHORT_TIMES)
+    monkeypatch.setattr(run, "MERGE", {**run.MERGE, "fold_age": FOLD_AGE_SECONDS})
     monkeypatch.setattr(run, "RECOVERY_SECONDS", 1.0)
     monkeypatch.setattr(run, "GAP_SECONDS", (0.2, 0.5))
     monkeypatch.setattr(service, "CALL_SECONDS_MAX", 2.0)
