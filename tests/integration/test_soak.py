@@ -23,7 +23,7 @@ def test_a_short_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     app = typer.Typer()
     app.command()(soak)
     file = tmp_path / "report.json"
-    words = ["--minutes", "0.1", "--rate", "4", "--drain", "1", "--seed", "3", "--json", str(file)]
+    words = ["--minutes", "0.1", "--rate", "4", "--drain", "2", "--seed", "3", "--json", str(file)]
     result = CliRunner().invoke(app, words, env={"COLUMNS": "160"}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     report = json.loads(file.read_text(encoding="utf-8"))

@@ -52,6 +52,7 @@ async def soaked(before: Fault = never, after: Fault = never) -> AsyncIterator[S
             clock=table.clock,
             on_attempt=attempts.append,
             is_calm=lambda: False,
+            was_late=lambda _: False,
             http=LossyTransport(behind.app, before=before, after=after),
         )
         service = Service(balancer, "token", horizon=HORIZON_SECONDS, clock=table.clock)

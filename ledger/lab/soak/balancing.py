@@ -41,21 +41,28 @@ class Attempt:
     life: Life | None = None
     is_calm: bool = False
     """Whether it began in a rolling restart without other faults."""
+    is_clear: bool = True
+    """Whether it went to an instance that said it was ready, and no client was late meanwhile."""
 
     def complaint(self) -> tuple[str, str] | None:
         """Return the promise that it breaks, and how; None if it breaks none.
 
         No connection breaks but by a kill, also while its instance leaves, and no answer is 500. In
         a rolling restart without other faults each attempt is answered, or refused: by no
-        connection, or by 503. What took longer than client or service wait is no complaint: it
-        tells of the machine, and stands in the report.
+        connection, or by 503.
+
+        What took longer than client or service wait is no complaint: it tells of the machine, and
+        stands in the report. Nor is what goes wrong while the clients' own process is kept waiting
+        for the machine: it may send to an instance what was meant for it seconds before.
         """
         where = "no instance" if self.life is None else self.life.name
         text = f"{self.text} at {where}: {self.result} after {self.seconds:.2f} s"
-        if self.result == CUT and self.life is not None and not self.life.is_killed:
-            return "drain" if self.life.is_asked_to_end else "connections", text
         if self.result == "500":
             return "answers", text
+        if not self.is_clear:
+            return None
+        if self.result == CUT and self.life is not None and not self.life.is_killed:
+            return "drain" if self.life.is_asked_to_end else "connections", text
         if not self.is_calm or self.result in {*_WAITED, REFUSED, "503"}:
             return None
         return ("rolling restart", text) if self.result >= FAILED else None
@@ -71,12 +78,14 @@ class Balancer(httpx.AsyncBaseTransport):
         clock: Clock,
         on_attempt: Callable[[Attempt], None],
         is_calm: Callable[[], bool],
+        was_late: Callable[[float], bool],
         http: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.instances = instances
         self._clock = clock
         self._on_attempt = on_attempt
         self._is_calm = is_calm
+        self._was_late = was_late
         self._turn = 0
         self._http = http or httpx.AsyncHTTPTransport()
 
@@ -98,10 +107,12 @@ class Balancer(httpx.AsyncBaseTransport):
         """Send a request to the next instance."""
         life, began, is_calm = self._next(), self._clock.monotonic(), self._is_calm()
         text = f"{request.method} {request.url.path}"
+        is_ready = life is None or life.is_ready
 
         def tell(result: str) -> None:
             seconds = self._clock.monotonic() - began
-            self._on_attempt(Attempt(text, result, seconds, life, is_calm))
+            is_clear = is_ready and not self._was_late(began)
+            self._on_attempt(Attempt(text, result, seconds, life, is_calm, is_clear))
 
         if life is None:
             tell(REFUSED)

@@ -40,11 +40,11 @@ class OfferedWorkload(Workload):
 
         One that was not answered in time is judged by its attempts.
         """
-        is_calm = self._soak.is_calm
+        is_calm, began = self._soak.is_calm, self._progress.clock.monotonic()
         outcome = await super().call(region, call)
         said = "without answer" if outcome is None else outcome
         self._soak.interval.outcomes[said] += 1
-        if is_calm and outcome == "refused":
+        if is_calm and outcome == "refused" and not self._soak.was_late(began):
             text = f"{call.kind} of {call.changes} in {region} ended as {said}"
             self._soak.add(Violation("rolling restart", text, call.changes[0][0]))
         return outcome

@@ -18,6 +18,8 @@ MEGABYTE = 1e6
 MILLISECONDS = 1e3
 INTERVALS_MAX = 60
 INTERVAL_SECONDS_MIN = 5.0
+LATE_BEFORE_SECONDS = 2.0
+"""What a client knows of instances may be as old as that."""
 STEADY = "steady"
 """Ends the name of the instance that is never restarted."""
 
@@ -54,6 +56,12 @@ class SoakProgress(ChaosProgress):
     followed: Counter[str] = field(default_factory=Counter)
     starts: dict[str, int] = field(default_factory=dict)
     is_calm: bool = False
+    late: list[tuple[float, float]] = field(default_factory=list)
+    """When the clients' own process was kept waiting, and for how many seconds."""
+
+    def was_late(self, since: float) -> bool:
+        """Whether the clients were late since shortly before a moment of the clock."""
+        return bool(self.late) and self.late[-1][0] >= since - LATE_BEFORE_SECONDS
 
     @property
     def interval(self) -> Interval:
@@ -79,11 +87,13 @@ class SoakReport(ChaosReport):
         for interval in its.curves.intervals:
             attempts += interval.attempts
             outcomes += interval.outcomes
+        worst = max((seconds for _, seconds in its.late), default=0.0)
         rows = [
             ("calls by outcome", counts_text(outcomes)),
             ("attempts by status", counts_text(attempts)),
             ("rolling restarts", f"{its.rolled:,}; attempts meanwhile: {counts_text(its.calm)}"),
             ("followed", counts_text(its.followed)),
+            ("clients late", f"{len(its.late):,} times, {worst:.1f} s at most: not judged then"),
         ]
         seconds = its.curves.interval_seconds
         return [
@@ -133,6 +143,7 @@ class SoakReport(ChaosReport):
             "rolled": its.rolled,
             "calm": its.calm,
             "followed": its.followed,
+            "late": its.late,
         }
         return {**ChaosReport.as_json(self), **to_jsonable_python(found)}
 

@@ -75,6 +75,7 @@ FAULTS_SHARE = 0.6
 RECOVERY_SECONDS = 5.0
 READY_SECONDS_MAX = 90.0
 LOOK_SECONDS = 0.1
+LATE_SECONDS = 0.4
 MEMORY_SECONDS = 5.0
 ROUND: Sequence[Callable[..., ScheduledFault]] = (
     *(each for each in USUAL if each is not KILLED_WRITER),
@@ -137,6 +138,7 @@ class SoakRun(FaultRun):
         for balancer in self._balancers:
             for instance in balancer.instances:
                 tasks.start_soon(balancer.watch, instance)
+        tasks.start_soon(self._keep_time)
         tasks.start_soon(self._measure_memory, [*self._instances, *participants.compactors])
         for region, service in self._services.items():
             followers = Followers(
@@ -222,6 +224,15 @@ class SoakRun(FaultRun):
                 if (size := process.resident_bytes()) is not None:
                     self.soak.curves.memory[process.name].append((self.soak.seconds, size))
 
+    async def _keep_time(self) -> None:
+        """Notice when this process, in which all clients run, is kept waiting by the machine."""
+        while True:  # until cancelled
+            due = self._clock.monotonic() + LOOK_SECONDS
+            await self._clock.sleep(LOOK_SECONDS)
+            now = self._clock.monotonic()
+            if now - due > LATE_SECONDS:
+                self.soak.late.append((now, now - due))
+
     def _judge(self, attempt: Attempt) -> None:
         self.soak.interval.attempts[attempt.result] += 1
         if attempt.is_calm:
@@ -250,6 +261,7 @@ class SoakRun(FaultRun):
                     clock=self._clock,
                     on_attempt=self._judge,
                     is_calm=lambda: self.soak.is_calm,
+                    was_late=self.soak.was_late,
                 )
                 for region in REGIONS
             ]

@@ -23,7 +23,9 @@ class BrokenBody(httpx.AsyncByteStream):
 
 
 def a_balancer(
-    *instances: Instance, answer: Callable[[httpx.Request], httpx.Response] | None = None
+    *instances: Instance,
+    answer: Callable[[httpx.Request], httpx.Response] | None = None,
+    is_late: bool = False,
 ) -> tuple[httpx.AsyncClient, list[Attempt]]:
     """Return a client behind a balancer, and what this tells."""
     told: list[Attempt] = []
@@ -32,6 +34,7 @@ def a_balancer(
         clock=ManualClock(instant=True),
         on_attempt=told.append,
         is_calm=lambda: False,
+        was_late=lambda _: is_late,
         http=httpx.MockTransport(answer or (lambda _: httpx.Response(200, json={}))),
     )
     return httpx.AsyncClient(transport=balancer), told
@@ -89,6 +92,20 @@ async def test_what_comes_in_place_of_an_answer_is_told(
     assert [one.result for one in told] == [result]
 
 
+@pytest.mark.parametrize(
+    ("is_ready", "is_late", "is_clear"),
+    [(True, False, True), (False, False, False), (True, True, False)],
+)
+async def test_an_attempt_is_clear_at_a_ready_instance_by_a_client_in_time(
+    *, is_ready: bool, is_late: bool, is_clear: bool
+) -> None:
+    """What a late client does, or one that knows of no ready instance, is its own."""
+    client, told = a_balancer(an_instance(1, is_ready=is_ready), is_late=is_late)
+    async with client:
+        await client.get(PATH)
+    assert [one.is_clear for one in told] == [is_clear]
+
+
 async def test_half_a_body_is_a_connection_cut() -> None:
     """An answer counts once all of it has come."""
     client, told = a_balancer(
@@ -100,9 +117,9 @@ async def test_half_a_body_is_a_connection_cut() -> None:
     assert [one.result for one in told] == [CUT]
 
 
-def attempt(result: str, *, is_calm: bool = False, **life: bool) -> Attempt:
+def attempt(result: str, *, is_calm: bool = False, is_clear: bool = True, **life: bool) -> Attempt:
     """Return an attempt at an instance."""
-    return Attempt("POST /v1/entries", result, 0.5, Life("a-0", 1, **life), is_calm)
+    return Attempt("POST /v1/entries", result, 0.5, Life("a-0", 1, **life), is_calm, is_clear)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +128,8 @@ def attempt(result: str, *, is_calm: bool = False, **life: bool) -> Attempt:
         attempt(CUT, is_killed=True),
         attempt(CUT, is_asked_to_end=True, is_killed=True),
         attempt("502"),
+        attempt("502", is_calm=True, is_clear=False),
+        attempt(CUT, is_asked_to_end=True, is_clear=False),
         attempt(TIMED_OUT, is_calm=True),
         attempt("201", is_calm=True),
         attempt("410", is_calm=True),
@@ -131,6 +150,7 @@ def test_what_faults_explain_breaks_no_promise(held: Attempt) -> None:
         (attempt(CUT, is_asked_to_end=True), "drain"),
         (attempt(CUT), "connections"),
         (attempt("500"), "answers"),
+        (attempt("500", is_clear=False), "answers"),
         (attempt("502", is_calm=True), "rolling restart"),
     ],
 )

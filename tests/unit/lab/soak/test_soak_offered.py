@@ -112,7 +112,10 @@ async def test_in_a_rolling_restart_alone_no_call_may_fail() -> None:
             place.progress.is_calm = True
             await workload.call(REGION, replace(A, changes=(("a", 1),)))
             assert place.rules == ["rolling restart"]
-    assert place.progress.curves.intervals[0].outcomes == {"refused": 2}
+            place.progress.late.append((place.table.clock.monotonic(), 1.0))
+            await workload.call(REGION, replace(A, changes=(("a", 2),)))
+            assert place.rules == ["rolling restart"], "the client was late"
+    assert place.progress.curves.intervals[0].outcomes == {"refused": 3}
 
 
 async def test_a_latency_counts_from_when_its_call_was_due(

@@ -35,6 +35,7 @@ def some_progress() -> SoakProgress:
     progress.starts = {"a-steady": 1, "a-0": 4}
     progress.calm.update({"201": 5, "503": 1})
     progress.rolled = 1
+    progress.late += [(10.0, 0.5), (20.0, 1.25)]
     return progress
 
 
@@ -57,6 +58,7 @@ def test_all_that_was_measured_is_shown() -> None:
         "by intervals of 60 s; latencies from when a call was due, in ms",
         "3,400",
         "2 cut",
+        "2 times, 1.2 s at most: not judged then",
         "a-steady, never restarted: +57.1% from the first to the last quarter",
         "every promise held",
     ):
