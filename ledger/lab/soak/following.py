@@ -11,7 +11,7 @@ import httpx
 from ledger.core.values import Entry
 from ledger.lab.chaos.workload import Workload
 from ledger.lab.harness.checker import Violation
-from ledger.lab.harness.tagged import TaggedChange, amount, digits
+from ledger.lab.harness.tagged import TaggedChange, amount, describe_counts, digits
 from ledger.lab.soak.report import SoakProgress
 from ledger.lab.soak.service import UNREAD, URL, Service
 
@@ -107,20 +107,24 @@ class Followers:
         its.add(checker.end_read(read, value, at=its.seconds))
 
     async def read_histories(self) -> None:
-        """Read the entries of a counter page by page: none comes twice."""
+        """Read the entries of one counter after another."""
         while True:  # until cancelled
             await self.progress.clock.sleep(self.random.expovariate(1 / HISTORY_PAUSE_SECONDS))
-            counter, counted = self.workload.counter_to_read(), Counter[int]()
-            try:
-                async for entry in self.service.ledger.history(counter):
-                    counted.update(digits(entry.change))
-            except UNREAD:
-                self.progress.unread += 1
-                continue
-            self.progress.followed["histories"] += 1
-            if often := {number: times for number, times in counted.items() if times > 1}:
-                text = f"the history of {counter} in {self.region} has twice: {often}"
-                self.progress.add(self.progress.checker.violation("P1", text, counter))
+            await self.read_history(self.workload.counter_to_read())
+
+    async def read_history(self, counter: str) -> None:
+        """Read the entries of a counter, if they can be read: none comes twice."""
+        its, counted = self.progress, Counter[int]()
+        try:
+            async for entry in self.service.ledger.history(counter):
+                counted.update(digits(entry.change))
+        except UNREAD:
+            its.unread += 1
+            return
+        its.followed["histories"] += 1
+        if often := {number: times for number, times in counted.items() if times > 1}:
+            text = f"the history of {counter} in {self.region}: {describe_counts(often)}"
+            its.add(its.checker.violation("P1", text, counter))
 
     async def send_refused(self) -> None:
         """Send requests that must be refused, whatever fails: what they ask for never counts."""

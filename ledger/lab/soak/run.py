@@ -73,7 +73,8 @@ CYCLE_SECONDS = 240.0
 FAULTS_SHARE = 0.6
 """Of a cycle; the rest is for recovery and a rolling restart."""
 RECOVERY_SECONDS = 5.0
-READY_SECONDS_MAX = 90.0
+READY_SECONDS_MAX = 300.0
+"""How long a start may take, on a machine that is busy with much else."""
 LOOK_SECONDS = 0.1
 LATE_SECONDS = 0.4
 MEMORY_SECONDS = 5.0

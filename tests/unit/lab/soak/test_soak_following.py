@@ -122,3 +122,15 @@ async def test_a_live_total_may_be_old_but_counts_nothing_twice(
         acknowledge(place, 0)
         made.check_live("a", Decimal(total))
         assert place.rules == rules
+
+
+@pytest.mark.parametrize(("times", "rules"), [(1, []), (2, ["P1"])])
+async def test_a_history_has_no_change_twice(times: int, rules: list[str]) -> None:
+    """Neither on two pages nor written twice."""
+    async with soaked() as place, followers(place) as (made, _):
+        async with place.table.ledger(REGION) as ledger:
+            for _ in range(times):
+                await ledger.record("a", 100)
+        await made.read_history("a")
+        assert place.rules == rules
+        assert place.progress.followed["histories"] == 1
