@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from support.lossy_http import Fault, LossyTransport, never
 from support.serving import HOME, served
@@ -19,7 +20,7 @@ REGION = HOME
 HORIZON_SECONDS = 15.0
 
 
-def an_instance(port: int, **known: bool) -> Instance:
+def an_instance(port: int, **known: Any) -> Instance:
     """Return an instance that listens; nothing is started."""
     one = Instance(f"i-{port}", "here", config=Path("c"), tokens=Path("t"), drain_seconds=1.0)
     one.life = Life(one.name, port, **known)

@@ -20,6 +20,8 @@ from ledger.runtime.clock import Clock
 
 HEALTH_SECONDS = 0.25
 HEALTH_TIMEOUT_SECONDS = 1.0
+KNOWN_SECONDS = 1.0
+"""How long an answer to that is relied on; an instance drains for longer."""
 TRY_SECONDS_MAX = 6.0
 """How long an instance may take for an answer, but for what waits on purpose."""
 WAITING = ("/v1/feed", "/v1/live")
@@ -42,7 +44,7 @@ class Attempt:
     is_calm: bool = False
     """Whether it began in a rolling restart without other faults."""
     is_clear: bool = True
-    """Whether it went to an instance that said it was ready, and no client was late meanwhile."""
+    """Whether its instance had just said that it was ready, and no client was late meanwhile."""
 
     def complaint(self) -> tuple[str, str] | None:
         """Return the promise that it breaks, and how; None if it breaks none.
@@ -94,6 +96,7 @@ class Balancer(httpx.AsyncBaseTransport):
         async with httpx.AsyncClient(timeout=HEALTH_TIMEOUT_SECONDS) as http:
             while True:  # until cancelled
                 if (life := instance.life) is not None:
+                    asked = self._clock.monotonic()
                     try:
                         answer = await http.get(f"http://127.0.0.1:{life.port}/readyz")
                     except httpx.TransportError:
@@ -101,17 +104,18 @@ class Balancer(httpx.AsyncBaseTransport):
                     else:
                         life.is_ready = answer.status_code == HTTPStatus.OK
                         life.is_leaving = "shutting down" in answer.text
+                        life.ready_at = asked if life.is_ready else life.ready_at
                 await self._clock.sleep(HEALTH_SECONDS)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request to the next instance."""
         life, began, is_calm = self._next(), self._clock.monotonic(), self._is_calm()
         text = f"{request.method} {request.url.path}"
-        is_ready = life is None or life.is_ready
+        is_known = life is None or (life.is_ready and began - life.ready_at <= KNOWN_SECONDS)
 
         def tell(result: str) -> None:
             seconds = self._clock.monotonic() - began
-            is_clear = is_ready and not self._was_late(began)
+            is_clear = is_known and not self._was_late(began)
             self._on_attempt(Attempt(text, result, seconds, life, is_calm, is_clear))
 
         if life is None:

@@ -26,6 +26,8 @@ class Life:
     port: int
     is_ready: bool = False
     is_leaving: bool = False
+    ready_at: float = 0.0
+    """When it was asked, by the clock, and said that it was ready."""
     is_asked_to_end: bool = False
     is_killed: bool = False
 

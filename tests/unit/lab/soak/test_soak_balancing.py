@@ -93,14 +93,20 @@ async def test_what_comes_in_place_of_an_answer_is_told(
 
 
 @pytest.mark.parametrize(
-    ("is_ready", "is_late", "is_clear"),
-    [(True, False, True), (False, False, False), (True, True, False)],
+    ("is_ready", "is_late", "asked_before", "is_clear"),
+    [
+        (True, False, 0.5, True),
+        (False, False, 0.5, False),
+        (True, True, 0.5, False),
+        (True, False, 3.0, False),
+    ],
 )
 async def test_an_attempt_is_clear_at_a_ready_instance_by_a_client_in_time(
-    *, is_ready: bool, is_late: bool, is_clear: bool
+    *, is_ready: bool, is_late: bool, asked_before: float, is_clear: bool
 ) -> None:
-    """What a late client does, or one that knows of no ready instance, is its own."""
-    client, told = a_balancer(an_instance(1, is_ready=is_ready), is_late=is_late)
+    """What a late client does, or one that knows of no ready instance of late, is its own."""
+    ready_at = ManualClock(instant=True).monotonic() - asked_before
+    client, told = a_balancer(an_instance(1, is_ready=is_ready, ready_at=ready_at), is_late=is_late)
     async with client:
         await client.get(PATH)
     assert [one.is_clear for one in told] == [is_clear]
