@@ -1,5 +1,6 @@
 """A region of the service as clients call it: through its load balancer, by `ledger.client`."""
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -80,13 +81,22 @@ class Service:
         self._clock = clock
 
     async def call(self, call: Call) -> CallResult | None:
-        """Make a call; None if past the retry horizon nothing was answered."""
-        result = await make(self.ledger, call)
+        """Make a call; None if past the retry horizon nothing was answered.
+
+        One that became too late while it was repeated is unknown: an earlier try may have been
+        carried out, which a client cannot tell any more.
+        """
         _, at = call.oldest
-        if result.outcome == "unknown" and at is not None and not result.error:
-            is_late = (self._clock.now() - at).total_seconds() > self._horizon
-            return None if is_late else result
+        was_late = self._is_late(at)
+        result = await make(self.ledger, call)
+        if result.outcome == "late" and not was_late:
+            return replace(result, outcome="unknown")
+        if result.outcome == "unknown" and not result.error and self._is_late(at):
+            return None
         return result
+
+    def _is_late(self, at: datetime | None) -> bool:
+        return at is not None and (self._clock.now() - at).total_seconds() > self._horizon
 
     async def total(self, counter: str, *, max_age: float) -> Total:
         """Return a total that is at most so old.

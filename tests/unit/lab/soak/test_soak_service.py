@@ -10,7 +10,7 @@ from support.soaking import HORIZON_SECONDS, soaked
 from ledger.core.errors import StoreError
 from ledger.core.timed_keys import time_in
 from ledger.lab.chaos.calls import Call
-from ledger.lab.soak.service import uuid_of
+from ledger.lab.soak.service import Service, uuid_of
 
 AT = datetime(2026, 11, 21, 6, 50, 1, 123456, tzinfo=UTC)
 ALWAYS = 10_000
@@ -62,3 +62,16 @@ async def test_an_instance_that_shuts_down_wrote_nothing() -> None:
             assert (result.outcome, result.error) == ("refused", "")
         with pytest.raises(StoreError, match="shutting down"):
             await place.service.total("a", max_age=0)
+
+
+async def test_a_call_that_becomes_too_late_is_unknown() -> None:
+    """Its first try was carried out, though the last was refused; a late one never was."""
+    async with soaked() as place:
+        clock, horizon = place.table.clock, place.table.settings.retry_horizon
+        past = Call("keyed", A, at=clock.now() - timedelta(seconds=horizon + 1))
+        for served, outcome in ((HORIZON_SECONDS, "late"), (horizon * 2, "unknown")):
+            service = Service(place.service.balancer, "token", horizon=served, clock=clock)
+            async with service.ledger:
+                result = await service.call(past)
+            assert result is not None
+            assert result.outcome == outcome
