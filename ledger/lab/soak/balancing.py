@@ -135,7 +135,8 @@ class Balancer(httpx.AsyncBaseTransport):
         except _LATE:
             tell(TIMED_OUT)
             raise
-        except httpx.TransportError:
+        except httpx.TransportError as error:
+            text = f"{text} ({error!r})"
             tell(CUT)
             raise
         except asyncio.CancelledError:
