@@ -134,6 +134,12 @@ COMMANDS = (
         LABORATORY,
     ),
     LazyCommand(
+        "soak",
+        "ledger.lab.soak.soak_command",
+        "Load the service while instances, regions and requests fail; verify every answer.",
+        LABORATORY,
+    ),
+    LazyCommand(
         "bench",
         "ledger.lab.bench.bench_command",
         "Measure the ledger's throughput and cost, each case beside its baseline.",

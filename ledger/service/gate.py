@@ -29,7 +29,6 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.access.proxies import NotTheProxy
 from ledger.service.access.tokens import ANYONE, Grant
@@ -47,6 +46,7 @@ from ledger.wire.problems import (
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What probes ask without a token, also while an instance is draining."""
 _REQUEST_ID_HEADER = b"x-request-id"
+_CLOSE = (b"connection", b"close")
 _NAME = r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?"
 _LOOPBACK = re.compile(_NAME, re.ASCII | re.IGNORECASE)
 _LOOPBACK_ORIGIN = re.compile(f"https?://{_NAME}", re.ASCII | re.IGNORECASE)
@@ -100,7 +100,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        passage = _Passage(self._new_id(), self._context.clock, send)
+        passage = _Passage(self._new_id(), self._context, send)
         scope[REQUEST] = passage.id
         scope["path"] = scope["raw_path"].decode("latin-1")
         try:
@@ -131,7 +131,7 @@ class Gate:
             raise Refused(
                 SHUTTING_DOWN,
                 detail,
-                headers=retry_after(0) | {"Connection": "close"},
+                headers=retry_after(0),
                 retryable=True,
             )
         length = headers.get("content-length", "0")
@@ -233,23 +233,30 @@ def _check_origin(origins: Sequence[str]) -> None:
 class _Passage:
     """One request on its way: its id, and what was answered."""
 
-    def __init__(self, id_: str, clock: Clock, send: Send) -> None:
+    def __init__(self, id_: str, context: Context, send: Send) -> None:
         self.id = id_
         self.is_begun = False
         self.caller = "-"
         self.proxy: str | None = None
-        self._clock = clock
-        self._began = clock.monotonic()
+        self._context = context
+        self._began = context.clock.monotonic()
         self._send = send
         self._status = int(HTTPStatus.INTERNAL_SERVER_ERROR)
         self._kind: str | None = None
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Send a part of the answer, with the request's id among the headers."""
+        """Send a part of the answer, with the request's id among the headers.
+
+        Once the instance leaves, each answer ends its connection: none is idle, with a request on
+        the way to it, when all are closed.
+        """
         if message["type"] == "http.response.start":
             self.is_begun = True
             self._status = message["status"]
-            message["headers"] = [*message["headers"], (_REQUEST_ID_HEADER, self.id.encode())]
+            headers = [*message["headers"], (_REQUEST_ID_HEADER, self.id.encode())]
+            if self._context.is_leaving:
+                headers = [header for header in headers if header[0] != _CLOSE[0]] + [_CLOSE]
+            message["headers"] = headers
         await self._send(message)
 
     async def refuse(self, error: Refused, scope: Scope, receive: Receive) -> None:
@@ -261,7 +268,7 @@ class _Passage:
     def seen(self, scope: Scope) -> Seen:
         """Return what log and metrics take; the route is the pattern, so counters are not in it."""
         route = getattr(scope.get("route"), "path", "-")
-        seconds = self._clock.monotonic() - self._began
+        seconds = self._context.clock.monotonic() - self._began
         return Seen(
             self.id, scope["method"], route, scope["path"], self.caller, self._status, seconds,
             self._kind, self.proxy, scope.get(RESULTS, {}),

@@ -248,14 +248,17 @@ async def test_a_body_without_a_length_is_counted() -> None:
 
 
 async def test_an_instance_that_leaves_is_not_ready_and_serves_on() -> None:
-    """Once it drains, requests are safe to repeat elsewhere."""
+    """Each answer ends its connection; once it drains, requests are safe to repeat elsewhere."""
     async with served() as service:
+        assert "connection" not in (await service.http.get("/readyz")).headers
         service.context.leave()
         assert (await service.http.get("/readyz")).status_code == 503
-        assert (await service.record("shop%2Fa", "1")).status_code == 201
+        answer = await service.record("shop%2Fa", "1")
+        assert (answer.status_code, answer.headers["connection"]) == (201, "close")
         service.context.drain()
         answer = await service.record("shop%2Fa", "1")
         assert (answer.status_code, answer.json()["type"]) == (503, "/problems/shutting-down")
+        assert answer.headers.get_list("connection") == ["close"]
         assert (answer.json()["outcome"], answer.json()["retryable"]) == ("not_applied", True)
         assert (await service.http.get("/healthz")).status_code == 200
         for public in ("/", "/openapi.json", "/problems/unauthorized"):
