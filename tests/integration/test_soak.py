@@ -15,7 +15,7 @@ from ledger.lab.soak.soak_command import soak
 @pytest.mark.slow
 def test_a_short_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every read right, nothing lost or doubled, no request cut while all instances restart."""
-    monkeypatch.setattr(run, "REGIONS", run.REGIONS[:2])
+    monkeypatch.setattr(run, "REGIONS", REGIONS[:2])
     monkeypatch.setattr(run, "TIMES", SHORT_TIMES)
     monkeypatch.setattr(run, "MERGE", {**run.MERGE, "fold_age": FOLD_AGE_SECONDS})
     monkeypatch.setattr(run, "RECOVERY_SECONDS", 1.0)
