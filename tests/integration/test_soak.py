@@ -8,6 +8,7 @@ import typer
 from support.faulty_runs import FOLD_AGE_SECONDS, SHORT_TIMES
 from typer.testing import CliRunner
 
+from ledger.lab.chaos.run import REGIONS
 from ledger.lab.soak import run, service
 from ledger.lab.soak.soak_command import soak
 
