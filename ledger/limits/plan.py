@@ -195,8 +195,8 @@ def in_one_write(rights: Rights, steps: Iterable[Step]) -> "Rights | Refusal":
     """Return an item after several changes that are written together, each on those before it.
 
     A step that changes nothing returns None, or what it was given; the first that may not be made
-    ends it. Without a change the item is returned as it was. One that is made by the first step, and
-    changed by others, is written as version 2.
+    ends it. Without a change the item is returned as it was. One that is made by the first step and
+    changed by others is written as version 2.
     """
     version, after = rights.version, rights
     for step in steps:

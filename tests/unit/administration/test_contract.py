@@ -127,7 +127,7 @@ def test_a_rule_of_budgets_that_breaks_one_is_refused(value: str, error: str) ->
         ("usage/*=,", "periods must be PATTERN=NAME:VALUE"),
         ("usage/*=days:1,days:2", "each name once"),
         ("usage/*=zone:localtime", "'localtime' is not a time zone"),
-        ("\ud800=days:1", "half a character"),
+        ("\ud800=days:1", "an unpaired surrogate"),
         ("usage/*=weeks:3", "weeks"),
         ("usage/*=hours:-1", "hours"),
         ("usage/*=hours:0,days:0,months:0", "all 0"),
