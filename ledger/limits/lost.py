@@ -95,16 +95,28 @@ def stake_of(
 
 
 def _uncharged(base: Rights, spends: Iterable[Spend], budget: str) -> dict[str, Decimal]:
-    """Return the amounts, by id, of entries whose grant the base does not show as closed.
+    """Return the amounts, by id, of entries that the base may not have charged.
 
     Of an entry that regions show differently, a hold that only some show resolved, the higher.
     """
     found: dict[str, Decimal] = {}
     for spend in spends:
-        names = (one for one in spend.grants if (one.budget, one.account) == (budget, base.account))
-        if any(not base.shows_closed(name.version) for name in names):
+        if not all(_is_charged(base, spend, place, budget) for place in range(len(spend.grants))):
             found[spend.id] = max(spend.amount, found.get(spend.id, spend.amount))
     return found
+
+
+def _is_charged(base: Rights, spend: Spend, place: int, budget: str) -> bool:
+    """Return whether the base has charged an entry's amount under one of its grants, or need not.
+
+    Of an open hold nobody knows: what closed its grant may have charged what it was settled for,
+    which has not arrived. So it counts once more, until it is resolved. (The safe side.)
+    """
+    name = spend.grants[place]
+    if (name.budget, name.account) != (budget, base.account):
+        return True
+    is_there = not spend.adjusted or base.version >= spend.adjusted[place].version
+    return base.shows_closed(name.version) and is_there and not spend.is_open_hold
 
 
 def mint_again(rights: Rights, lost: Account, amount: Decimal) -> Rights | None:
