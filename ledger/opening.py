@@ -123,6 +123,7 @@ class Opening:
             late=late,
             others=self._other_stores(stack, live),
             tasks=tasks,
+            metrics=self.metrics,
         )
         stack.push_async_callback(budgets.spender.close)
         parts = Parts(

@@ -159,11 +159,13 @@ class Terms:
         return matches_any(counter, self.unmerged)
 
     def budget_of(self, counter: str) -> BudgetRule | None:
-        """Return the rule of a counter's budget; None if its pattern has none."""
-        for pattern, rule in self.budgets.items():
-            if fnmatchcase(counter, pattern):
-                return rule
-        return None
+        """Return the rule of a counter's budget; None if no pattern has it."""
+        pattern = self.budget_pattern_of(counter)
+        return None if pattern is None else self.budgets[pattern]
+
+    def budget_pattern_of(self, counter: str) -> str | None:
+        """Return the pattern of budgets that a counter matches first; None if there is none."""
+        return next((each for each in self.budgets if fnmatchcase(counter, each)), None)
 
     def shards_at(self, counter: str, at: datetime) -> int | None:
         """Return the number of shards for a keyed change whose id has this time.

@@ -1,21 +1,30 @@
 """`Budget` and `Budgets`: limits that hold across regions, as programs use them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
+from typing import Literal, overload
 
 from ledger.core import amounts
-from ledger.core.errors import InvalidInput
+from ledger.core.choices import checked_bool
+from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
 from ledger.limits import holds
-from ledger.limits.administering import BudgetState
+from ledger.limits.asked import Asked
+from ledger.limits.changing import LimitChange
+from ledger.limits.explaining import explained
 from ledger.limits.holding import expiry_of
+from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.parts import BudgetParts
-from ledger.limits.spending import Asked
+from ledger.limits.state import BudgetState
 from ledger.runtime.deadline import end_of
+from ledger.runtime.tasks import run_all
 
+HOLDS_AT_ONCE = 25
+"""How many of many holds are resolved at the same time."""
 Expires = datetime | timedelta | float
 
 
@@ -66,6 +75,11 @@ class Hold:
         return Hold(await parts.holder.extend(self.entry, until), self._parts)
 
 
+Held = Hold | LightHold
+Outcome = Granted | Refused | LedgerError | None
+"""Of a hold among many; None of a light one that was voided."""
+
+
 class Budgets:
     """Several budgets that one spend takes from, all or none; the narrowest comes first.
 
@@ -113,26 +127,59 @@ class Budgets:
         await parts.settings.renew()
         return await parts.spender.spend(asked, end=end)
 
+    @overload
     async def hold(
         self,
         amount: int | Decimal,
         *,
         expires: Expires,
+        light: Literal[False] = False,
         note: str | None = None,
         key: str | None = None,
         at: datetime | None = None,
         wait: float = 0.0,
         timeout: float | None = None,
-    ) -> Hold | Refused:
+    ) -> Hold | Refused: ...
+
+    @overload
+    async def hold(
+        self,
+        amount: int | Decimal,
+        *,
+        expires: Expires,
+        light: Literal[True],
+        note: str | None = None,
+        wait: float = 0.0,
+        timeout: float | None = None,
+    ) -> LightHold | Refused: ...
+
+    async def hold(
+        self,
+        amount: int | Decimal,
+        *,
+        expires: Expires,
+        light: bool = False,
+        note: str | None = None,
+        key: str | None = None,
+        at: datetime | None = None,
+        wait: float = 0.0,
+        timeout: float | None = None,
+    ) -> Held | Refused:
         """Keep an amount aside, which counts at once, until an aware time, or so long from now.
 
         It survives any crash. What is neither settled nor voided by then is resolved as the
         pattern's `on_expiry` says, some time after: until then it counts.
 
+        A `light` one is kept in this process's memory alone and costs nothing before it is settled.
+        After a crash it comes back with the process's grant, and what was used meanwhile is not
+        counted; it expires by itself, as void. It has no key, since nothing is written.
+
         Raises:
             As `spend`.
         """
         parts, end = self._parts(), end_of(timeout)
+        if checked_bool("light", light) and (key is not None or at is not None):
+            raise InvalidInput("a light hold has no key and no time: nothing is written before")
         asked = Asked(
             budgets=self.names,
             amount=amount,
@@ -143,8 +190,41 @@ class Budgets:
             wait=_waited(wait),
         )
         await parts.settings.renew()
+        if light:
+            return await parts.spender.keep_aside(asked, end=end)
         outcome = await parts.spender.spend(asked, end=end)
         return Hold(outcome.entry, self._parts) if isinstance(outcome, Granted) else outcome
+
+    async def settle_many(
+        self, settled: Iterable[tuple[Held, int | Decimal]], *, over: bool = False
+    ) -> list[Granted | Refused | LedgerError]:
+        """Settle holds for what each came to; return what became of each, in their order.
+
+        Errors are in the result, so that one hold keeps back no other. `over` is as in
+        `Hold.settle`, and not for light ones.
+        """
+
+        async def one(hold: Held, actual: int | Decimal) -> Granted | Refused | LedgerError:
+            try:
+                if isinstance(hold, LightHold):
+                    return await hold.settle(actual)
+                return await hold.settle(actual, over=over)
+            except LedgerError as error:
+                return error
+
+        jobs = [partial(one, hold, actual) for hold, actual in settled]
+        return await run_all(jobs, at_once=HOLDS_AT_ONCE)
+
+    async def void_many(self, held: Iterable[Held]) -> list[Outcome]:
+        """Void holds; return what became of each, in their order, as `settle_many`."""
+
+        async def one(hold: Held) -> Outcome:
+            try:
+                return await hold.void()
+            except LedgerError as error:
+                return error
+
+        return await run_all([partial(one, hold) for hold in held], at_once=HOLDS_AT_ONCE)
 
     def held(self, entry: Entry) -> Hold:
         """Return the hold of an entry, which any process may settle or void."""
@@ -179,8 +259,61 @@ class Budget(Budgets):
         await parts.settings.renew()
         return await parts.administrator.create(self.name, limit, weights=weights)
 
+    async def raise_limit(
+        self,
+        amount: int | Decimal,
+        *,
+        id: str,  # noqa: A002 (the word for it)
+        weights: Mapping[str, int] | None = None,
+    ) -> LimitChange:
+        """Raise the limit by an amount, once for each `id`, while spending goes on.
+
+        What is spent meanwhile goes by the old limit, or the new one. With windows the running one
+        is raised at once, and those that begin from `since` of the result on have the higher limit,
+        shared by `weights`, by default as before; those between have the old one.
+
+        Raises:
+            InvalidInput: a value breaks a rule, or another change of windows' limit is announced.
+            BudgetMissing: it has no limit yet.
+            HomeMoving, OutcomeUnknown, StoreError: the same call may be repeated.
+        """
+        parts = self._parts()
+        await parts.settings.renew()
+        return await parts.changer.raise_limit(self.name, amount, id, weights)
+
+    async def lower_limit(
+        self, *, to: int | Decimal, weights: Mapping[str, int] | None = None
+    ) -> LimitChange:
+        """Lower the limit to an amount, 0 or more, as far as that can be done now.
+
+        What is free at home is retired at once, what is free elsewhere is sent home and retired.
+        What processes were granted comes back as they close their grants: repeat the call until it
+        `is_done`; till then the limit is at most that of the result. What was spent stays spent.
+        With windows this is so of the running one, and later ones are as in `raise_limit`.
+
+        Raises:
+            As `raise_limit`; InvalidInput: the amount is above the limit.
+        """
+        parts = self._parts()
+        await parts.settings.renew()
+        return await parts.changer.lower_limit(self.name, to, weights)
+
+    async def go_on(self) -> LimitChange:
+        """Do what is due for a limit of windows that is announced; see `raise_limit`.
+
+        Processes that spend from the budget do so by themselves.
+
+        Raises:
+            As `raise_limit`.
+        """
+        parts = self._parts()
+        await parts.settings.renew()
+        return await parts.changer.go_on(self.name)
+
     async def state(self, *, at: datetime | None = None) -> BudgetState:
-        """Return limit and rights of the budget, or of its window at a time, as shown here.
+        """Return limit, rights, grants and transfers of the budget, or its window, as shown here.
+
+        The window is that of a time, by default of now.
 
         Raises:
             BudgetMissing: this region shows no limit of it.
@@ -189,6 +322,14 @@ class Budget(Budgets):
         parts = self._parts()
         await parts.settings.renew()
         return await parts.administrator.state(parts.window(self.name, at))
+
+    async def explain(self, *, at: datetime | None = None) -> str:
+        """Return the `state` in lines that people read, with what a reclaim would put at stake.
+
+        Raises:
+            As `state`.
+        """
+        return "\n".join(explained(await self.state(at=at)))
 
 
 def _waited(seconds: float) -> float:

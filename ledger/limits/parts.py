@@ -11,9 +11,11 @@ from ledger.core.errors import BudgetMissing
 from ledger.late import LateAnswers
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, checked_budget, window_of
+from ledger.limits.changing import LimitChanger
 from ledger.limits.holding import Holder
 from ledger.limits.spending import Spender
 from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writing.hints import Hints
@@ -27,6 +29,7 @@ class BudgetParts:
     spender: Spender
     holder: Holder
     administrator: Administrator
+    changer: LimitChanger
     settings: LiveSettings
     clock: Clock
 
@@ -42,8 +45,12 @@ class BudgetParts:
         late: LateAnswers,
         others: Callable[[], Awaitable[Mapping[str, Store]]],
         tasks: TaskGroup,
+        metrics: Metrics,
     ) -> "BudgetParts":
         """Make the parts; `others` opens the stores of other regions when they are needed."""
+        changer = LimitChanger(
+            store, settings=settings, clock=clock, randomness=randomness, others=others
+        )
         spender = Spender(
             store,
             writer,
@@ -54,6 +61,8 @@ class BudgetParts:
             late=late,
             others=others,
             tasks=tasks,
+            metrics=metrics,
+            go_on=changer.go_on,
         )
         holder = Holder(
             store,
@@ -66,7 +75,7 @@ class BudgetParts:
         administrator = Administrator(
             store, settings=settings, clock=clock, randomness=randomness, others=others
         )
-        return BudgetParts(spender, holder, administrator, settings, clock)
+        return BudgetParts(spender, holder, administrator, changer, settings, clock)
 
     def window(self, budget: str, at: datetime | None = None) -> Window:
         """Return the window of a budget at a time, by default now.

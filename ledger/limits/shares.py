@@ -1,12 +1,15 @@
-"""What an account of a budget begins with.
+"""What an account of a budget begins with, and by which weights accounts share a limit.
 
 Pure: no clock, no randomness, no I/O.
 """
 
-from ledger.core.errors import BudgetUndecided
+from collections.abc import Mapping
+
+from ledger.core.contract import Terms
+from ledger.core.errors import BudgetUndecided, InvalidInput
 from ledger.limits import plan
 from ledger.limits.calendar import Window
-from ledger.limits.rights import Rights
+from ledger.limits.rights import Account, Rights
 from ledger.limits.windows import Limit, Undecided, step_of
 
 
@@ -32,3 +35,14 @@ def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
         )
     share = limit.steps[0].limit * 0 if step is None else step.share_of(rights.account)
     return plan.create(rights.account, share)
+
+
+def weighed(terms: Terms, weights: Mapping[str, int]) -> dict[Account, int]:
+    """Return weights by account.
+
+    Raises:
+        InvalidInput: one is of no region of the table.
+    """
+    if unknown := sorted({*weights} - {*terms.regions}):
+        raise InvalidInput(f"weights name {unknown[0]!r}, which is not a region of the table")
+    return {Account(each, terms.epoch_of(each)): weights[each] for each in weights}
