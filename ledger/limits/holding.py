@@ -22,7 +22,7 @@ from ledger.limits.holds import Resolved
 from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import Short
-from ledger.limits.rights import GrantName, Rights, write_of
+from ledger.limits.rights import GrantName
 from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
@@ -161,20 +161,17 @@ class Holder:
         self, store: Store, entry: Entry, resolved: Resolved, *, over: bool
     ) -> Applied | Rejected | Unknown | Refused:
         """Write the entry together with the rights item of each grant."""
-        items = ControlItems(store, clock=self._clock, randomness=self._random)
-        names, before = resolved.before.grants, dict[str, Rights]()
-        for name in names:
-            before[name.budget] = await items.rights(name.budget or entry.counter, name.account)
-        apart = holds.charge_apart(resolved, before, over=over)
+        control = ControlItems(store, clock=self._clock, randomness=self._random)
+        items = {
+            name.budget: await control.rights(name.budget or entry.counter, name.account)
+            for name in resolved.before.grants
+        }
+        apart = holds.charge_apart(resolved, items, over=over)
         if isinstance(apart, Short):
-            short = min(before, key=lambda budget: before[budget].available)
-            here = max(Decimal(0), before[short].available)
-            return Refused(short or entry.counter, resolved.difference, here, Decimal(0))
-        writes = [
-            write_of(before[name.budget], after, name.budget or entry.counter)
-            for name, after in zip(names, apart.items, strict=True)
-        ]
-        return await store.transact([holds.update_of(_key_of(entry), apart.resolved), *writes])
+            here = max(Decimal(0), apart.available)
+            return Refused(entry.counter, resolved.difference, here, Decimal(0))
+        writes = holds.apart_writes(_key_of(entry), apart, items, entry.counter)
+        return await store.transact(writes)
 
     async def _store_of(self, entry: Entry) -> Store:
         """Return the store of the region in which a hold was written.

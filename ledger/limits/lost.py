@@ -11,6 +11,11 @@ newest that arrived: what a newer one charged is either still there as entries, 
 which every region showed the grant as closed. It is also exactly the most that the region may have
 acknowledged and nobody will ever see. Whoever owes that (tickets, payments) reclaims less, or not.
 
+Where several regions are lost, one after the other, what moved between two of them is counted in
+both stakes or in neither: in both if the one that was lost later had cut the other off, as all
+remaining regions have to show before anything is minted. Counted in the first alone it would be
+minted twice: what it had been sent, and what the giver once minted.
+
 Pure: no clock, no randomness, no I/O.
 """
 
@@ -30,8 +35,9 @@ _ZERO = Decimal(0)
 class Stake:
     """What a reclaim mints again, and of what it is made.
 
-    `minted` less `retired` by the lost account; `sent` to it and `taken` from it by all others;
-    `charged` by it, and by the `entries` that remain of grants that it had open.
+    `minted` less `retired` by the lost account; `sent` to it and `taken` from it by all others, and
+    in its own view by those that were lost before it; `charged` by it, and by the `entries` that
+    remain of grants that it had open.
     """
 
     minted: Decimal
@@ -71,7 +77,8 @@ def stake_of(
     """Return what a lost account had that nobody who remains has spent.
 
     `base` is `newest`; `others` are all remaining items, each read strongly consistent in its
-    region once it has cut the account off; `spends` are all entries that any remaining region shows
+    region once it has cut the account off, and those of accounts lost later that have cut it off,
+    the newest that is shown; `spends` are all entries that any remaining region shows
     of the counters that name its grants. `budget` is as in `GrantName`.
 
     Raises:
@@ -87,8 +94,18 @@ def stake_of(
             )
     return Stake(
         minted=amounts.total((base.minted, base.retired.copy_negate())),
-        sent=amounts.total(other.sent.get(lost, _ZERO) for other in remaining),
-        taken=amounts.total(other.taken.get(lost, _ZERO) for other in remaining),
+        sent=amounts.total(
+            (
+                *(other.sent.get(lost, _ZERO) for other in remaining),
+                *(base.taken.get(earlier, _ZERO) for earlier in base.cut),
+            )
+        ),
+        taken=amounts.total(
+            (
+                *(other.taken.get(lost, _ZERO) for other in remaining),
+                *(base.sent.get(earlier, _ZERO) for earlier in base.cut),
+            )
+        ),
         charged=base.charged,
         entries=amounts.total(_uncharged(base, spends, budget).values()),
     )

@@ -21,7 +21,7 @@ from ledger.core.contract import Terms
 from ledger.core.entry import Key
 from ledger.core.errors import StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId
-from ledger.limits.holds import Resolved, charge_apart, expire, update_of
+from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
 from ledger.limits.reading import date_in, read_own
 from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
@@ -40,7 +40,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.writes import Applied, Put, Update
+from ledger.store.writes import Applied
 
 ATTRIBUTES = ("pk", "sk", "change", GRANT, HOLD, RESOLVED)
 _ZERO = Decimal(0)
@@ -194,9 +194,7 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
     apart = charge_apart(resolved, items)
     if isinstance(apart, Short):
         return None
-    actions: list[Put | Update] = [update_of(key, apart.resolved)]
-    for name, after in zip(hold.grants, apart.items, strict=True):
-        actions.append(write_of(items[name.budget], after, name.budget or place[0]))
+    actions = apart_writes(key, apart, items, place[0])
     return resolved if isinstance(await store.transact(actions), Applied) else None
 
 
