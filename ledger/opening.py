@@ -12,7 +12,6 @@ import anyio
 from ledger.archive.access import ArchiveAccess
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.port import Place
-from ledger.contract.opening import open_others
 from ledger.contract.view import ContractView
 from ledger.feed.access import FeedAccess
 from ledger.feed.port import Stream
@@ -156,6 +155,9 @@ class Opening:
             nonlocal opened
             async with lock:
                 if opened is None:
+                    # Imported only here, since it brings botocore.
+                    from ledger.contract.opening import open_others  # noqa: PLC0415
+
                     opening = open_others(
                         live,
                         self.region,

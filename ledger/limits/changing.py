@@ -40,7 +40,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Equals
 from ledger.store.port import Store
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
-from ledger.store.writes import Applied, Put, Rejected
+from ledger.store.writes import Applied, Put, Unknown
 
 CHANGE_SECONDS = 10.0
 """How long one write through home is tried."""
@@ -300,20 +300,21 @@ class LimitChanger:
             place.home.store, clock=self._clock, randomness=self._random, backoff=DEADLINE_BACKOFF
         )
         tries = retrier.begin("write", deadline=deadline)
-        is_unsure = False
+        unknown = ""
         with signed_within(self._settings.validity, self._clock):
             while puts := await planned():
                 outcome = await place.home.store.transact(puts)
                 if isinstance(outcome, Applied):
                     tries.succeeded()
                     return
-                is_unsure = is_unsure or not isinstance(outcome, Rejected)
-                requests = 1 if isinstance(outcome, Rejected) else outcome.requests
+                requests = 1
+                if isinstance(outcome, Unknown):
+                    unknown, requests = outcome.cause, outcome.requests
                 if not await tries.again("unanswered", requests=requests):
                     text = f"the limit of budget {place.budget!r} was not changed in time"
-                    if is_unsure:
+                    if unknown:
                         raise OutcomeUnknown(
-                            f"{text}, as far as is known: repeat the call, which is harmless",
+                            f"{text}, as far as is known ({unknown}): the same call is harmless",
                             entries=[],
                             retryable=True,
                         )
@@ -409,8 +410,9 @@ def _made(place: _Place, limit: Limit, rights: Rights) -> Rights:
 
 
 def _check_id(raise_id: object) -> None:
-    if not isinstance(raise_id, str) or not 0 < len(raise_id) <= ID_CHARACTERS_MAX:
+    is_text = isinstance(raise_id, str) and raise_id.isprintable()
+    if not is_text or not 0 < len(str(raise_id)) <= ID_CHARACTERS_MAX:
         raise InvalidInput(
-            f"the id of a raise must be a text of 1 to {ID_CHARACTERS_MAX} characters, got"
+            f"the id of a raise must be 1 to {ID_CHARACTERS_MAX} printable characters, got"
             f" {raise_id!r:.80}"
         )

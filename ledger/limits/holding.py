@@ -7,7 +7,7 @@ alone; anyone else, or later, writes it with the rights item of each grant, in o
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
 
@@ -210,19 +210,25 @@ def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
     Raises:
         InvalidInput: it is neither an aware time, nor a duration or seconds from now, or is past.
     """
+    try:
+        at = _time_of(expires, now)
+        if at <= now:
+            raise InvalidInput(f"expires must be in the future, got {at.isoformat()}")
+        return (at.astimezone(UTC) - EPOCH) // timedelta(seconds=1)
+    except OverflowError:
+        raise InvalidInput(f"expires must be a time in the calendar, got {expires!r:.80}") from None
+
+
+def _time_of(expires: datetime | timedelta | float, now: datetime) -> datetime:
     if isinstance(expires, datetime):
         if expires.tzinfo is None:
             raise InvalidInput(f"expires must be an aware time, got {expires.isoformat()}")
-        at = expires
-    elif isinstance(expires, timedelta):
-        at = now + expires
-    elif isinstance(expires, int | float) and not isinstance(expires, bool) and expires > 0:
-        at = now + timedelta(seconds=expires)
-    else:
-        raise InvalidInput(f"expires must be a time, or seconds above 0 from now, got {expires!r}")
-    if at <= now:
-        raise InvalidInput(f"expires must be in the future, got {at.isoformat()}")
-    return (at - EPOCH) // timedelta(seconds=1)
+        return expires
+    if isinstance(expires, timedelta):
+        return now + expires
+    if isinstance(expires, int | float) and not isinstance(expires, bool) and expires > 0:
+        return now + timedelta(seconds=expires)
+    raise InvalidInput(f"expires must be a time, or seconds above 0 from now, got {expires!r:.80}")
 
 
 def _key_of(entry: Entry) -> Key:

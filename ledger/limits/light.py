@@ -11,6 +11,7 @@ from ledger.limits.allowance import Taken
 from ledger.limits.asked import Asked
 from ledger.limits.holding import expiry_of
 from ledger.limits.outcomes import SpendOutcome
+from ledger.runtime.deadline import end_of
 
 
 class Keeping(Protocol):
@@ -19,7 +20,7 @@ class Keeping(Protocol):
     def now(self) -> datetime:
         """Return the time of day."""
 
-    async def settle_kept(self, hold: "LightHold", amount: Decimal) -> SpendOutcome:
+    async def settle_kept(self, hold: "LightHold", amount: Decimal, *, end: float) -> SpendOutcome:
         """Write what was kept aside came to."""
 
     def give_back(self, hold: "LightHold") -> None:
@@ -61,19 +62,21 @@ class LightHold:
         """Whether it has expired."""
         return self._keeping.now() > self.expires
 
-    async def settle(self, actual: int | Decimal) -> SpendOutcome:
+    async def settle(self, actual: int | Decimal, *, timeout: float | None = None) -> SpendOutcome:
         """Write the entry of what it came to, above 0, once; repeated it returns the same.
 
         While the grant that it is kept aside of may be used the entry names that, and as much as
         was held cannot be refused. After it, and for more than is left, it is spent anew.
+        `timeout` bounds the call, in seconds.
 
         Raises:
             InvalidInput: it was voided, has expired or was settled for another amount; or the
                 amount breaks a rule.
             OutcomeUnknown: no answer in time; the entry may be there.
+            NotSent: `timeout` ended before anything was sent.
             StoreError: DynamoDB could not do it; nothing was spent.
         """
-        amount = amounts.addend(actual)
+        amount, end = amounts.addend(actual), end_of(timeout)
         if amount <= 0:
             raise InvalidInput(
                 f"a light hold settles for more than 0, got {amounts.to_text(amount)}: void it"
@@ -82,7 +85,7 @@ class LightHold:
             return self._outcome
         self._check_open()
         self._state, self._settled = "settled", amount
-        self._outcome = await self._keeping.settle_kept(self, amount)
+        self._outcome = await self._keeping.settle_kept(self, amount, end=end)
         return self._outcome
 
     async def void(self) -> None:

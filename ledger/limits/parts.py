@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from random import Random
 
 from anyio.abc import TaskGroup
@@ -18,6 +19,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
+from ledger.store.wrappers.opened import OpenedStore
 from ledger.writing.hints import Hints
 from ledger.writing.writer import Writer
 
@@ -47,9 +49,20 @@ class BudgetParts:
         tasks: TaskGroup,
         metrics: Metrics,
     ) -> "BudgetParts":
-        """Make the parts; `others` opens the stores of other regions when they are needed."""
+        """Make the parts; `others` opens the stores of other regions when they are needed.
+
+        What is not a spend asks each request of the call that it is of (`ledger.runtime.calls`).
+        """
+        own = OpenedStore(store, lambda: store)
+
+        async def asked() -> Mapping[str, Store]:
+            return {
+                region: OpenedStore(one, partial(_same, one))
+                for region, one in (await others()).items()
+            }
+
         changer = LimitChanger(
-            store, settings=settings, clock=clock, randomness=randomness, others=others
+            own, settings=settings, clock=clock, randomness=randomness, others=asked
         )
         spender = Spender(
             store,
@@ -65,15 +78,15 @@ class BudgetParts:
             go_on=changer.go_on,
         )
         holder = Holder(
-            store,
+            own,
             settings=settings,
             clock=clock,
             randomness=randomness,
-            others=others,
+            others=asked,
             at_hand=spender.at_hand,
         )
         administrator = Administrator(
-            store, settings=settings, clock=clock, randomness=randomness, others=others
+            own, settings=settings, clock=clock, randomness=randomness, others=asked
         )
         return BudgetParts(spender, holder, administrator, changer, settings, clock)
 
@@ -88,3 +101,7 @@ class BudgetParts:
         if rule is None:
             raise BudgetMissing(f"{budget!r} matches no pattern of the contract's budgets")
         return window_of(checked_budget(budget, rule), rule, at or self.clock.now())
+
+
+def _same(store: Store) -> Store:
+    return store

@@ -174,9 +174,7 @@ class Spender:
         self._light.add(hold)
         return hold
 
-    async def settle_kept(
-        self, hold: LightHold, amount: Decimal, *, end: float = NEVER
-    ) -> SpendOutcome:
+    async def settle_kept(self, hold: LightHold, amount: Decimal, *, end: float) -> SpendOutcome:
         """Write what was kept aside came to; under its grants, if they still may be named."""
         self._light.discard(hold)
         asked = replace(hold.asked, amount=amount, hold=None)

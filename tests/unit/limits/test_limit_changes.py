@@ -111,7 +111,7 @@ async def test_what_changes_no_limit_is_refused() -> None:
             await budget.lower_limit(to=-1)
         with pytest.raises(InvalidInput, match="above 0"):
             await budget.raise_limit(0, id="x")
-        with pytest.raises(InvalidInput, match="the id of a raise must be a text"):
+        with pytest.raises(InvalidInput, match="the id of a raise must be 1 to 100 printable"):
             await budget.raise_limit(1, id="")
         with pytest.raises(BudgetMissing, match="create it first"):
             await east.budget("key/43").raise_limit(1, id="x")
