@@ -45,7 +45,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.writing.hints import Hints
-from ledger.writing.plan import confirmed, time_of
+from ledger.writing.plan import checked_key, confirmed, time_of
 from ledger.writing.planner import Planner
 from ledger.writing.writer import Writer
 
@@ -196,7 +196,7 @@ class Spender:
     def _sought(self, asked: Asked) -> _Sought:
         at = self._clock.now()
         if asked.key is not None:
-            at = time_of(asked.budgets[0], asked.key, asked.at)
+            at = time_of(asked.budgets[0], checked_key(asked.key), asked.at)
         windows = [self._window(budget, at) for budget in asked.budgets]
         counter = windows[0].counter
         amount = amounts.addend(asked.amount)
