@@ -164,7 +164,7 @@ class Administrator:
                     made = created(shown.of(account), window=window, limit=limit)
                     items[account] = made or shown.of(account)
         target = limit.newest.limit if window.is_whole else None
-        return state_of(window, Shown(items, limit), target=target, terms=terms, is_over=is_over)
+        return state_of(window, items, target=target, terms=terms, is_over=is_over)
 
     async def _region(self, region: str) -> Store:
         if region == self._store.region:

@@ -3,7 +3,7 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -12,7 +12,6 @@ from ledger.core.contract import Terms
 from ledger.limits import plan
 from ledger.limits.balance import free, in_flight
 from ledger.limits.calendar import Window
-from ledger.limits.items import Shown
 from ledger.limits.rights import Account, Grant, Rights
 
 _ZERO = Decimal(0)
@@ -106,7 +105,7 @@ class BudgetState:
 
 def state_of(
     window: Window,
-    shown: Shown,
+    shown: Mapping[Account, Rights],
     *,
     target: Decimal | None,
     terms: Terms,
@@ -117,9 +116,9 @@ def state_of(
     `target` is where its limit is going, by default where it is. What was charged by an account
     that was reclaimed counts, nothing else of it.
     """
-    limit = plan.limit_of(tuple(shown.items.values()))
-    gone = {account for item in shown.items.values() for account in item.reclaimed}
-    items = {account: item for account, item in shown.items.items() if account not in gone}
+    limit = plan.limit_of(tuple(shown.values()))
+    gone = {account for item in shown.values() for account in item.reclaimed}
+    items = {account: item for account, item in shown.items() if account not in gone}
     left = free(items) if items else {}
     pairs = [
         InFlight(giver.region, taker.region, amount)
@@ -132,7 +131,7 @@ def state_of(
         window.counter,
         limit,
         limit if target is None else target,
-        amounts.total_wide(one.charged for one in shown.items.values()),
+        amounts.total_wide(one.charged for one in shown.values()),
         amounts.total_wide(one.granted for one in items.values()),
         tuple(
             RegionRights(
@@ -155,7 +154,7 @@ def state_of(
     )
 
 
-def _under_way(items: dict[Account, Rights], giver: Account, taker: Account) -> Decimal:
+def _under_way(items: Mapping[Account, Rights], giver: Account, taker: Account) -> Decimal:
     taken = items[taker].taken.get(giver, _ZERO) if taker in items else _ZERO
     sent = items[giver].sent.get(taker, _ZERO)
     return max(_ZERO, amounts.total_wide((sent, taken.copy_negate())))
