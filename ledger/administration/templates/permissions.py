@@ -9,9 +9,9 @@ so have the other methods (all that begin with `~count`, `~sequence~`, `~version
 pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`), webhooks
 (`~webhook~`), the index (`~index-`) and budgets (`~budget~`), so no writer can touch them;
 descriptions (`~description~`), which nothing rests on; and hints to the compactor (`~hint-0` to
-`~hint-3`), so that a reader writes nothing else. The net change shares its partition key with its entries, so IAM
-cannot distinguish the two by keys: its version condition guards it against us, not against who has
-the writer's credentials. **Attributes**: a strict writer names those of entries alone, in an
+`~hint-3`), so that a reader writes nothing else. The net change shares its partition key with its
+entries, so IAM cannot distinguish the two by keys: its version condition guards it against us, not
+against who has the writer's credentials. **Attributes**: a strict writer names those of entries alone, in an
 INSERT, which replaces nothing; and no writer but a spender those of entries that grants pay for.
 **Objects**: of the archive only what is under its prefix.
 
