@@ -23,6 +23,7 @@ from random import Random
 import anyio
 
 from compactor.archiving import Archiver
+from compactor.budgets import Later
 from compactor.checks import check_clock
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
@@ -95,6 +96,7 @@ class Candidate:
         self._owner = owner
         self._mark = mark(owner, self._settings.compactor.slices)
         self._put_again: dict[tuple[str, str], float] = {}
+        self._budgets = Later()
         self._own = OwnFolds() if own is None else own
         self._watches = Watches()
         self._pace = Pace() if pace is None else pace
@@ -302,6 +304,7 @@ class Candidate:
             stop=stop,
             seen=self._seen,
             put_again=self._put_again,
+            budgets=self._budgets,
             own=self._own,
             watcher=self._watcher,
             sharing=self._sharing,

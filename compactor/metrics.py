@@ -24,6 +24,7 @@ class CompactorMetrics(RegistryMetrics):
         self._define_backlog(make)
         self._define_work(make)
         self._define_archive(make)
+        self._define_budgets(make)
         self._define_passes(make)
 
     def _define_leader(self, make: MetricMaker) -> None:
@@ -123,6 +124,33 @@ class CompactorMetrics(RegistryMetrics):
             " does.",
         )
 
+    def _define_budgets(self, make: MetricMaker) -> None:
+        self.grants_now = make.gauge(
+            "compactor_budget_grants",
+            "Grants of the budgets that the last pass looked at: open, and waiting, those that are"
+            " over and cannot be closed yet.",
+            ("state",),
+        )
+        self.grants_closed = make.counter(
+            "compactor_budget_grants_closed_total",
+            "Grants closed by their entries: agreed, as all regions show them, or unagreed, as"
+            " their own region does.",
+            ("how",),
+        )
+        self.grants_exceeded = make.counter(
+            "compactor_budget_grants_exceeded_total",
+            "Grants whose entries come to more than they had: each was used twice.",
+        )
+        self.holds_expired = make.counter(
+            "compactor_budget_holds_expired_total",
+            "Holds that expired and were resolved.",
+        )
+        self.transfers = make.counter(
+            "compactor_budget_transfers_total",
+            "Transfers of rights between regions, sent and taken up.",
+            ("action",),
+        )
+
     def _define_passes(self, make: MetricMaker) -> None:
         self.pass_duration = make.histogram(
             "compactor_pass_duration_seconds",
@@ -206,6 +234,17 @@ class CompactorMetrics(RegistryMetrics):
         self.archive_objects.inc()
         self.archive_entries.inc(entries)
         self.archive_bytes.inc(size)
+
+    def grants(self, *, open_grants: int, waiting: int) -> None:
+        """Record how many grants a pass has left open, and how many of them wait."""
+        self.grants_now.labels("open").set(open_grants)
+        self.grants_now.labels("waiting").set(waiting)
+
+    def moved(self, *, sent: int, taken: int) -> None:
+        """Count transfers of rights."""
+        for action, count in (("sent", sent), ("taken", taken)):
+            if count:
+                self.transfers.labels(action).inc(count)
 
     def unreadable(self, region: str) -> None:
         """Record that merging waits for a region."""

@@ -148,6 +148,7 @@ def shortened(report: CompactorReport) -> CompactorReport:
         quarantined={name: why[:TEXT_MAX] for name, why in named},
         problems=[why[:TEXT_MAX] for why in report.problems[:NAMED_MAX]],
         waits=report.waits[:TEXT_MAX],
+        alarms=[alarm[:TEXT_MAX] for alarm in report.alarms[:NAMED_MAX]],
     )
 
 

@@ -41,6 +41,7 @@ def rules_of(settings: Settings) -> Rules:
         is_archived=bool(terms.archive),
         index=terms.index,
         budgets=(*terms.budgets, *terms.budgets_coming),
+        grant_late=terms.signature_lifetime + terms.clock_skew,
     )
 
 

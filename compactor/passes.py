@@ -13,7 +13,7 @@ repair, since each step is correct by itself and the next pass begins by observi
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -24,6 +24,7 @@ from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
 from compactor.apply import Done, apply, apply_succession
 from compactor.archive_object import ArchiveObject
 from compactor.archiving import Archiver, is_unsettled, settling
+from compactor.budgets import Budgets, Later
 from compactor.discovery.search import Search
 from compactor.indexing import Indexer
 from compactor.metrics import CompactorMetrics
@@ -38,6 +39,7 @@ from compactor.sharing import Sharing
 from compactor.succession import Succession, succeed
 from compactor.waiting import sleep_or_stop
 from compactor.watching import PassWatcher
+from ledger.core import keys
 from ledger.core.contract import Validity
 from ledger.core.errors import (
     AmountOverflow,
@@ -92,6 +94,7 @@ class Pass:
         sharing: Sharing | None = None,
         late: dict[str, float] | None = None,
         archiver: Archiver | None = None,
+        budgets: Later | None = None,
         searches_now: bool = False,
     ) -> None:
         self._searches_now = searches_now
@@ -125,6 +128,14 @@ class Pass:
             )
             for region, store in stores.items()
         }
+        self._budgets = Budgets(
+            stores,
+            self._terms,
+            clock=clock,
+            metrics=metrics,
+            report=self._report,
+            later=budgets or Later(),
+        )
         self._agenda: Agenda | None = None
         self._late = late if late is not None else {}
 
@@ -143,6 +154,7 @@ class Pass:
             self._terms.check_clock()
             due = await search.run(self._report)
             self._searched()
+            await self._budgets.keep(self._limited(due), self._stop)
             await self._visit_all(due, search)
             if not self._report.collections:
                 await check_readable(self._stores, settings=self._terms.settings)
@@ -181,6 +193,12 @@ class Pass:
     def _searched(self) -> None:
         report = self._report
         self._metrics.searched(backlog_entries=report.backlog, due_collections=report.due)
+
+    def _limited(self, due: Iterable[str]) -> list[str]:
+        """Return the counters with a budget among collections that are due, and that it leads."""
+        places = (keys.counter_of(each) for each in due if self._terms.rules.has_budget(each))
+        counters = dict.fromkeys(place[0] for place in places if place is not None)
+        return [counter for counter in counters if self._leads(counter)]
 
     async def _visit_all(self, due: list[str], search: Search) -> None:
         """Visit every due collection, first those that were late; workers share an agenda."""
@@ -243,6 +261,9 @@ class Pass:
                     with_rights=self._terms.rules.has_budget(visit.partition),
                     nets=None if self._terms.has_lost else self._nets[self._home.region],
                 )
+            if self._terms.rules.has_budget(visit.partition):
+                with signed_within(validity, self._clock):
+                    await self._budgets.resolve(observed)
             for region, view in observed.observation.views.items():
                 self._seen.look(region, visit.partition, view.net, before[region])
             asked = self._terms.rules.is_archived and is_unsettled(

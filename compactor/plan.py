@@ -62,7 +62,8 @@ class Rules:
     `unmerged` are not folded; what earlier folds began is finished. `epochs` has those of the
     regions, in a table that lost one. `periods` has the rules of sums by period, by pattern.
     `is_archived` if what is folded goes into an archive first. Counters that match a pattern of
-    `index` are listed in the index, those that match one of `budgets` have a budget.
+    `index` are listed in the index, those that match one of `budgets` have a budget: its grants are
+    over `grant_late` after they expire.
     """
 
     home: str
@@ -79,6 +80,7 @@ class Rules:
     is_archived: bool = False
     index: tuple[str, ...] = ()
     budgets: tuple[str, ...] = ()
+    grant_late: float = 0.0
 
     def is_over(self, place: SumPlace) -> bool:
         """Return whether a sum may be copied: its region is lost, or has begun another epoch."""

@@ -210,7 +210,8 @@ def _reasons(
             f"{plan.unclosed:,} settled entries wait for the grants that paid for them, which some"
             " region does not show as closed yet, or are holds that are open"
         )
-    different = len(settled) - plan.backlog - plan.unclosed
+    free = len(settled) - plan.unclosed
+    different = free - plan.backlog
     if different > 0:
         found.append(
             f"{different:,} settled entries are not shown alike by every region: they replicate"
@@ -220,10 +221,10 @@ def _reasons(
             f"there is room for {plan.folded:,} of {plan.backlog:,} entries in one fold: the next"
             " visits take the rest"
         )
-    elif plan.waits == TOO_FEW and settled:
+    elif plan.waits == TOO_FEW and free:
         alone = ids.moment_of(settled[0]) + timedelta(seconds=rules.fold_age)
         found.append(
-            f"{len(settled):,} settled entries are fewer than fold_min ({rules.fold_min:,}): they"
+            f"{free:,} settled entries are fewer than fold_min ({rules.fold_min:,}): they"
             f" are folded together with later ones, or from {utc_text(alone)} on"
         )
     if younger:

@@ -30,7 +30,11 @@ class CompactorReport:
     are other errors of single collections; `unreadable` is a region that could not be read, so that
     merging waits, and `waits` says what else it waits for: a clock that is off, or
     replicas that are not those of the contract. `crossings` of watches were delivered.
-    `archive_waits` folds were not sent, since the archive did not take their entries. `is_whole`
+    `archive_waits` folds were not sent, since the archive did not take their entries. Of the
+    budgets that the pass looked at `grants_open` grants were open at its end, `grants_waiting` of
+    them are over and wait to be closed, `grants_closed` were closed by their entries;
+    `holds_expired` were resolved, `transfers` of rights sent; `alarms` name grants that were used
+    twice. `is_whole`
     is false if the pass was stopped, or its search was cut at `scan_pages_max`: the next one goes
     on.
     """
@@ -59,6 +63,12 @@ class CompactorReport:
     problems: list[str] = field(default_factory=list)
     crossings: int = 0
     archive_waits: int = 0
+    grants_open: int = 0
+    grants_waiting: int = 0
+    grants_closed: int = 0
+    holds_expired: int = 0
+    transfers: int = 0
+    alarms: list[str] = field(default_factory=list)
     is_whole: bool = True
     seconds: float = 0.0
 
@@ -90,7 +100,8 @@ class CompactorReport:
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to write."""
-        return self.led and not self.folds and not self.deleted
+        written = self.folds, self.deleted, self.grants_closed, self.holds_expired, self.transfers
+        return self.led and not any(written)
 
     def sentence(self) -> str:
         """Return the report in one line."""
@@ -110,6 +121,7 @@ class CompactorReport:
             parts.append(f"the table is not searched before {self.next_search}")
         if self.crossings:
             parts.append(f"{self.crossings:,} crossings of watches delivered")
+        parts += self._budgets()
         if self.unreadable:
             parts.append(f"region {self.unreadable} cannot be read, so merging waits")
         if self.waits:
@@ -121,6 +133,16 @@ class CompactorReport:
         if not self.is_whole:
             parts.append("stopped early; the next pass continues from here")
         return "; ".join(parts)
+
+    def _budgets(self) -> list[str]:
+        """Return what was done for budgets, a part each."""
+        done = {
+            "grants closed by their entries": self.grants_closed,
+            "grants wait until all regions show their entries alike": self.grants_waiting,
+            "expired holds resolved": self.holds_expired,
+            "transfers of rights": self.transfers,
+        }
+        return [*(f"{count:,} {what}" for what, count in done.items() if count), *self.alarms[:1]]
 
     def damage(self) -> str:
         """Return what was left as damaged, in one line; it names the first collections."""

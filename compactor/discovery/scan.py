@@ -24,12 +24,15 @@ from ledger.core.errors import DamagedItem
 from ledger.core.ids import EntryIds
 from ledger.core.index import INDEX_PARTITIONS, ONLY_LISTED, IndexState
 from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
+from ledger.limits.rights import expires_first
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get, Scan
 from ledger.store.writes import Put
 
 _ATTRIBUTES = ("pk", "sk", "merged", "version")
+_OF_BUDGETS = ("grants",)
+"""Read beside them where there are budgets: what is to be closed by its entries."""
 _OF_INDEX = ("change", "count")
 """Read beside them where there is an index: what a net says, and which items count at all."""
 
@@ -213,7 +216,11 @@ class Finder:
         self._store = store
         self._rules = rules
         self._indexer = indexer if rules.index else None
-        self._attributes = (*_ATTRIBUTES, *_OF_INDEX) if self._indexer else _ATTRIBUTES
+        self._attributes: Sequence[str] = (
+            *_ATTRIBUTES,
+            *(_OF_INDEX if self._indexer else ()),
+            *(_OF_BUDGETS if rules.budgets else ()),
+        )
         self._shown: dict[str, IndexState] = {}
         self._index_met: list[Key] = []
         self._now = now
@@ -283,8 +290,22 @@ class Finder:
             if partition in INDEX_PARTITIONS:
                 self._index_met.extend((partition, item["sk"]["S"]) for item in part)
                 continue
+            if partition.startswith(keys.BUDGET_PREFIX):
+                self._meet_budget(partition.removeprefix(keys.BUDGET_PREFIX), part)
+                continue
             current.add_all(part, with_changes=self._indexer is not None)
         return current
+
+    def _meet_budget(self, counter: str, items: Sequence[Item]) -> None:
+        """Take the counter for due where a grant of its budget is over.
+
+        What cannot be read is for the visit to find, and to report.
+        """
+        over = self._now.timestamp() - self._rules.grant_late
+        firsts = [first for item in items if (first := expires_first(item)) is not None]
+        is_due = self._rules.has_budget(counter) and any(first < over for first in firsts)
+        if is_due and counter not in self._found.due:
+            self._found.due.append(counter)
 
     def _complete(self, summary: Summary, *, is_cut: bool) -> None:
         if keys.counter_of(summary.partition) is None:

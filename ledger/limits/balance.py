@@ -11,7 +11,7 @@ It decides nothing but where rights lie: views may be old, and differ.
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_DOWN, Context, Decimal
 
 from ledger.core import amounts
@@ -90,6 +90,23 @@ def transfers(
         if one not in sent and has[one] < _CONTEXT.multiply(goal[one], NEEDY_BELOW)
     }
     return {**sent, **_within(needy, _CONTEXT.subtract(left, goal[me]), quantum)}
+
+
+def quantum_of(items: Iterable[Rights]) -> Decimal:
+    """Return the smallest piece that these items show: a power of ten, at most 1.
+
+    Of the limit, grants, what was charged and what was moved; what is finer is not known yet.
+    """
+    shown = (
+        number
+        for item in items
+        for number in (
+            *(item.minted, item.retired, item.charged, *item.sent.values(), *item.taken.values()),
+            *(grant.amount for grant in item.grants.values()),
+        )
+    )
+    exponents = (int(number.as_tuple().exponent) for number in shown)
+    return Decimal(1).scaleb(min(0, min(exponents, default=0)))
 
 
 def _within(

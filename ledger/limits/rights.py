@@ -246,6 +246,17 @@ def rights_of(item: Item) -> Rights:
         raise damaged(item, f"a rights item must be readable whole: {error}") from None
 
 
+def expires_first(item: Item) -> int | None:
+    """Return when the first of an item's grants expires, in seconds since 1970; None without any.
+
+    Of grants that cannot be read 0.
+    """
+    try:
+        return min((_grant(part).expires for part in _map(item, "grants").values()), default=None)
+    except (KeyError, TypeError, ValueError):
+        return 0
+
+
 def is_rights(sort_key: str) -> bool:
     """Return whether an item of a budget's partition is a rights item."""
     return sort_key.startswith(RIGHTS_PREFIX)

@@ -3,19 +3,29 @@
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
+from support.compacting import World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
 from ledger.limits.plan import create, take
+from ledger.limits.reclaiming import Regions
 from ledger.limits.rights import Account, GrantName, Rights, rights_item, rights_of
 from ledger.limits.spends import Spend, spend_attributes
+from ledger.settings import Settings
 from ledger.testing.manual import ManualWorld
 
 AT_HOME, AT_WEST, AT_SOUTH = Account(HOME), Account(WEST), Account(SOUTH)
 LIFE = 60
+
+
+def whole(*numbers: Decimal | int) -> list[int]:
+    """Return exact numbers as ints, which they are."""
+    assert all(number == int(number) for number in numbers)
+    return [int(number) for number in numbers]
 
 
 def seconds(at: datetime) -> int:
@@ -78,3 +88,14 @@ def shown_rights(
 def changed(rights: Rights, **fields: object) -> Rights:
     """Return rights with other fields, one version on."""
     return replace(rights, version=rights.version + 1, **fields)  # type: ignore[arg-type]
+
+
+def limited_settings(*, on_expiry: str = "void", **overrides: Any) -> Settings:
+    """Return settings of three regions in which "counter" and "team" have a budget."""
+    rule = {"on_expiry": on_expiry}
+    return compactor_settings(**overrides).replace(budgets={"counter": rule, "team": rule})
+
+
+def regions_of(world: World, **overrides: Any) -> Regions:
+    """Return the regions of a world, under the terms of `limited_settings`."""
+    return Regions(world.regions.replicas, limited_settings(**overrides).terms, world.clock)

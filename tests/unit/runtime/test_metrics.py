@@ -33,6 +33,9 @@ COMPACTOR_NAMES = {
     "compactor_archive_objects_total", "compactor_archive_entries_total",
     "compactor_archive_bytes_total", "compactor_archive_waits_total",
     "compactor_archive_waiting_seconds", "compactor_scheduled", "compactor_region_not_read",
+    "compactor_budget_grants", "compactor_budget_grants_closed_total",
+    "compactor_budget_grants_exceeded_total", "compactor_budget_holds_expired_total",
+    "compactor_budget_transfers_total",
 }  # fmt: skip
 
 

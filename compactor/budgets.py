@@ -1,0 +1,216 @@
+"""What a pass does for budgets: grants closed by reading, expired holds resolved, rights moved.
+
+The compactor reads every region anyway. Before its visits a pass looks at the budget of each
+counter that is due, and at those of which it knows that something is to be done by now: a crash
+leaves a grant open, and no entry that would lead a pass there. What fails for one budget waits for
+the next pass, and holds up no merging.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import anyio
+
+from compactor.metrics import CompactorMetrics
+from compactor.observe import Observed
+from compactor.pass_terms import PassTerms
+from compactor.report import CompactorReport
+from ledger.core import amounts
+from ledger.core.entry import key_of
+from ledger.core.errors import LedgerError, StoreError
+from ledger.limits.balance import in_flight
+from ledger.limits.balancing import move
+from ledger.limits.reading import read_rights
+from ledger.limits.reclaiming import Closing, Regions, close_over, expired, resolve_expired
+from ledger.limits.rights import Account, Rights
+from ledger.limits.spends import HOLD, RESOLVED, spend_of
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all, run_requests
+from ledger.runtime.validity import signed_within
+from ledger.store.port import Store
+
+LATER_MAX = 10_000
+"""Budgets that a process remembers between passes; any more are found by their entries."""
+log = logging.getLogger(__name__)
+
+
+class Later:
+    """When something is to be done for budgets that a process has seen, from pass to pass."""
+
+    def __init__(self, budgets_max: int = LATER_MAX) -> None:
+        self._budgets_max = budgets_max
+        self._at: dict[str, float] = {}
+
+    def note(self, counter: str, at: float | None) -> None:
+        """Remember when to look at a budget again, in seconds since 1970; None: not by itself."""
+        if at is None:
+            self._at.pop(counter, None)
+        elif counter in self._at or len(self._at) < self._budgets_max:
+            self._at[counter] = at
+
+    def due(self, now: float) -> list[str]:
+        """Return the budgets that are to be looked at by now, in seconds since 1970."""
+        return [counter for counter, at in self._at.items() if at <= now]
+
+
+class Budgets:
+    """The budgets of one pass."""
+
+    def __init__(
+        self,
+        stores: Mapping[str, Store],
+        terms: PassTerms,
+        *,
+        clock: Clock,
+        metrics: CompactorMetrics,
+        report: CompactorReport,
+        later: Later,
+    ) -> None:
+        self._stores = stores
+        self._terms = terms
+        self._clock = clock
+        self._metrics = metrics
+        self._report = report
+        self._later = later
+        self._away: set[str] = set()
+
+    async def keep(self, counters: Iterable[str], stop: anyio.Event) -> None:
+        """Look at these budgets, and at those that are due; close grants and move rights.
+
+        Raises:
+            ClockOff: by the answers of a region.
+            LeaseLost, HomeMoving, ContractStale, ReplicasDiffer: as `PassTerms.renew`.
+        """
+        due = list(dict.fromkeys([*counters, *self._later.due(self._now())]))
+        if not due:
+            return
+        jobs = [partial(self._keep_one, counter, stop) for counter in due]
+        await run_all(jobs, at_once=self._terms.settings.compactor.concurrency)
+        self._metrics.grants(
+            open_grants=self._report.grants_open, waiting=self._report.grants_waiting
+        )
+
+    async def _keep_one(self, counter: str, stop: anyio.Event) -> None:
+        if stop.is_set():
+            return
+        validity = await self._terms.renew()
+        self._terms.check_clock()
+        with signed_within(validity, self._clock):
+            try:
+                await self._look(counter)
+            except LedgerError as error:
+                self._later.note(counter, self._now())
+                self._problem(f"budget {counter!r}: {error}", error)
+
+    async def _look(self, counter: str) -> None:
+        regions = self._regions
+        shown = await self._shown(counter)
+        again: list[float] = []
+        own = {
+            account: item
+            for region, items in shown.items()
+            for account, item in items.items()
+            if account.region == region and regions.keeps(account)
+        }
+        for item in own.values():
+            again += await self._look_at(regions, counter, item, shown)
+        if any(in_flight(account, own) for account in own):
+            again.append(self._now())
+        self._later.note(counter, min(again, default=None))
+
+    async def _look_at(
+        self,
+        regions: Regions,
+        counter: str,
+        item: Rights,
+        shown: Mapping[str, Mapping[Account, Rights]],
+    ) -> list[float]:
+        """Do what is to be done for one account; return when there may be more."""
+        found = await close_over(regions, counter, item)
+        self._closed(found.closings)
+        self._report.grants_waiting += found.waiting
+        if found.rights is None:
+            self._report.grants_open += len(item.grants)
+            return [self._now()]
+        self._report.grants_open += len(found.rights.grants)
+        # What a region that cannot be read was sent would lie there idle.
+        seen = {
+            account: one
+            for account, one in shown[item.account.region].items()
+            if account.region in shown
+        }
+        moved = await move(regions, counter, found.rights, seen)
+        self._report.transfers += len(moved.sent)
+        self._metrics.moved(sent=len(moved.sent), taken=len(moved.taken))
+        late = self._terms.rules.grant_late
+        again = [grant.expires + late for grant in found.rights.grants.values()]
+        return [*again, self._now()] if moved.sent else again
+
+    async def _shown(self, counter: str) -> Mapping[str, Mapping[Account, Rights]]:
+        """Return what each region that can be read shows of a budget.
+
+        Raises:
+            DamagedItem: an item cannot be read.
+        """
+
+        async def read(store: Store) -> Mapping[Account, Rights] | None:
+            if store.region in self._away:
+                return None
+            try:
+                return await read_rights(store, counter)
+            except StoreError as error:
+                self._away.add(store.region)
+                self._problem(f"budgets in {store.region}, such as {counter!r}: {error}", error)
+                return None
+
+        reads = [partial(read, store) for store in self._stores.values()]
+        found = await run_requests(reads, at_once=len(reads))
+        return {
+            region: items
+            for region, items in zip(self._stores, found, strict=True)
+            if items is not None
+        }
+
+    async def resolve(self, observed: Observed) -> None:
+        """Resolve the holds that an observation shows as expired in their own region."""
+        for region, view in observed.observation.views.items():
+            for item in (view.items or {}).values():
+                if HOLD not in item or RESOLVED in item:
+                    continue
+                try:
+                    spend = spend_of(item)
+                    if spend is None or not expired(self._regions, region, spend):
+                        continue
+                    if await resolve_expired(self._regions, key_of(item), spend) is not None:
+                        self._report.holds_expired += 1
+                        self._metrics.holds_expired.inc()
+                except LedgerError as error:
+                    self._problem(f"hold {item['sk']['S']!r}: {error}", error)
+
+    @property
+    def _regions(self) -> Regions:
+        return Regions(self._stores, self._terms.settings.terms, self._clock)
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+    def _closed(self, closings: Iterable[Closing]) -> None:
+        for closing in closings:
+            self._report.grants_closed += 1
+            self._metrics.grants_closed.labels("agreed" if closing.is_agreed else "unagreed").inc()
+            if closing.excess > 0:
+                alarm = (
+                    f"grant {closing.name} was used twice: its entries come to"
+                    f" {amounts.to_text(closing.charged)},"
+                    f" {amounts.to_text(closing.excess)} more than it had; nothing more is granted"
+                    " there until that is paid off"
+                )
+                log.error("%s", alarm)
+                self._metrics.grants_exceeded.inc()
+                self._report.alarms.append(alarm)
+
+    def _problem(self, text: str, error: LedgerError) -> None:
+        log.warning("%s", text)
+        self._metrics.error(error)
+        self._report.problems.append(text)

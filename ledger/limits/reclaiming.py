@@ -1,0 +1,277 @@
+"""Closing grants by their entries, and resolving holds that expired, for whoever reads all regions.
+
+Of a grant whose owner is gone, or knows not of each entry what became of it, the entries say what
+was spent. The order is what makes that right (`plan.reclaim`):
+
+1. an answer of the grant's region by which no request that names the grant can land any more;
+2. its rights item, strongly consistent;
+3. all entries of all shards that may name it, strongly consistent, there and in every other region;
+4. one write, on condition of the version read.
+
+A write that comes late, or loses its race, changes nothing; the next call reads and plans again.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+
+from ledger.core import ids, keys
+from ledger.core.contract import Terms
+from ledger.core.entry import Key
+from ledger.core.errors import StoreError
+from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId
+from ledger.limits.holds import Resolved, charged_apart, expire, update_of
+from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
+from ledger.limits.reading import date_in, read_own
+from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
+from ledger.limits.spends import (
+    GRANT,
+    HOLD,
+    RESOLVED,
+    Spend,
+    agree,
+    charge_of,
+    span_of,
+    spend_of,
+    to_close_unagreed,
+)
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_requests
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import Applied, Put, Update
+
+ATTRIBUTES = ("pk", "sk", "change", GRANT, HOLD, RESOLVED)
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """All regions of a table, and the terms of its contract in force."""
+
+    stores: Mapping[str, Store]
+    terms: Terms
+    clock: Clock
+
+    def date(self, region: str) -> int:
+        """Return a time that a region has passed; to be asked after an answer of it."""
+        return date_in(self.stores[region], self.clock, clock_skew=self.terms.clock_skew)
+
+    def is_over(self, grant: Grant, date: int) -> bool:
+        """Return whether no request that names a grant can land any more, by its region's date."""
+        return is_over(
+            grant,
+            date,
+            signature_lifetime=self.terms.signature_lifetime,
+            clock_skew=self.terms.clock_skew,
+        )
+
+    def keeps(self, account: Account) -> bool:
+        """Return whether an account is one of a region of the contract, in its epoch."""
+        return account.region in self.stores and not self.terms.is_over(
+            account.region, account.epoch
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """A grant that was closed by its entries, which come to `charged`.
+
+    `excess` is how much that is above the grant: it was used twice. `is_agreed` is false where
+    regions still showed its entries differently, and it was closed by what its own region shows.
+    """
+
+    name: GrantName
+    charged: Decimal
+    excess: Decimal
+    is_agreed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """What became of an account's grants that are over.
+
+    `rights` is the item as it is now; None if another wrote it meanwhile, or that is not known:
+    then nothing is known to be closed. `waiting` grants are over and not closed.
+    """
+
+    rights: Rights | None
+    closings: tuple[Closing, ...] = ()
+    waiting: int = 0
+
+
+async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed:
+    """Close the grants of an account that are over, by their entries.
+
+    `shown` is its item as its region answered just now: by that it is found which are over. Where
+    regions show the entries of a grant differently it waits, or one region cannot be read; but of
+    more than `spends.WAITING_MAX` such the oldest are closed by what their own region shows.
+
+    Raises:
+        DamagedItem: the item, or what an entry says of its grants, cannot be read.
+        AmountOverflow: a sum does not fit in 38 digits.
+        StoreError: the account's region cannot be read, or failed.
+    """
+    region = shown.account.region
+    date = regions.date(region)
+    if not any(regions.is_over(grant, date) for grant in shown.grants.values()):
+        return Reclaimed(shown)
+    store = regions.stores[region]
+    rights = await read_own(store, counter, shown.account)
+    if rights is None:
+        return Reclaimed(None)
+    over = {
+        version: grant for version, grant in rights.grants.items() if regions.is_over(grant, date)
+    }
+    if not over:
+        return Reclaimed(rights)
+    names = {version: _name(rights.account, version, over[version], counter) for version in over}
+    seen = await _spends(regions, counter, region, over, frozenset(names.values()))
+    agreed = {
+        version
+        for version in over
+        if len(seen) == len(regions.stores) and agree(names[version], seen)
+    }
+    unagreed = to_close_unagreed(over.keys() - agreed)
+    closings: list[Closing] = []
+    after = rights
+    for version in sorted({*agreed, *unagreed}):
+        charged = charge_of(seen[region], names[version])
+        excess = excess_of(rights, version, charged)
+        closed = reclaim(after, version, charged)
+        assert not isinstance(closed, Gone)  # noqa: S101 (it is in the item that was read)
+        after = replace(closed, version=rights.version)  # all of them in one write
+        name = GrantName(rights.account, version, counter)
+        closings.append(Closing(name, charged, excess, version in agreed))
+    if not closings:
+        return Reclaimed(rights, waiting=len(over))
+    after = replace(after, version=rights.version + 1)
+    outcome = await store.write(write_of(rights, after, counter))
+    if not isinstance(outcome, Applied):
+        return Reclaimed(None, waiting=len(over))
+    return Reclaimed(after, tuple(closings), len(over) - len(closings))
+
+
+def expired(regions: Regions, region: str, spend: Spend) -> bool:
+    """Return whether an entry that a region shows is a hold of its own that has expired there."""
+    is_own = all(name.account.region == region for name in spend.grants)
+    return (
+        spend.is_open_hold
+        and is_own
+        and all(regions.keeps(name.account) for name in spend.grants)
+        and spend.hold is not None
+        and spend.hold < regions.date(region)
+    )
+
+
+async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved | None:
+    """Resolve a hold that is `expired` as its budget's rule says, through its own region.
+
+    In one transaction with the rights items of the grants that it names; None if another resolved
+    or extended it meanwhile, or if that is not known.
+
+    Raises:
+        DamagedItem: a rights item cannot be read.
+        AmountOverflow: a sum does not fit in 38 digits.
+        StoreError: the region failed.
+    """
+    place = keys.counter_of(key[0])
+    rule = None if place is None else regions.terms.budget_of(place[0])
+    if place is None or rule is None:
+        return None
+    region = hold.grants[0].account.region
+    store = regions.stores[region]
+    resolved = expire(hold, regions.date(region), captures=rule.on_expiry == "settle")
+    if resolved is None:
+        return None
+    actions: list[Put | Update] = [update_of(key, resolved)]
+    for name in hold.grants:
+        budget = name.budget or place[0]
+        rights = await read_own(store, budget, name.account)
+        if rights is None:
+            return None
+        charged = charged_apart(rights, resolved, name.budget)
+        if isinstance(charged, Short):
+            return None
+        actions.append(write_of(rights, charged, budget))
+    return resolved if isinstance(await store.transact(actions), Applied) else None
+
+
+def _name(account: Account, version: int, grant: Grant, counter: str) -> GrantName:
+    """Return a grant as its entries name it: in those of another counter with its budget."""
+    return GrantName(account, version, counter if grant.counter else "")
+
+
+async def _spends(
+    regions: Regions,
+    counter: str,
+    own: str,
+    over: Mapping[int, Grant],
+    names: Collection[GrantName],
+) -> Mapping[str, Sequence[Spend]]:
+    """Return what each region that can be read shows of the entries that name grants.
+
+    Raises:
+        StoreError: the grants' own region cannot be read.
+    """
+    queries = [
+        query
+        for named in sorted({grant.counter or counter for grant in over.values()})
+        for query in _queries(
+            named, [one for one in over.values() if (one.counter or counter) == named], regions
+        )
+    ]
+
+    async def read(region: str) -> list[Spend] | None:
+        try:
+            return await _read(regions.stores[region], queries, names)
+        except StoreError:
+            if region == own:
+                raise
+            return None
+
+    found = await run_requests(
+        [partial(read, region) for region in regions.stores], at_once=len(regions.stores)
+    )
+    return {
+        region: spends
+        for region, spends in zip(regions.stores, found, strict=True)
+        if spends is not None
+    }
+
+
+def _queries(counter: str, grants: Sequence[Grant], regions: Regions) -> list[Query]:
+    """Return the queries of all entries of a counter that may name one of these grants.
+
+    As far back as `settle`, which is more than the retry horizon: that may have been longer when
+    an entry was sent, by terms that changed since.
+    """
+    spans = [span_of(grant, retry_horizon=regions.terms.settle) for grant in grants]
+    first, last = min(span[0] for span in spans), max(span[1] for span in spans)
+    bound = EntryId((last - EPOCH) // MICROSECOND, 2**SUFFIX_BITS - 1)
+    return [
+        Query(
+            keys.partition_key(counter, shard),
+            first=ids.earliest(first),
+            last=str(bound),
+            attributes=ATTRIBUTES,
+        )
+        for shard in range(regions.terms.shards_read(counter))
+    ]
+
+
+async def _read(
+    store: Store, queries: Sequence[Query], names: Collection[GrantName]
+) -> list[Spend]:
+    found: list[Spend] = []
+    for first in queries:
+        query = first
+        while True:
+            page = await store.query(query)
+            shown = filter(None, map(spend_of, page.items))
+            found += [spend for spend in shown if any(name in names for name in spend.grants)]
+            if page.after is None:
+                break
+            query = query.next(page)
+    return found

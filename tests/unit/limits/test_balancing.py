@@ -1,0 +1,148 @@
+"""Rights are moved by what each region shows: what was sent is taken up, a surplus is sent."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from support.budgets import (
+    AT_HOME,
+    AT_SOUTH,
+    AT_WEST,
+    changed,
+    granted,
+    put_rights,
+    regions_of,
+    shown_rights,
+    whole,
+)
+from support.compacting import World
+
+from ledger.limits.balance import quantum_of
+from ledger.limits.balancing import Moved, move, planned
+from ledger.limits.plan import limit_of
+from ledger.limits.reclaiming import Regions
+from ledger.limits.rights import Account, Rights
+from ledger.testing.clock import START
+
+ACCOUNTS = (AT_HOME, AT_WEST, AT_SOUTH)
+
+
+def world_of(*minted: int) -> World:
+    """Return a world in which home, west and south minted these amounts, nothing granted."""
+    world = World()
+    for account, amount in zip(ACCOUNTS, minted, strict=True):
+        put_rights(world.regions, granted(account, at=START, minted=amount))
+    world.regions.deliver()
+    return world
+
+
+def seen(world: World, by: Account) -> dict[Account, Rights]:
+    """Return what the region of an account shows of all."""
+    shown = (shown_rights(world.regions, each, by=by.region) for each in ACCOUNTS)
+    return {each.account: each for each in shown if each.version}
+
+
+async def moved(world: World, account: Account, regions: Regions | None = None) -> Moved:
+    """Move what is to be moved of an account."""
+    rights = shown_rights(world.regions, account)
+    return await move(regions or regions_of(world), "counter", rights, seen(world, account))
+
+
+def available(world: World) -> list[int]:
+    """Return what is available in home, west and south, as each has it."""
+    return whole(*(shown_rights(world.regions, each).available for each in ACCOUNTS))
+
+
+def limit(world: World) -> Decimal:
+    """Return the limit that all have."""
+    return limit_of(tuple(shown_rights(world.regions, each) for each in ACCOUNTS))
+
+
+async def rounds(world: World, order: Sequence[Account] = ACCOUNTS) -> None:
+    """Let each account move what it has to, and replication deliver."""
+    for account in order:
+        await moved(world, account)
+    world.regions.deliver()
+
+
+async def test_a_surplus_is_sent_and_taken_up() -> None:
+    """In two rounds: sent, then taken up once the taker's region shows it; nothing is lost."""
+    world = world_of(90, 0, 0)
+    await rounds(world)
+    assert available(world) == [32, 0, 0]
+    await rounds(world)
+    assert available(world) == [32, 29, 29]
+    assert limit(world) == 90
+
+
+async def test_at_rest_nothing_is_written() -> None:
+    """Hysteresis: what is fairly even stays as it is."""
+    world = world_of(90, 0, 0)
+    for _ in range(2):
+        await rounds(world)
+    before = [shown_rights(world.regions, each) for each in ACCOUNTS]
+    await rounds(world)
+    assert [shown_rights(world.regions, each) for each in ACCOUNTS] == before
+
+
+async def test_transfers_conserve_rights_whatever_is_seen_late() -> None:
+    """What is available, and on its way, adds up to the limit at every moment."""
+    world = world_of(90, 7, 0)
+    for number in range(6):
+        for account in ACCOUNTS:
+            await moved(world, account)
+            world.regions.deliver(most=number)
+            items = [shown_rights(world.regions, each) for each in ACCOUNTS]
+            sent = sum(sum(item.sent.values()) for item in items)
+            taken = sum(sum(item.taken.values()) for item in items)
+            assert sum(available(world)) + sent - taken == 97
+            assert taken <= sent
+
+
+async def test_a_lost_race_moves_nothing() -> None:
+    """The item was written by its region meanwhile."""
+    world = world_of(90, 0, 0)
+    old, shown = shown_rights(world.regions, AT_HOME), seen(world, AT_HOME)
+    put_rights(world.regions, changed(old))
+    assert await move(regions_of(world), "counter", old, shown) == Moved()
+    assert shown_rights(world.regions, AT_HOME) == changed(old)
+
+
+async def test_a_region_that_leaves_gets_nothing_and_sends_nothing_here() -> None:
+    """What it still has it sends as it leaves; what it sent is taken up."""
+    world = world_of(90, 0, 0)
+    regions = regions_of(world)
+    leaving = replace(regions, terms=replace(regions.terms, closed=(AT_SOUTH.region,)))
+    assert set((await moved(world, AT_HOME, leaving)).sent) == {AT_WEST}
+    leaving = replace(regions, terms=replace(regions.terms, closed=(AT_HOME.region,)))
+    assert await moved(world, AT_HOME, leaving) == Moved()
+    world.regions.deliver()
+    assert set((await moved(world, AT_WEST, leaving)).taken) == {AT_HOME}
+
+
+@pytest.mark.parametrize("how", ["cut", "lost"])
+async def test_from_a_lost_region_nothing_is_taken_up(how: str) -> None:
+    """Its rights may have been minted again; nor is anything sent to it."""
+    world = world_of(90, 0, 0)
+    await moved(world, AT_HOME)
+    world.regions.deliver()
+    regions = regions_of(world)
+    west = shown_rights(world.regions, AT_WEST)
+    if how == "cut":
+        west = changed(west, cut={AT_HOME: Decimal(0)})
+    else:
+        terms = replace(regions.terms, regions=(AT_WEST.region, AT_SOUTH.region))
+        regions = replace(regions, terms=terms)
+    after, found = planned(regions, west, seen(world, AT_WEST))
+    assert found.taken == {}
+    assert AT_HOME not in after.sent
+
+
+def test_the_smallest_piece_is_that_of_what_was_spent() -> None:
+    """A region is not left with a part of a cent, and a budget of whole numbers stays whole."""
+    rights = granted(AT_HOME, 5, at=START)
+    assert quantum_of([rights]) == 1
+    assert quantum_of([rights, replace(rights, charged=Decimal("0.37"))]) == Decimal("0.01")
+    assert quantum_of([replace(rights, minted=Decimal("1E+3"))]) == 1
+    assert quantum_of([]) == 1
