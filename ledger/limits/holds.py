@@ -7,7 +7,7 @@ comes late, and no clock decides. Who may write what beside it:
 - its owner, while the grant is open and by a request signed in time (`spends.may_send`): the entry
   alone. A difference goes back to the grant's remainder once the update is known to be applied;
   what it comes to more is taken from the remainder first.
-- anybody else, or the owner later: one transaction with the rights item (`plan.adjust`) of each
+- anybody else, or the owner later: one transaction with the rights item (`charge_apart`) of each
   grant that the entry names. While the grant is open the difference is kept apart, as its owner
   knows only what was held; after that it is charged.
 
@@ -16,6 +16,7 @@ An expired hold counts until somebody resolves it: that delays rights, and sells
 Pure: no clock, no randomness, no I/O.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -23,10 +24,13 @@ from ledger.core import amounts
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
 from ledger.limits.plan import Short, adjust
-from ledger.limits.rights import Rights
-from ledger.limits.spends import HOLD, RESOLVED, Resolution, Spend
+from ledger.limits.rights import GrantName, Rights
+from ledger.limits.spends import ADJUSTED, HOLD, RESOLVED, Resolution, Spend, spend_attributes
 from ledger.store.conditions import AllOf, Condition, Equals, Has, Not
 from ledger.store.writes import Update
+
+_CHARGED = 0
+"""The version of no grant: what is adjusted under it is charged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,14 @@ class Resolved:
     def difference(self) -> Decimal:
         """What is to be charged more, below 0 if less."""
         return amounts.total((self.after.amount, self.before.amount.copy_negate()))
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A hold as it is resolved, and the rights items that are written with it, as its grants."""
+
+    resolved: Resolved
+    items: tuple[Rights, ...]
 
 
 def settle(hold: Spend, actual: Decimal) -> Resolved:
@@ -93,13 +105,13 @@ def update_of(key: Key, resolved: Resolved) -> Update:
     of one that expires, since it may have been extended.
     """
     before, after = resolved.before, resolved.after
+    attributes = spend_attributes(after)
     conditions: list[Condition] = [_open(), Equals("change", _change(before.amount))]
     if after.resolved == "expired":
         conditions.append(Equals(HOLD, {"N": str(before.hold)}))
+    written = {name: attributes[name] for name in (RESOLVED, ADJUSTED) if name in attributes}
     return Update(
-        key,
-        set={"change": _change(after.amount), RESOLVED: {"S": str(after.resolved)}},
-        condition=AllOf(tuple(conditions)),
+        key, set={"change": _change(after.amount), **written}, condition=AllOf(tuple(conditions))
     )
 
 
@@ -108,21 +120,36 @@ def extension_of(key: Key, extended: Spend) -> Update:
     return Update(key, set={HOLD: {"N": str(extended.hold)}}, condition=_open())
 
 
-def charged_apart(rights: Rights, resolved: Resolved, budget: str = "") -> Rights | Short:
-    """Return the rights item of one of the hold's grants, for the transaction that resolves it.
+def charge_apart(
+    resolved: Resolved, items: Mapping[str, Rights], *, over: bool = False
+) -> Apart | Short:
+    """Return what is written, in one transaction, to resolve a hold by another than its owner.
 
-    `budget` is the counter of the item's budget, "" for the entry's own. For more than was held
-    `available` must suffice; `plan.adjust` with `over` charges it anyway, where the cost was
-    incurred.
+    `items` are the rights items of its grants, by budget ("" is the entry's own), read strongly
+    consistent in the entry's region; of a lost account the item that minted its rights again, read
+    in its own region, for an entry that all remaining regions show alike. The entry notes the
+    versions that they get, so whoever sees it can tell whether an item that it sees has the charge.
+    For more than was held each must have as much available, or `over` charges it anyway, where the
+    cost was incurred.
 
     Raises:
-        InvalidInput: the entry names no grant of this account.
+        InvalidInput: the item of a grant is missing.
         AmountOverflow: a sum does not fit in 38 digits.
     """
+    changed: list[Rights] = []
+    written: list[GrantName] = []
     for name in resolved.before.grants:
-        if (name.budget, name.account) == (budget, rights.account):
-            return adjust(rights, name.version, resolved.difference)
-    raise InvalidInput(f"hold {resolved.before.id} names no grant of {rights.account} {budget}")
+        rights = items.get(name.budget)
+        if rights is None or name.account not in {rights.account, *rights.reclaimed}:
+            raise InvalidInput(f"hold {resolved.before.id} is resolved with the item of {name}")
+        version = name.version if rights.account == name.account else _CHARGED
+        after = adjust(rights, version, resolved.difference, over=over)
+        if isinstance(after, Short):
+            return after
+        changed.append(after)
+        written.append(GrantName(after.account, after.version, name.budget))
+    entry = replace(resolved.after, adjusted=tuple(written))
+    return Apart(replace(resolved, after=entry), tuple(changed))
 
 
 def _resolved(hold: Spend, amount: Decimal, how: Resolution) -> Resolved:

@@ -11,6 +11,11 @@ newest that arrived: what a newer one charged is either still there as entries, 
 which every region showed the grant as closed. It is also exactly the most that the region may have
 acknowledged and nobody will ever see. Whoever owes that (tickets, payments) reclaims less, or not.
 
+Where several regions are lost, one after the other, what moved between two of them is counted in
+both stakes or in neither: in both if the one that was lost later had cut the other off, as all
+remaining regions have to show before anything is minted. Counted in the first alone it would be
+minted twice: what it had been sent, and what the giver once minted.
+
 Pure: no clock, no randomness, no I/O.
 """
 
@@ -30,8 +35,9 @@ _ZERO = Decimal(0)
 class Stake:
     """What a reclaim mints again, and of what it is made.
 
-    `minted` less `retired` by the lost account; `sent` to it and `taken` from it by all others;
-    `charged` by it, and by the `entries` that remain of grants that it had open.
+    `minted` less `retired` by the lost account; `sent` to it and `taken` from it by all others, and
+    in its own view by those that were lost before it; `charged` by it, and by the `entries` that
+    remain of grants that it had open.
     """
 
     minted: Decimal
@@ -71,7 +77,8 @@ def stake_of(
     """Return what a lost account had that nobody who remains has spent.
 
     `base` is `newest`; `others` are all remaining items, each read strongly consistent in its
-    region once it has cut the account off; `spends` are all entries that any remaining region shows
+    region once it has cut the account off, and those of accounts lost later that have cut it off,
+    the newest that is shown; `spends` are all entries that any remaining region shows
     of the counters that name its grants. `budget` is as in `GrantName`.
 
     Raises:
@@ -87,24 +94,46 @@ def stake_of(
             )
     return Stake(
         minted=amounts.total((base.minted, base.retired.copy_negate())),
-        sent=amounts.total(other.sent.get(lost, _ZERO) for other in remaining),
-        taken=amounts.total(other.taken.get(lost, _ZERO) for other in remaining),
+        sent=amounts.total(
+            (
+                *(other.sent.get(lost, _ZERO) for other in remaining),
+                *(base.taken.get(earlier, _ZERO) for earlier in base.cut),
+            )
+        ),
+        taken=amounts.total(
+            (
+                *(other.taken.get(lost, _ZERO) for other in remaining),
+                *(base.sent.get(earlier, _ZERO) for earlier in base.cut),
+            )
+        ),
         charged=base.charged,
         entries=amounts.total(_uncharged(base, spends, budget).values()),
     )
 
 
 def _uncharged(base: Rights, spends: Iterable[Spend], budget: str) -> dict[str, Decimal]:
-    """Return the amounts, by id, of entries whose grant the base does not show as closed.
+    """Return the amounts, by id, of entries that the base may not have charged.
 
     Of an entry that regions show differently, a hold that only some show resolved, the higher.
     """
     found: dict[str, Decimal] = {}
     for spend in spends:
-        names = (one for one in spend.grants if (one.budget, one.account) == (budget, base.account))
-        if any(not base.shows_closed(name.version) for name in names):
+        if not all(_is_charged(base, spend, place, budget) for place in range(len(spend.grants))):
             found[spend.id] = max(spend.amount, found.get(spend.id, spend.amount))
     return found
+
+
+def _is_charged(base: Rights, spend: Spend, place: int, budget: str) -> bool:
+    """Return whether the base has charged an entry's amount under one of its grants, or need not.
+
+    Of an open hold nobody knows: what closed its grant may have charged what it was settled for,
+    which has not arrived. So it counts once more, until it is resolved. (The safe side.)
+    """
+    name = spend.grants[place]
+    if (name.budget, name.account) != (budget, base.account):
+        return True
+    is_there = not spend.adjusted or base.version >= spend.adjusted[place].version
+    return base.shows_closed(name.version) and is_there and not spend.is_open_hold
 
 
 def mint_again(rights: Rights, lost: Account, amount: Decimal) -> Rights | None:

@@ -2,7 +2,8 @@
 
 A spend is an entry with `change` = -amount and `grant`: the name of its grant, or a list of several
 (key, team, organization: one entry for all). A hold has `hold` too, its expiry in whole seconds
-since 1970, and once it is resolved `resolved`: how.
+since 1970, and once it is resolved `resolved`: how; by another than its owner also `adjusted`: the
+versions of the rights items that were written with that.
 
 A grant that cannot be closed by its owner is closed by its entries. So as long as it is open they
 have to be there: an entry is folded only once *every* region shows each grant it names as closed.
@@ -23,7 +24,7 @@ from ledger.core.entry import AttributeValue, Item, damaged, number_of
 from ledger.core.ids import EPOCH
 from ledger.limits.rights import Account, Grant, GrantName, Rights
 
-GRANT, HOLD, RESOLVED = "grant", "hold", "resolved"
+GRANT, HOLD, RESOLVED, ADJUSTED = "grant", "hold", "resolved", "adjusted"
 """The attributes of an entry that are about budgets."""
 WAITING_MAX = 16
 """How many grants of an item that are over may wait until all regions show their entries alike."""
@@ -43,7 +44,9 @@ class Spend:
     """An entry that names grants: what it takes of each, below 0 if it gives back.
 
     `hold` is when it expires, in whole seconds since 1970, of an amount that is kept aside and
-    counts at once; `resolved` says how that ended.
+    counts at once; `resolved` says how that ended. Where what it came to was charged apart
+    `adjusted` names the rights items that were written with it, by the versions that they got, as a
+    grant is.
     """
 
     id: str
@@ -51,6 +54,7 @@ class Spend:
     grants: tuple[GrantName, ...]
     hold: int | None = None
     resolved: Resolution | None = None
+    adjusted: tuple[GrantName, ...] = ()
 
     @property
     def is_open_hold(self) -> bool:
@@ -66,6 +70,8 @@ def spend_attributes(spend: Spend) -> dict[str, AttributeValue]:
         attributes[HOLD] = {"N": str(spend.hold)}
     if spend.resolved is not None:
         attributes[RESOLVED] = {"S": spend.resolved}
+    if spend.adjusted:
+        attributes[ADJUSTED] = {"L": [{"S": str(written)} for written in spend.adjusted]}
     return attributes
 
 
@@ -82,10 +88,11 @@ def spend_of(item: Item) -> Spend | None:
         names = _texts(item[GRANT])
         grants = tuple(GrantName.parse(name) for name in names)
         resolved = _RESOLUTIONS[item[RESOLVED]["S"]] if RESOLVED in item else None
+        adjusted = tuple(map(GrantName.parse, _texts(item[ADJUSTED]) if ADJUSTED in item else ()))
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"a spend must name its grants: {error}") from None
     amount = number_of(item, "change").copy_negate()
-    return Spend(item["sk"]["S"], amount, grants, hold, resolved)
+    return Spend(item["sk"]["S"], amount, grants, hold, resolved, adjusted)
 
 
 def charge_of(spends: Iterable[Spend], name: GrantName) -> Decimal:
@@ -137,20 +144,33 @@ def shows_closed(view: View, name: GrantName) -> bool:
     Or the account was lost, and all that it had open was counted when its rights were minted again.
     """
     item = view.get((name.budget, name.account))
-    if item is not None and item.shows_closed(name.version):
-        return True
-    others = (other for (budget, _), other in view.items() if budget == name.budget)
-    return any(name.account in other.reclaimed for other in others)
+    return (item is not None and item.shows_closed(name.version)) or _is_reclaimed(view, name)
 
 
 def may_fold(spend: Spend, views: Mapping[str, View]) -> bool:
     """Return whether an entry that all regions show alike may be folded, by its grants and hold.
 
-    `views` has every region. An open hold is never folded: it could not be settled any more.
+    `views` has every region. An open hold is never folded: it could not be settled any more; one
+    that was charged apart only once every region shows that charge, too.
     """
     if spend.is_open_hold:
         return False
-    return all(shows_closed(view, name) for view in views.values() for name in spend.grants)
+    return all(
+        all(shows_closed(view, name) for name in spend.grants)
+        and all(_shows(view, written) for written in spend.adjusted)
+        for view in views.values()
+    )
+
+
+def _shows(view: View, written: GrantName) -> bool:
+    """Return whether a region shows this version of an item, or a later one."""
+    item = view.get((written.budget, written.account))
+    return item is not None and item.version >= written.version
+
+
+def _is_reclaimed(view: View, name: GrantName) -> bool:
+    items = (item for (budget, _), item in view.items() if budget == name.budget)
+    return any(name.account in item.reclaimed for item in items)
 
 
 def to_close_unagreed(over: Iterable[int]) -> tuple[int, ...]:

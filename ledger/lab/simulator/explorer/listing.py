@@ -1,6 +1,7 @@
 """The command of a set of cases and mutants: their counts, or the trace of one mutant."""
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -12,11 +13,15 @@ from ledger.lab.simulator.explorer.walk import Explored, Walkable, walk_through
 Models = Mapping[str, Callable[[], Walkable[Any]]]
 
 
-def command(cases: Models, mutants: Models, *, about: str) -> typer.Typer:
+def command(
+    cases: Models, mutants: Models, *, about: str, large: Models = MappingProxyType({})
+) -> typer.Typer:
     """Return a command that explores each of these cases, or what each mutant breaks.
 
-    It ends with 1 if a case is wrong, or a mutant is not found.
+    `large` cases take minutes: they are explored by name, or by `--large`. It ends with 1 if a case
+    is wrong, or a mutant is not found.
     """
+    all_cases = {**cases, **large}
     app = typer.Typer(add_completion=False, help=about)
 
     @app.command()
@@ -28,12 +33,15 @@ def command(cases: Models, mutants: Models, *, about: str) -> typer.Typer:
         mutant: Annotated[
             str, typer.Option(help=f"Show the trace of one: {', '.join(mutants)}.")
         ] = "",
-        only: Annotated[str, typer.Option(help=f"One case: {', '.join(cases)}.")] = "",
+        of_large: Annotated[
+            bool, typer.Option("--large", help="Explore the large cases, too.", hidden=not large)
+        ] = False,
+        only: Annotated[str, typer.Option(help=f"One case: {', '.join(all_cases)}.")] = "",
     ) -> int:
         """Explore every case in every order of events, or show what mutants break."""
         _check(mutant, mutants, "--mutant")
-        _check(only, cases, "--only")
-        models = mutants if of_mutants or mutant else cases
+        _check(only, all_cases, "--only")
+        models = mutants if of_mutants or mutant else all_cases if of_large or only else cases
         chosen = mutant or only
         failed = 0
         for name in [chosen] if chosen else list(models):

@@ -1,0 +1,497 @@
+"""A durable hold, in every order of events: who resolves it, and what is charged.
+
+The hold's grant is in the first region, whose process holds it; the second is another replica, from
+which alone the compactor knows whether all show an entry alike. What is planned comes from what was
+read, and lands at any time later, or never.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache
+from typing import Any, NamedTuple
+
+from ledger.core.entry import Item
+from ledger.lab.simulator.explorer.limits.book import ACCOUNTS, LIVE, NONE, OVER, Book
+from ledger.lab.simulator.explorer.limits.rules import KEPT, UNCONDITIONAL, Rules
+from ledger.limits import holds, spends
+from ledger.limits.holds import Apart, Resolved
+from ledger.limits.lost import Stake
+from ledger.limits.plan import Short
+from ledger.limits.rights import GrantName, Rights
+from ledger.limits.spends import HOLD, RESOLVED, Spend, spend_attributes
+from ledger.store.conditions import AllOf, Condition, Has, Not
+from ledger.store.conditions import holds as is_true
+from ledger.store.writes import Update
+
+HOME, OTHER = 0, 1
+LIMIT, GRANTED, HELD, LESS, MORE = 4, 3, 2, 1, 3
+VERSION = 2
+"""Of the grant: the item's first version mints."""
+EXPIRY, LATER = 1, 9
+GONE = -2
+"""The entry was folded and deleted."""
+_KEY = ("c", "id")
+_NAME = GrantName(ACCOUNTS[HOME], VERSION)
+_HOLD = Spend("id", Decimal(HELD), (_NAME,), hold=EXPIRY)
+OWNER, ANOTHER = 0, 1
+THERE, REMOVED, GIVEN_UP = 0, 1, 2
+"""The region of the hold: a replica, none any more, and nothing that it sent is under way."""
+
+Charging = Callable[[Resolved, Mapping[str, Rights]], Apart | Short]
+Updating = Callable[[Resolved], Update]
+
+
+def _update(resolved: Resolved) -> Update:
+    return holds.update_of(_KEY, resolved)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is settled, by whom: `owner` and `another` are amounts, or "expired"; empty: nobody.
+
+    `charged` is what resolves beside the entry by another; None: nothing is. `update` is how the
+    entry is resolved. `owner_is_late` lets the owner send after its grant's expiry.
+    """
+
+    owner: tuple[int, ...] = ()
+    another: tuple[Any, ...] = ()
+    extends: bool = False
+    folds: bool = True
+    rules: Rules = KEPT
+    charged: Charging = holds.charge_apart
+    update: Updating = _update
+    owner_is_late: bool = False
+    closes_in_place: bool = False
+    loses: bool = False
+
+
+class Request(NamedTuple):
+    """An update on its way: by whom, of the content that was read, to which; `read` rights."""
+
+    by: int
+    before: int
+    after: int
+    read: int = NONE
+
+
+class Owner(NamedTuple):
+    """The process of the grant: what it took, whether it does not know, what it waits for."""
+
+    spent: int = HELD
+    is_unsure: bool = False
+    waits: str = ""
+    reserved: int = 0
+
+
+class State(NamedTuple):
+    """All of a small case; `writes` are the entry's contents, `entry_shown` the other region's."""
+
+    entry: int
+    items: tuple[int, ...]
+    writes: tuple[int, ...]
+    entry_shown: int = 0
+    item_shown: int = 0
+    owner: Owner | None = Owner()
+    requests: frozenset[Request] = frozenset()
+    tried: frozenset[Any] = frozenset()
+    phase: int = LIVE
+    look: tuple[int, int | None] | None = None
+    folded: int = 0
+    phase_of_loss: int = 0
+    other: int = NONE
+
+
+class Step(NamedTuple):
+    """What happens, the state after it, and what is wrong then."""
+
+    label: str
+    state: State
+    wrong: str = ""
+
+
+class Model:
+    """One case, in every order of events."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._book = Book(case.rules)
+        self._contents: list[Spend] = []
+        self._resolves = cache(self._resolved)
+        self._lands_on = cache(self._is_landed)
+
+    def initial(self) -> State:
+        """Return the first state: the hold is applied, and counts, and all show it."""
+        minted = self._book.create(HOME, LIMIT)
+        item = self._book.take(minted, GRANTED)
+        hold = self._content(_HOLD)
+        return State(hold, (item,), (hold,))
+
+    def key(self, state: State) -> Hashable:
+        """Return the state itself."""
+        return state
+
+    def state(self, key: Any) -> State:
+        """Return the state of a key."""
+        return key  # type: ignore[no-any-return]
+
+    def is_finished(self, state: State) -> bool:
+        """Return whether the grant is closed and nothing is under way."""
+        if state.phase_of_loss:
+            return state.other != NONE
+        grants = self._book[state.items[-1]].grants
+        return not grants and not state.requests
+
+    def described(self, step: Step) -> str:
+        """Return one line: what happens, and what there is after it."""
+        state = step.state
+        rights = self._book[state.items[-1] if state.other == NONE else state.other]
+        entry = "gone" if state.entry == GONE else self._contents[state.entry]
+        said = entry if isinstance(entry, str) else f"{entry.amount} {entry.resolved or 'open'}"
+        return f"{step.label:45} entry {said}; charged {rights.charged}, granted {rights.granted}"
+
+    def steps(self, state: State) -> Iterator[Step]:
+        """Yield everything that may happen next."""
+        for label, after in self._events(state):
+            yield Step(label, after, self._wrong(state, after))
+
+    def _content(self, spend: Spend) -> int:
+        if spend not in self._contents:
+            self._contents.append(spend)
+        return self._contents.index(spend)
+
+    def _applied(self, state: State) -> int:
+        shown = 0 if state.entry == GONE else int(self._contents[state.entry].amount)
+        return shown + state.folded
+
+    # What is right.
+
+    def _wrong(self, before: State, state: State) -> str:
+        applied = self._applied(state)
+        if state.folded and state.entry != GONE:
+            return f"counted twice: {applied}"
+        if applied > LIMIT:
+            return f"OVERSOLD: {applied} of {LIMIT}"
+        return self._wrong_hold(before, state) or self._wrong_charge(state, applied)
+
+    def _wrong_hold(self, before: State, state: State) -> str:
+        """Return what is wrong with what just became of the entry."""
+        if before.entry in {state.entry, GONE}:
+            return ""
+        was = self._contents[before.entry]
+        if state.entry == GONE:
+            return "folded before it was resolved: never settled" if was.is_open_hold else ""
+        is_late = self._contents[state.entry].resolved == "expired" and was.hold == LATER
+        return "voided though it was extended" if is_late else ""
+
+    def _wrong_charge(self, state: State, applied: int) -> str:
+        if state.other != NONE:
+            total = applied + max(0, int(self._book[state.other].available))
+            return f"rights made: {total} of {LIMIT}" if total > LIMIT else ""
+        if not self.is_finished(state):
+            return ""
+        charged = int(self._book[state.items[-1]].charged)
+        if charged != applied:
+            kind = "leak" if charged > applied else "charged too little"
+            return f"{kind}: {charged} charged, {applied} applied"
+        return ""
+
+    # Steps.
+
+    def _events(self, state: State) -> Iterator[tuple[str, State]]:
+        if self._case.loses:
+            yield from self._loss(state)
+        if state.phase_of_loss:
+            return
+        if state.owner is not None:
+            yield from self._owner(state, state.owner)
+        yield from self._another(state)
+        for request in state.requests:
+            yield from self._request(state, request)
+        yield from self._time(state)
+        yield from self._reclaimer(state)
+        yield from self._compactor(state)
+
+    def _owner(self, state: State, owner: Owner) -> Iterator[tuple[str, State]]:
+        if not owner.waits:
+            yield from self._settles(state, owner)
+            rights = state.items[-1]
+            after = self._book.close(rights, VERSION, owner.spent, int(owner.is_unsure))
+            gone = state._replace(owner=None)
+            if after != NONE:
+                gone = gone._replace(items=(*state.items, after))
+            yield "the owner closes its grant", gone
+        else:
+            if owner.waits == "applied":
+                spent = owner.spent + min(0, owner.reserved)
+                yield "the owner is answered", state._replace(owner=Owner(spent, owner.is_unsure))
+            elif owner.waits == "rejected":
+                spent = owner.spent - max(0, owner.reserved)
+                yield "the owner is refused", state._replace(owner=Owner(spent, owner.is_unsure))
+            unsure = Owner(owner.spent, is_unsure=True)
+            yield "the owner gives up waiting", state._replace(owner=unsure)
+        yield "the owner crashes", state._replace(owner=None)
+
+    def _settles(self, state: State, owner: Owner) -> Iterator[tuple[str, State]]:
+        may_send = self._case.owner_is_late or self._book.may_sign(
+            state.items[-1], VERSION, state.phase
+        )
+        if not may_send or state.entry == GONE or not self._contents[state.entry].is_open_hold:
+            return
+        for actual in self._case.owner:
+            if (OWNER, actual) in state.tried:
+                continue
+            more = actual - HELD
+            if owner.spent + max(0, more) > GRANTED:
+                continue
+            request = Request(OWNER, state.entry, self._resolves(state.entry, actual))
+            waits = Owner(owner.spent + max(0, more), owner.is_unsure, "sent", more)
+            after = state._replace(owner=waits, requests=state.requests | {request})
+            yield (
+                f"the owner settles for {actual}",
+                after._replace(tried=state.tried | {(OWNER, actual)}),
+            )
+
+    def _another(self, state: State) -> Iterator[tuple[str, State]]:
+        """Plan to resolve by what is read now: the entry, then the rights item."""
+        if state.entry == GONE or not self._contents[state.entry].is_open_hold:
+            return
+        for how in self._case.another:
+            if (ANOTHER, how) not in state.tried:
+                after = self._resolves(state.entry, how)
+                request = Request(ANOTHER, state.entry, after, state.items[-1])
+                yield (
+                    f"another reads, to settle for {how}",
+                    state._replace(
+                        requests=state.requests | {request}, tried=state.tried | {(ANOTHER, how)}
+                    ),
+                )
+        if self._case.extends and self._contents[state.entry].hold == EXPIRY:
+            extended = holds.extend(self._contents[state.entry], LATER)
+            condition = holds.extension_of(_KEY, extended).condition
+            if is_true(condition, self._item(state.entry)):
+                entry = self._content(extended)
+                yield "it is extended", state._replace(entry=entry, writes=(*state.writes, entry))
+
+    def _resolved(self, entry: int, how: Any) -> int:
+        hold = self._contents[entry]
+        if how == "expired":
+            resolved = holds.expire(hold, EXPIRY + 1)
+            return NONE if resolved is None else self._content(resolved.after)
+        return self._content((holds.settle(hold, Decimal(how)) if how else holds.void(hold)).after)
+
+    def _request(self, state: State, request: Request) -> Iterator[tuple[str, State]]:
+        rest = state._replace(requests=state.requests - {request})
+        by = ("the owner's", "another's")[request.by]
+        if request.after == NONE:
+            yield "it has not expired", rest
+            return
+        if request.by == ANOTHER or state.owner is None:
+            yield f"{by} request vanishes", rest
+        if request.by == ANOTHER and request.read != state.items[-1]:
+            again = request._replace(read=state.items[-1])
+            yield (
+                "another reads the rights item again",
+                rest._replace(requests=rest.requests | {again}),
+            )
+        is_landed, entry, item = self._lands_on(state.entry, state.items[-1], request)
+        if request.by == OWNER and state.owner is not None and state.owner.waits == "sent":
+            waits = "applied" if is_landed else "rejected"
+            rest = rest._replace(owner=state.owner._replace(waits=waits))
+        if not is_landed:
+            yield f"{by} request is refused", rest
+            return
+        items = state.items if item == NONE else (*state.items, item)
+        landed = rest._replace(entry=entry, items=items, writes=(*state.writes, entry))
+        if state.entry == GONE:
+            landed = landed._replace(entry_shown=0, writes=(entry,))
+        yield f"{by} request lands", landed
+
+    def _is_landed(self, entry: int, item: int, request: Request) -> tuple[bool, int, int]:
+        """Return whether a request is applied, and the entry and rights item after it."""
+        resolved = Resolved(self._contents[request.before], self._contents[request.after])
+        if not is_true(self._case.update(resolved).condition, self._item(entry)):
+            return False, NONE, NONE
+        if request.by == OWNER:
+            return True, request.after, NONE
+        apart = self._case.charged(resolved, {"": self._book[request.read]})
+        if isinstance(apart, Short):
+            return False, NONE, NONE
+        after = self._content(apart.resolved.after)
+        if not apart.items:
+            return True, after, NONE
+        if not self._book.is_written(request.read, item):
+            return False, NONE, NONE
+        return True, after, self._book.number(apart.items[0])
+
+    def _item(self, entry: int) -> Item | None:
+        if entry == GONE:
+            return None
+        spend = self._contents[entry]
+        return {"change": {"N": str(-spend.amount)}, **spend_attributes(spend)}
+
+    # A loss of the hold's region.
+
+    def _loss(self, state: State) -> Iterator[tuple[str, State]]:
+        if state.phase_of_loss == THERE:
+            lost = state._replace(phase_of_loss=REMOVED, owner=None, look=None, phase=LIVE)
+            yield "the region is lost", lost._replace(requests=frozenset(), tried=frozenset())
+        elif state.phase_of_loss == REMOVED:
+            yield from self._arrivals(state)
+            entry = state.entry if state.entry == GONE else state.writes[state.entry_shown]
+            yield (
+                "nothing more arrives",
+                state._replace(
+                    phase_of_loss=GIVEN_UP,
+                    entry=entry,
+                    writes=(entry,),
+                    entry_shown=0,
+                    items=state.items[: state.item_shown + 1],
+                ),
+            )
+        elif state.other == NONE:
+            cut = self._book.cut_off(self._book.create(OTHER, 0), HOME)
+            entries = [] if state.entry == GONE else [self._contents[state.entry]]
+            base = self._book[state.items[-1]]
+            stake = self._case.rules.stake(base, [self._book[cut]], entries)
+            other = self._book.mint_again(cut, HOME, int(stake.amount))
+            yield f"{stake.amount} is minted again", state._replace(other=other)
+        else:
+            yield from self._resolves_lost(state)
+            yield from self._folds(state)
+
+    def _resolves_lost(self, state: State) -> Iterator[tuple[str, State]]:
+        """Resolve a hold that the lost region left, with the item that minted its rights again."""
+        if state.entry == GONE or not self._contents[state.entry].is_open_hold:
+            return
+        for actual in (0, LESS, MORE):
+            request = Request(
+                ANOTHER, state.entry, self._resolves(state.entry, actual), state.other
+            )
+            is_landed, entry, other = self._is_landed(state.entry, state.other, request)
+            if is_landed:
+                yield f"home settles for {actual}", state._replace(entry=entry, other=other)
+
+    # Time, the reclaimer and the compactor.
+
+    def _time(self, state: State) -> Iterator[tuple[str, State]]:
+        if state.phase < OVER:
+            after = state._replace(phase=state.phase + 1)
+            if after.phase == OVER and not self._case.owner_is_late:
+                requests = frozenset(one for one in state.requests if one.by != OWNER)
+                after = after._replace(requests=requests)
+            yield ("the grant expires", "signatures end")[state.phase], after
+
+    def _reclaimer(self, state: State) -> Iterator[tuple[str, State]]:
+        item = state.items[-1]
+        is_open = VERSION in self._book[item].grants
+        is_new = state.look is None or state.look[0] != item
+        if is_new and is_open and self._book.is_over(item, VERSION, state.phase):
+            yield "the reclaimer reads the rights item", state._replace(look=(item, None))
+        if state.look is None:
+            return
+        read, shown = state.look
+        if shown is None:
+            seen = 0 if state.entry == GONE else int(self._contents[state.entry].amount)
+            yield "the reclaimer reads the entries", state._replace(look=(read, seen))
+            return
+        rest = state._replace(look=None)
+        if not self._book.is_written(read, item):
+            yield "the reclaimer is refused", rest
+            return
+        after = self._book.reclaim(item if self._case.closes_in_place else read, VERSION, shown)
+        if after != NONE:
+            yield f"the reclaimer closes at {shown}", rest._replace(items=(*state.items, after))
+
+    def _compactor(self, state: State) -> Iterator[tuple[str, State]]:
+        yield from self._arrivals(state)
+        yield from self._folds(state)
+
+    def _arrivals(self, state: State) -> Iterator[tuple[str, State]]:
+        for place in range(state.entry_shown + 1, len(state.writes)):
+            yield "the entry reaches the other", state._replace(entry_shown=place)
+        for place in range(state.item_shown + 1, len(state.items)):
+            yield "the item reaches the other", state._replace(item_shown=place)
+
+    def _folds(self, state: State) -> Iterator[tuple[str, State]]:
+        is_alike = state.writes[state.entry_shown] == state.entry
+        if not self._case.folds or state.entry == GONE or not is_alike or state.folded:
+            return
+        other = {("", ACCOUNTS[HOME]): self._book[state.items[state.item_shown]]}
+        if state.other != NONE:
+            other["", ACCOUNTS[OTHER]] = self._book[state.other]
+        views = {"other": other}
+        if not state.phase_of_loss:
+            views["home"] = {("", ACCOUNTS[HOME]): self._book[state.items[-1]]}
+        spend = self._contents[state.entry]
+        if self._case.rules.may_fold(spend, views):
+            yield "it is folded", state._replace(entry=GONE, folded=int(spend.amount))
+
+
+# Broken rules.
+
+
+def _fold_open_holds(spend: Spend, views: Mapping[str, Any]) -> bool:
+    """Fold a hold that is not resolved."""
+    return KEPT.may_fold(Spend(spend.id, spend.amount, spend.grants), views)
+
+
+def _entry_alone(resolved: Resolved, items: Mapping[str, Rights]) -> Apart:
+    """Settle by the entry alone, whoever it is."""
+    del items
+    return Apart(resolved, ())
+
+
+def _fold_resolved(spend: Spend, views: Mapping[str, spends.View]) -> bool:
+    """Fold what is resolved whether or not all show what was charged for it."""
+    return KEPT.may_fold(replace(spend, adjusted=()), views)
+
+
+def _stake_of_closed(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+    """Take a closed grant's charge for what its holds came to."""
+    plain = [replace(one, hold=None, adjusted=()) for one in entries]
+    return KEPT.stake(base, others, plain)
+
+
+def _with_condition(condition: Callable[[Resolved], Condition | None]) -> Updating:
+    return lambda resolved: Update(_KEY, condition=condition(resolved))
+
+
+_UNRESOLVED = Not(Has(RESOLVED))
+_OPEN = AllOf((Has(HOLD), _UNRESOLVED))
+_TWICE = _with_condition(lambda _: Has(HOLD))
+_ABSENT_TOO = _with_condition(lambda _: _UNRESOLVED)
+_VOID_ANYWAY = _with_condition(lambda one: Has(HOLD) if one.after.resolved == "void" else _OPEN)
+_WITHOUT_EXPIRY = _with_condition(lambda _: _OPEN)
+
+CASES = {
+    "hold-settled-for-less": Case(owner=(LESS,), another=(LESS, 0)),
+    "hold-settled-for-more": Case(owner=(MORE,), another=(MORE,)),
+    "hold-extended": Case(owner=(LESS,), another=("expired",), extends=True),
+    "hold-lost": Case(owner=(LESS,), another=(LESS,), loses=True),
+}
+LARGE = {
+    "hold": Case(owner=(LESS, MORE), another=(LESS, MORE)),
+    "hold-extended-often": Case(owner=(LESS, MORE), another=(LESS, MORE, "expired"), extends=True),
+    "hold-lost-often": Case(owner=(LESS, MORE), another=(MORE, 0), loses=True),
+}
+MUTANTS = {
+    "settled-by-entry-alone": Case(another=(LESS,), charged=_entry_alone),
+    "settled-for-more-by-entry-alone": Case(another=(MORE,), charged=_entry_alone),
+    "settled-twice": Case(owner=(LESS, MORE), another=(LESS, MORE), update=_TWICE),
+    "settled-after-its-delete": Case(another=(LESS, MORE), update=_ABSENT_TOO),
+    "settled-late-by-its-owner": Case(owner=(LESS,), owner_is_late=True),
+    "settled-for-more-late-by-its-owner": Case(owner=(MORE,), owner_is_late=True),
+    "hold-closed-unconditionally": Case(another=(LESS,), rules=UNCONDITIONAL, closes_in_place=True),
+    "voided-unconditionally": Case(owner=(LESS,), another=(0,), update=_VOID_ANYWAY),
+    "voided-though-extended": Case(another=("expired",), extends=True, update=_WITHOUT_EXPIRY),
+    "open-hold-folded": Case(owner=(LESS,), rules=replace(KEPT, may_fold=_fold_open_holds)),
+    "folded-before-its-charge-is-shown": Case(
+        another=(MORE,), loses=True, rules=replace(KEPT, may_fold=_fold_resolved)
+    ),
+    "holds-of-the-lost-not-counted": Case(
+        owner=(LESS,), loses=True, rules=replace(KEPT, stake=_stake_of_closed)
+    ),
+}

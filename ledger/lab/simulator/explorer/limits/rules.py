@@ -1,0 +1,152 @@
+"""The production code's rules, and each broken.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from ledger.limits import lost, plan, spends
+from ledger.limits.lost import Stake
+from ledger.limits.plan import Crowded, Gone, Short, Spent
+from ledger.limits.rights import Account, Grant, Rights, condition_of
+from ledger.limits.spends import Spend, View
+from ledger.store.conditions import Condition
+
+REGIONS = ("us-east-1", "eu-west-1", "ap-south-1")
+_ZERO = Decimal(0)
+
+
+def _spent(amount: Decimal, unsure: Decimal) -> Spent:
+    return Spent(amount, is_sure=not unsure)
+
+
+def _take_up(rights: Rights, giver: Rights, read: Rights) -> Rights | None:
+    del read
+    return plan.take_up(rights, giver)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What production says; a mutant has one of them broken."""
+
+    take: Callable[..., Rights | Short | Crowded] = plan.take
+    spent: Callable[[Decimal, Decimal], Spent] = _spent
+    close: Callable[[Rights, int, Spent], Rights | Gone] = plan.close
+    is_over: Callable[..., bool] = plan.is_over
+    reclaim: Callable[[Rights, int, Decimal], Rights | Gone] = plan.reclaim
+    send: Callable[[Rights, Account, Decimal], Rights | Short] = plan.send
+    take_up: Callable[[Rights, Rights, Rights], Rights | None] = _take_up
+    cut_off: Callable[[Rights, Account], Rights | None] = lost.cut_off
+    stake: Callable[[Rights, Iterable[Rights], Iterable[Spend]], Stake] = lost.stake_of
+    mint_again: Callable[[Rights, Account, Decimal], Rights | None] = lost.mint_again
+    condition: Callable[[Rights], Condition | None] = condition_of
+    may_send: Callable[[Grant, datetime], bool] = spends.may_send
+    may_fold: Callable[[Spend, Mapping[str, View]], bool] = spends.may_fold
+
+
+KEPT = Rules()
+
+
+# Broken rules.
+
+
+def _over_at_expiry(
+    grant: Grant, date: int, *, signature_lifetime: float, clock_skew: float
+) -> bool:
+    """Take a grant for over once it expires."""
+    del signature_lifetime, clock_skew
+    return date > grant.expires
+
+
+def _send_any_time(grant: Grant, signed_at: datetime) -> bool:
+    """Send whatever was signed."""
+    del grant, signed_at
+    return True
+
+
+def _fold_shown(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Fold what all regions show."""
+    del spend, views
+    return True
+
+
+def _fold_not_open_at_home(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Take a grant for closed where home does not show it."""
+    home = next(iter(views.values()))
+    return all(name.version not in home["", name.account].grants for name in spend.grants)
+
+
+def _fold_closed_at_its_own(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Fold once the grant's own region shows it closed."""
+    shown = dict(zip(REGIONS, views.values(), strict=False))
+    return all(
+        name.account.region in shown and spends.shows_closed(shown[name.account.region], name)
+        for name in spend.grants
+    )
+
+
+def _unknown_is_unused(amount: Decimal, unsure: Decimal) -> Spent:
+    """Give back what is not known to be applied."""
+    return Spent(amount - unsure, is_sure=True)
+
+
+def _unknown_is_used(amount: Decimal, unsure: Decimal) -> Spent:
+    """Charge what is not known to be applied."""
+    del unsure
+    return Spent(amount, is_sure=True)
+
+
+def _unconditional(rights: Rights) -> None:
+    """Write whatever has become of the item."""
+    del rights
+
+
+def _reclaim_anyway(rights: Rights, version: int, shown: Decimal) -> Rights:
+    """Charge what was read, whether the grant is open or not."""
+    grants = {one: grant for one, grant in rights.grants.items() if one != version}
+    charged = rights.charged + shown
+    return replace(rights, version=rights.version + 1, grants=grants, charged=charged)
+
+
+def _take_difference(rights: Rights, giver: Rights, read: Rights) -> Rights | None:
+    """Add what is new as it was when the taker read its own item."""
+    new = giver.sent.get(rights.account, _ZERO) - read.taken.get(giver.account, _ZERO)
+    taken = {**rights.taken, giver.account: rights.taken.get(giver.account, _ZERO) + new}
+    return replace(rights, version=rights.version + 1, taken=taken) if new > 0 else None
+
+
+def _take_from_lost(rights: Rights, giver: Rights, read: Rights) -> Rights | None:
+    """Take up what was sent by an account that was cut off."""
+    return _take_up(replace(rights, cut={}), giver, read)
+
+
+def _stake_of_base(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+    """Charge only entries of grants that the base shows open."""
+    known = [one for one in entries if all(name.version in base.grants for name in one.grants)]
+    return lost.stake_of(base, others, known)
+
+
+def _stake_by_its_own(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+    """Take the lost item's own word for what it sent and took."""
+    found = lost.stake_of(base, others, entries)
+    return replace(
+        found, sent=sum(base.taken.values(), _ZERO), taken=sum(base.sent.values(), _ZERO)
+    )
+
+
+AT_EXPIRY = replace(KEPT, is_over=_over_at_expiry)
+ANY_TIME = replace(KEPT, may_send=_send_any_time)
+FOLDS_OPEN = replace(KEPT, may_fold=_fold_shown)
+FOLDS_UNSEEN = replace(KEPT, may_fold=_fold_not_open_at_home)
+FOLDS_AT_ITS_OWN = replace(KEPT, may_fold=_fold_closed_at_its_own)
+AS_UNUSED = replace(KEPT, spent=_unknown_is_unused)
+AS_USED = replace(KEPT, spent=_unknown_is_used)
+UNCONDITIONAL = replace(KEPT, condition=_unconditional)
+CLOSES_ANYWAY = replace(KEPT, condition=_unconditional, reclaim=_reclaim_anyway)
+BY_DIFFERENCE = replace(KEPT, condition=_unconditional, take_up=_take_difference)
+FROM_LOST = replace(KEPT, take_up=_take_from_lost)
+OF_BASE = replace(KEPT, stake=_stake_of_base)
+BY_ITS_OWN = replace(KEPT, stake=_stake_by_its_own)

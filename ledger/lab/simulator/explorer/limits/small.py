@@ -1,0 +1,311 @@
+"""Rules that take few states: shares of a window, a raise, a bundle of two limits, a cached total.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from ledger.lab.simulator.explorer.limits.book import ACCOUNTS
+from ledger.lab.simulator.explorer.limits.state import replaced
+from ledger.limits import plan, spends, windows
+from ledger.limits.rights import Grant, GrantName, Rights
+from ledger.limits.spends import Spend
+from ledger.limits.windows import Limit, LimitStep, Undecided
+
+HOME, OTHER = 0, 1
+ONE = Decimal(1)
+Events = Iterator[tuple[str, Any]]
+
+
+class Step(NamedTuple):
+    """What happens, the state after it, and what is wrong then."""
+
+    label: str
+    state: Any
+    wrong: str = ""
+
+
+class Model:
+    """A small model: its first state, what may happen, and what is wrong with a state."""
+
+    def __init__(self, case: "Case") -> None:
+        self._case = case
+
+    def initial(self) -> Any:
+        """Return the first state."""
+        return self._case.first
+
+    def key(self, state: Any) -> Hashable:
+        """Return the state itself."""
+        return state  # type: ignore[no-any-return]
+
+    def state(self, key: Any) -> Any:
+        """Return the state of a key."""
+        return key
+
+    def steps(self, state: Any) -> Iterator[Step]:
+        """Yield everything that may happen next."""
+        for label, after in self._case.events(state):
+            yield Step(label, after, self._case.wrong(after))
+
+    def is_finished(self, state: Any) -> bool:
+        """Return whether nothing more can happen."""
+        return next(iter(self._case.events(state)), None) is None
+
+    def described(self, step: Step) -> str:
+        """Return one line: what happens, and the state after it."""
+        return f"{step.label:45} {step.state}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The parts of a small model."""
+
+    first: Any
+    events: Callable[[Any], Events]
+    wrong: Callable[[Any], str]
+
+
+# Shares of a window, while a step of the limit that gives all to another region is announced.
+
+VIEW_LIFE = 1
+WAIT = VIEW_LIFE + 1
+BEGINS = 5
+"""When the window begins, which is when the new step does."""
+_OLD = LimitStep(Decimal(2), {ACCOUNTS[OTHER]: Decimal(2)})
+_NEW = LimitStep(Decimal(2), {ACCOUNTS[HOME]: Decimal(2)}, since=BEGINS)
+_LIMITS = (Limit(0, (_OLD,)), Limit(1, (_OLD,), _NEW))
+
+Sharing = Callable[[Limit, int], LimitStep | Undecided | None]
+
+
+class Shares(NamedTuple):
+    """The limit at home, in the other region, and as each process read it; that read's age."""
+
+    home: Any
+    other: Any
+    views: tuple[Any, ...]
+    now: int = 0
+    looked: int = -1
+    minted: tuple[int, int] = (-1, -1)
+
+
+def _shares_events(sharing: Sharing, *, waits: bool) -> Callable[[Shares], Events]:
+    def events(state: Shares) -> Events:
+        if state.now < BEGINS + VIEW_LIFE + 1:
+            views = tuple((limit, min(age + 1, VIEW_LIFE + 1)) for limit, age in state.views)
+            yield "time passes", state._replace(now=state.now + 1, views=views)
+        yield from _limit_events(state, waits=waits)
+        for process, shown in enumerate((state.home, state.other)):
+            limit, age = state.views[process]
+            if limit != shown or age:
+                fresh = replaced(state.views, process, (shown, 0))
+                yield f"process {process} reads the limit", state._replace(views=fresh)
+            if age <= VIEW_LIFE and state.now >= BEGINS and state.minted[process] < 0:
+                step = sharing(_limit(limit), BEGINS)
+                if isinstance(step, LimitStep):
+                    minted = int(step.share_of(ACCOUNTS[process]))
+                    after = replaced(state.minted, process, minted)
+                    yield f"process {process} mints {minted}", state._replace(minted=after)
+
+    return events
+
+
+def _limit_events(state: Shares, *, waits: bool) -> Events:
+    if state.other != state.home:
+        yield "the limit reaches the other", state._replace(other=state.home)
+    limit = _limit(state.home)
+    if limit.revision == 0 and state.now + WAIT < BEGINS:
+        announced = windows.announce(limit, _NEW, now=state.now, wait=WAIT)
+        home = _key(announced) if waits else _key(Limit(2, (_OLD, _NEW)))
+        yield "home announces the step", state._replace(home=home)
+    if limit.announced is not None:
+        if state.other == state.home and state.looked < 0:
+            yield "home looks at all regions", state._replace(looked=state.now)
+        if state.looked >= 0 or state.now >= BEGINS:
+            looked = max(state.looked, 0)
+            after = windows.confirm(limit, now=state.now, looked=looked, wait=WAIT)
+            if after is not None:
+                label = "in force" if len(after.steps) > 1 else "withdrawn"
+                yield f"the step is {label}", state._replace(home=_key(after))
+
+
+def _key(limit: Limit) -> tuple[int, int, bool]:
+    return limit.revision, len(limit.steps), limit.announced is not None
+
+
+def _limit(key: tuple[int, int, bool]) -> Limit:
+    revision, steps, is_announced = key
+    return Limit(revision, (_OLD, _NEW)[:steps], _NEW if is_announced else None)
+
+
+def _shares_wrong(state: Shares) -> str:
+    minted = sum(max(0, one) for one in state.minted)
+    is_short = min(state.minted) >= 0 and minted < _OLD.limit
+    return f"stranded: {minted} of {_OLD.limit}" if is_short else _made(state)
+
+
+def _made(state: Shares) -> str:
+    minted = sum(max(0, one) for one in state.minted)
+    return f"rights made: {minted} of {_OLD.limit}" if minted > _OLD.limit else ""
+
+
+def _newest_seen(limit: Limit, begins: int) -> LimitStep:
+    """Share by the newest step that the process knows."""
+    del begins
+    return limit.announced or limit.steps[-1]
+
+
+_SHARES = Shares(_key(_LIMITS[0]), _key(_LIMITS[0]), ((_key(_LIMITS[0]), 0),) * 2)
+
+
+# A raise, repeated after its answer was lost, through another home.
+
+
+class Raise(NamedTuple):
+    """What each account has minted by its raises, and how often it was tried."""
+
+    minted: tuple[int, int] = (1, 0)
+    ids: tuple[str, str] = ("", "")
+    tries: int = 0
+
+
+def _raise_events(*, has_id: bool) -> Callable[[Raise], Events]:
+    def events(state: Raise) -> Events:
+        if state.tries == 2:  # noqa: PLR2004 (one of each home)
+            return
+        items = [_raised(state, account) for account in (HOME, OTHER)]
+        raise_id = "id" if has_id else str(state.tries)
+        home = items[state.tries]
+        after = plan.raise_limit(home, ONE, raise_id)
+        state = state._replace(tries=state.tries + 1)
+        if after is None or plan.is_raised(tuple(items), raise_id):
+            yield "it was raised before", state
+            return
+        place = items.index(home)
+        yield (
+            "the limit is raised",
+            state._replace(
+                minted=replaced(state.minted, place, int(after.minted)),
+                ids=replaced(state.ids, place, raise_id),
+            ),
+        )
+
+    return events
+
+
+def _raised(state: Raise, account: int) -> Rights:
+    raises = {state.ids[account]: ONE} if state.ids[account] else {}
+    return Rights(ACCOUNTS[account], 1, Decimal(state.minted[account]), raises=raises)
+
+
+def _raise_wrong(state: Raise) -> str:
+    return f"limit too high: {sum(state.minted)}" if sum(state.minted) > 2 else ""  # noqa: PLR2004 (1 and 1)
+
+
+# A bundle: one entry names a grant of its own counter, and one of its organization's.
+
+_KEY, _ORG = GrantName(ACCOUNTS[HOME], 2), GrantName(ACCOUNTS[HOME], 2, "org")
+_SPEND = Spend("id", ONE, (_KEY, _ORG))
+_GRANTED = Rights(ACCOUNTS[HOME], 2, ONE, grants={2: Grant(ONE, 0, 1, "t")})
+_OPEN = -1
+
+
+class Bundle(NamedTuple):
+    """Where the entry is, and what each grant was closed at; a look has not been acted on yet."""
+
+    landed: bool = False
+    dead: bool = False
+    folded: bool = False
+    charged: tuple[int, int] = (_OPEN, _OPEN)
+    looks: tuple[int, int] = (_OPEN, _OPEN)
+
+
+Folding = Callable[[Spend, Any], bool]
+
+
+def _bundle_events(may_fold: Folding, *, at_once: bool) -> Callable[[Bundle], Events]:
+    def events(state: Bundle) -> Events:
+        if not state.landed and not state.dead:
+            yield "the entry lands", state._replace(landed=True)
+            yield "its signature ends", state._replace(dead=True)
+        is_quiet = state.landed or state.dead
+        for place in (0,) if at_once else (0, 1):
+            if state.charged[place] != _OPEN or not is_quiet:
+                continue
+            shown = [_SPEND] if state.landed and not state.folded else []
+            if state.looks[place] == _OPEN:
+                seen = int(spends.charge_of(shown, _SPEND.grants[place]))
+                looks = (seen, seen) if at_once else replaced(state.looks, place, seen)
+                yield f"the reclaimer reads for grant {place}", state._replace(looks=looks)
+            else:
+                charged = (
+                    state.looks if at_once else replaced(state.charged, place, state.looks[place])
+                )
+                yield f"grant {place} is closed", state._replace(charged=charged)
+        if state.landed and not state.folded and may_fold(_SPEND, _bundle_views(state)):
+            yield "the entry is folded", state._replace(folded=True)
+
+    return events
+
+
+def _bundle_views(state: Bundle) -> dict[str, spends.View]:
+    view: dict[tuple[str, Any], Rights] = {}
+    for name, charged in zip(_SPEND.grants, state.charged, strict=True):
+        closed = plan.reclaim(_GRANTED, name.version, Decimal(charged))
+        item = _GRANTED if charged == _OPEN else closed
+        assert isinstance(item, Rights)  # noqa: S101 (the grant is open in what is closed)
+        view[name.budget, name.account] = item
+    return {"home": view}
+
+
+def _bundle_wrong(state: Bundle) -> str:
+    applied = int(state.landed)
+    for charged, name in zip(state.charged, ("key", "org"), strict=True):
+        if _OPEN < charged < applied:
+            return f"{name} charged too little: {charged}, {applied} applied"
+    return ""
+
+
+def _fold_by_key(spend: Spend, views: Any) -> bool:
+    """Fold once the key's own grant is closed."""
+    return spends.may_fold(replace(spend, grants=spend.grants[:1]), views)
+
+
+# A limit that is checked against what each process believes.
+
+
+class Cached(NamedTuple):
+    """What is applied, and what each process last read of it."""
+
+    applied: int = 0
+    known: tuple[int, int] = (0, 0)
+
+
+def _cached_events(state: Cached) -> Events:
+    for process in (0, 1):
+        if state.known[process] < 1:
+            known = replaced(state.known, process, state.applied + 1)
+            yield f"process {process} spends", Cached(state.applied + 1, known)
+
+
+def _cached_wrong(state: Cached) -> str:
+    return f"OVERSOLD: {state.applied} of 1" if state.applied > 1 else ""
+
+
+CASES = {
+    "shares": Case(_SHARES, _shares_events(windows.step_of, waits=True), _shares_wrong),
+    "raise": Case(Raise(), _raise_events(has_id=True), _raise_wrong),
+    "bundle-at-once": Case(Bundle(), _bundle_events(spends.may_fold, at_once=True), _bundle_wrong),
+    "bundle": Case(Bundle(), _bundle_events(spends.may_fold, at_once=False), _bundle_wrong),
+}
+MUTANTS = {
+    "shares-by-view": Case(_SHARES, _shares_events(_newest_seen, waits=True), _made),
+    "shares-at-once": Case(_SHARES, _shares_events(windows.step_of, waits=False), _made),
+    "raised-without-id": Case(Raise(), _raise_events(has_id=False), _raise_wrong),
+    "bundle-by-key": Case(Bundle(), _bundle_events(_fold_by_key, at_once=False), _bundle_wrong),
+    "cached-total": Case(Cached(), _cached_events, _cached_wrong),
+}

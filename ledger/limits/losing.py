@@ -1,0 +1,282 @@
+"""Reclaiming what a lost region had of a budget, through those that remain (`lost`).
+
+::
+
+    removed from the replicas ── contract in force ── a day ──> cut off in each remaining item
+        ──> every region shows that ──> what is at stake ──> minted again in home's item, once
+
+An operator's decision, never automatic. Each step may be repeated, by anybody.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+
+from ledger.core import keys
+from ledger.core.contract import NO_HOME
+from ledger.core.errors import ContractChangeRefused
+from ledger.limits.lost import (
+    Stake,
+    cut_off,
+    is_reclaimed,
+    mint_again,
+    newest,
+    stake_of,
+)
+from ledger.limits.reading import read_own, read_rights
+from ledger.limits.reclaiming import ATTRIBUTES, Regions
+from ledger.limits.rights import Account, GrantName, Rights, write_of
+from ledger.limits.spends import Spend, spend_of
+from ledger.runtime.tasks import run_requests
+from ledger.store.port import Store
+from ledger.store.reads import Scan
+from ledger.store.writes import Applied
+
+ARRIVED_SECONDS = 86_400.0
+"""How long what a lost region wrote may still arrive, after the region was given up."""
+TRIES_MAX = 8
+"""How often an item is read and written again that its region writes at the same time."""
+Shown = Mapping[str, Mapping[Account, Rights]]
+"""What each region shows of a budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """What was at stake in a lost account, and what was minted again for it."""
+
+    stake: Stake
+    amount: Decimal
+
+
+async def stakes(
+    regions: Regions, lost: str, counter: str, *, shares: Mapping[Account, Decimal] | None = None
+) -> Mapping[Account, Stake]:
+    """Return what is at stake in each account of a lost region that was not reclaimed yet.
+
+    It is also the most that the region may have acknowledged and nobody will ever see. Nothing is
+    written. `shares` are those of a window whose item a lost account may have made, unseen.
+
+    Raises:
+        ContractChangeRefused: it is too early.
+        DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
+        StoreError: a region cannot be read.
+    """
+    await check_lost(regions, lost)
+    shown = await _shown(regions, counter)
+    accounts = _lost_accounts(regions, lost, shown, shares or {})
+    as_cut = {
+        region: {
+            account: _cut(item, accounts) or item if regions.keeps(account) else item
+            for account, item in items.items()
+        }
+        for region, items in shown.items()
+    }
+    return await _stakes(regions, counter, accounts, as_cut)
+
+
+async def reclaim_lost(
+    regions: Regions,
+    lost: str,
+    counter: str,
+    *,
+    most: Decimal | None = None,
+    shares: Mapping[Account, Decimal] | None = None,
+) -> Mapping[Account, Minted]:
+    """Mint again what a lost region had, in home's item, and return it by account; once.
+
+    At most `most` in each account: whoever owes what was acknowledged there reclaims less. A
+    budget without an item at home is minted in that of the first account that remains.
+
+    Raises:
+        ContractChangeRefused: it is too early, or not every region shows yet that the lost one is
+            cut off: run it again.
+        DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
+        AmountOverflow: a sum does not fit in 38 digits.
+        StoreError: a region cannot be read or written; run it again.
+    """
+    await check_lost(regions, lost)
+    shown = await _shown(regions, counter)
+    accounts = _lost_accounts(regions, lost, shown, shares or {})
+    own = [
+        item
+        for region, items in shown.items()
+        for account, item in items.items()
+        if account.region == region and regions.keeps(account)
+    ]
+    for item in own:
+        await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
+    shown = await _shown(regions, counter)
+    for region, items in shown.items():
+        for item in own:
+            there = items.get(item.account)
+            if there is None or not accounts.keys() <= there.cut.keys():
+                raise ContractChangeRefused(
+                    f"{region} does not show yet that {item.account} has cut {lost} off from budget"
+                    f" {counter!r}: run this again"
+                )
+    found = await _stakes(regions, counter, accounts, shown)
+    minted = {}
+    for account, stake in found.items():
+        amount = stake.amount if most is None else min(stake.amount, most)
+        into = min(own, key=lambda item: (item.account.region != regions.terms.home, item.account))
+        plan = partial(mint_again, lost=account, amount=amount)
+        if await _change(regions, counter, into.account, plan):
+            minted[account] = Minted(stake, amount)
+    return minted
+
+
+async def check_lost(regions: Regions, lost: str) -> None:
+    """Check that nothing of a lost region is on its way any more, and nobody writes to it.
+
+    Raises:
+        ContractChangeRefused: with what is missing.
+        StoreError: a region cannot be asked.
+    """
+    terms = regions.terms
+    if terms.home == NO_HOME or lost in terms.regions or lost not in terms.lost:
+        raise ContractChangeRefused(
+            f"the table's contract in force must name {lost} as lost before its rights are"
+            f" reclaimed: `compactor take-home HOME --lost {lost}`"
+        )
+    given_up = terms.given_up_at
+    until = timedelta(seconds=ARRIVED_SECONDS + terms.clock_skew)
+    if given_up is None or regions.clock.now() <= given_up + until:
+        since = "" if given_up is None else f", which was at {given_up.isoformat()}"
+        raise ContractChangeRefused(
+            f"what {lost} wrote may arrive for a day after it was given up{since}: reclaim after"
+            " that"
+        )
+    for store in regions.stores.values():
+        if lost in (await store.replicas() or {}):
+            raise ContractChangeRefused(
+                f"{store.region} still lists {lost} among the table's replicas: remove it first"
+            )
+
+
+async def _shown(regions: Regions, counter: str) -> Shown:
+    reads = [partial(read_rights, store, counter) for store in regions.stores.values()]
+    found = await run_requests(reads, at_once=len(reads))
+    return dict(zip(regions.stores, found, strict=True))
+
+
+def _lost_accounts(
+    regions: Regions, lost: str, shown: Shown, shares: Mapping[Account, Decimal]
+) -> dict[Account, Rights]:
+    """Return the newest item shown of each account of a lost region, also of those shown nowhere.
+
+    Such an account is known by what was sent to it, or by its share.
+    """
+    items = [item for there in shown.values() for item in there.values()]
+    named = {item.account for item in items} | {to for item in items for to in item.sent}
+    return {
+        account: newest(
+            account,
+            (item for item in items if item.account == account),
+            share=shares.get(account, Decimal(0)),
+        )
+        for account in sorted(named | shares.keys())
+        if account.region == lost and regions.terms.is_over(account.region, account.epoch)
+    }
+
+
+def _cut(item: Rights, accounts: Iterable[Account]) -> Rights | None:
+    """Return an item that takes up nothing more of these accounts; None if it does already."""
+    after = item
+    for account in accounts:
+        after = replace(cut_off(after, account) or after, version=item.version)
+    return replace(after, version=item.version + 1) if after != item else None
+
+
+async def _change(
+    regions: Regions, counter: str, account: Account, plan: Callable[[Rights], Rights | None]
+) -> bool:
+    """Change an item through its region; return whether it had to be changed.
+
+    Raises:
+        ContractChangeRefused: others write it at the same time.
+        StoreError: the region failed, or it is not known whether it is written.
+    """
+    store = regions.stores[account.region]
+    for _ in range(TRIES_MAX):
+        before = await read_own(store, counter, account)
+        after = None if before is None else plan(before)
+        if before is None or after is None:
+            return False
+        if isinstance(await store.write(write_of(before, after, counter)), Applied):
+            return True
+    raise ContractChangeRefused(
+        f"{account} of budget {counter!r} was written by others {TRIES_MAX} times: run this again"
+    )
+
+
+async def _stakes(
+    regions: Regions, counter: str, accounts: Mapping[Account, Rights], shown: Shown
+) -> Mapping[Account, Stake]:
+    """Return the stakes of those accounts for which nothing was minted yet."""
+    everything = [item for items in shown.values() for item in items.values()]
+    left = [account for account in accounts if not is_reclaimed(everything, account)]
+    if not left:
+        return {}
+    spends = await _spends(regions, counter, left)
+    return {
+        account: stake_of(
+            accounts[account], _others(regions, account, shown), spends, budget=counter
+        )
+        for account in left
+    }
+
+
+def _others(regions: Regions, lost: Account, shown: Shown) -> list[Rights]:
+    """Return the items with which a lost account's rights are compared.
+
+    Each that remains, as its own region has it. Of those that are over the newest shown: of a
+    region that was lost as well if it had cut the account off; of one that left, since nobody
+    writes it or takes up anything of it any more.
+    """
+    terms = regions.terms
+    everything = [item for items in shown.values() for item in items.values()]
+    others = []
+    for account in sorted({item.account for item in everything} - {lost}):
+        if regions.keeps(account):
+            others.append(shown[account.region][account])
+            continue
+        item = newest(account, (one for one in everything if one.account == account))
+        has_left = account.region in terms.left and account.region not in terms.lost
+        if has_left or lost in item.cut:
+            others.append(cut_off(item, lost) or item)
+    return others
+
+
+async def _spends(regions: Regions, counter: str, accounts: Iterable[Account]) -> list[Spend]:
+    """Return all entries that any region shows of a budget's grants by these accounts.
+
+    The whole table is searched: which counters' entries a grant of several limits paid for is said
+    by the grant, and its item may not have arrived.
+    """
+    wanted = frozenset(accounts)
+    reads = [partial(_scan, store, counter, wanted) for store in regions.stores.values()]
+    found = await run_requests(reads, at_once=len(reads))
+    return [spend for spends in found for spend in spends]
+
+
+async def _scan(store: Store, counter: str, wanted: frozenset[Account]) -> list[Spend]:
+    found: list[Spend] = []
+    scan = Scan(attributes=ATTRIBUTES, consistent=True)
+    while True:
+        page = await store.scan(scan)
+        for item in page.items:
+            place = keys.counter_of(item["pk"]["S"])
+            spend = spend_of(item) if place is not None else None
+            if place is None or spend is None:
+                continue
+            names = tuple(
+                GrantName(name.account, name.version, name.budget or place[0])
+                for name in spend.grants
+            )
+            if any(name.budget == counter and name.account in wanted for name in names):
+                found.append(replace(spend, grants=names))
+        if page.after is None:
+            return found
+        scan = scan.next(page)

@@ -1,0 +1,309 @@
+"""Rights of a lost region: nothing before its time, once, and never more than it had."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from support.budgets import (
+    AT_HOME,
+    AT_SOUTH,
+    AT_WEST,
+    changed,
+    granted,
+    put_rights,
+    regions_of,
+    shown_rights,
+    spend_item,
+    whole,
+)
+from support.compacting import World
+from support.ledgers import HOME, SOUTH, WEST
+
+from ledger.core.contract import NO_HOME
+from ledger.core.errors import ContractChangeRefused
+from ledger.limits.losing import ARRIVED_SECONDS, reclaim_lost, stakes
+from ledger.limits.lost import Stake, cut_off, mint_again, stake_of
+from ledger.limits.plan import create, limit_of, send, take_up
+from ledger.limits.reclaiming import Regions
+from ledger.limits.rights import Account, GrantName, Rights, rights_item
+from ledger.testing.clock import START
+
+SENT = 30
+
+
+def sent(rights: Rights, to: Account, amount: int) -> Rights:
+    """Return rights after an amount was sent."""
+    found = send(rights, to, Decimal(amount))
+    assert isinstance(found, Rights)
+    return found
+
+
+def took(rights: Rights, giver: Rights) -> Rights:
+    """Return rights after what a giver shows was taken up."""
+    found = take_up(rights, giver)
+    assert found is not None
+    return found
+
+
+def world_of(*, arrived: bool = True) -> World:
+    """Return a world in which home sent 30 to south, which granted 10 and spent 4 of them."""
+    world = World()
+    home = sent(granted(AT_HOME, at=START), AT_SOUTH, SENT)
+    put_rights(world.regions, home)
+    put_rights(world.regions, granted(AT_WEST, at=START, minted=0))
+    world.regions.deliver()
+    south = changed(granted(AT_SOUTH, 10, at=START, minted=SENT), taken={AT_HOME: Decimal(SENT)})
+    south = replace(south, minted=Decimal(0))
+    if not arrived:
+        world.regions.isolate(SOUTH)
+    put_rights(world.regions, south)
+    world.regions.put(SOUTH, spend_item(4, GrantName(AT_SOUTH, 2), at=START))
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    return world
+
+
+def remaining(world: World, **terms: object) -> Regions:
+    """Return the regions that remain, a day after south was given up."""
+    world.clock.pass_by(ARRIVED_SECONDS + 2)
+    regions = regions_of(world)
+    stores = {region: regions.stores[region] for region in (HOME, WEST)}
+    after = {
+        "regions": (HOME, WEST),
+        "lost": (SOUTH,),
+        "given_up_at": START,
+        "generation": 2,
+        **terms,
+    }
+    return Regions(stores, replace(regions.terms, **after), regions.clock)  # type: ignore[arg-type]
+
+
+async def reclaimed(world: World, regions: Regions, **options: Decimal) -> list[int]:
+    """Reclaim what south had; return what was minted again, while replication delivers."""
+    for _ in range(2):
+        try:
+            found = await reclaim_lost(regions, SOUTH, "counter", **options)  # type: ignore[arg-type]
+        except ContractChangeRefused:
+            world.regions.deliver()
+        else:
+            world.regions.deliver()
+            return whole(*(one.amount for one in found.values()))
+    raise AssertionError("refused twice")
+
+
+def spendable(world: World) -> int:
+    """Return what home and west may still grant, with what they show as spent."""
+    items = [shown_rights(world.regions, each) for each in (AT_HOME, AT_WEST)]
+    entries = world.shown(HOME).entries.values()
+    return int(sum(item.available for item in items) - sum(entries))
+
+
+async def test_what_a_lost_region_had_is_minted_again_once() -> None:
+    """All that it did not spend, as far as anybody who remains can know; then never again."""
+    world = world_of()
+    regions = remaining(world)
+    found = await stakes(regions, SOUTH, "counter")
+    zero = Decimal(0)
+    assert found == {
+        AT_SOUTH: Stake(minted=zero, sent=Decimal(30), taken=zero, charged=zero, entries=Decimal(4))
+    }
+    assert AT_SOUTH not in shown_rights(world.regions, AT_HOME).cut
+    assert await reclaimed(world, regions) == [26]
+    assert spendable(world) == 100
+    before = shown_rights(world.regions, AT_HOME)
+    assert await reclaimed(world, regions) == []
+    assert await stakes(regions, SOUTH, "counter") == {}
+    assert shown_rights(world.regions, AT_HOME) == before
+    assert before.reclaimed == {AT_SOUTH: Decimal(26)}
+
+
+async def test_an_account_that_nobody_ever_saw_had_what_was_sent_to_it() -> None:
+    """Its item never arrived; nor did its entries."""
+    world = world_of(arrived=False)
+    assert await reclaimed(world, remaining(world)) == [SENT]
+    assert spendable(world) == 100
+
+
+async def test_a_share_of_a_window_may_have_been_made_unseen() -> None:
+    """Made at most once, by the step in force, which all know."""
+    world = world_of(arrived=False)
+    found = await stakes(remaining(world), SOUTH, "counter", shares={AT_SOUTH: Decimal(7)})
+    assert found[AT_SOUTH].amount == 37
+
+
+async def test_less_is_reclaimed_if_more_is_owed() -> None:
+    """What was acknowledged there and is owed all the same is not sold again."""
+    world = world_of()
+    assert await reclaimed(world, remaining(world), most=Decimal(5)) == [5]
+
+
+async def test_nothing_is_minted_before_every_region_shows_the_cut() -> None:
+    """Were another region lost then, what it had moved would be counted differently."""
+    world = world_of()
+    regions = remaining(world)
+    world.regions.pause(HOME, WEST)
+    for _ in range(2):
+        with pytest.raises(ContractChangeRefused, match="does not show yet"):
+            await reclaim_lost(regions, SOUTH, "counter")
+        world.regions.deliver()
+    assert not shown_rights(world.regions, AT_HOME).reclaimed
+    world.regions.paused.discard((HOME, WEST))
+    world.regions.deliver()
+    assert await reclaimed(world, regions) == [26]
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"lost": ()}, "must name ap-southeast-2 as lost"),
+        ({"regions": (HOME, WEST, SOUTH)}, "must name ap-southeast-2 as lost"),
+        ({"home": NO_HOME}, "must name ap-southeast-2 as lost"),
+        ({"given_up_at": START + timedelta(seconds=2)}, "for a day after"),
+        ({"given_up_at": None}, "for a day after"),
+    ],
+    ids=["not lost", "still of the contract", "pending", "too early", "when is unknown"],
+)
+async def test_it_is_refused_before_its_time(terms: dict[str, object], message: str) -> None:
+    """Nothing is written: what it had may still be spent, or arrive."""
+    world = world_of()
+    regions = remaining(world, **terms)
+    before = shown_rights(world.regions, AT_HOME)
+    for call in (stakes, reclaim_lost):
+        with pytest.raises(ContractChangeRefused, match=message):
+            await call(regions, SOUTH, "counter")
+    assert shown_rights(world.regions, AT_HOME) == before
+
+
+async def test_it_is_refused_while_a_region_lists_it() -> None:
+    """What it still does would arrive."""
+    world = world_of()
+    world.regions.replicas[WEST].described = {SOUTH: "ACTIVE"}
+    with pytest.raises(ContractChangeRefused, match=f"{WEST} still lists {SOUTH}"):
+        await reclaim_lost(remaining(world), SOUTH, "counter")
+
+
+async def test_entries_of_other_counters_count_where_a_bundle_paid() -> None:
+    """The grant's own item need not have arrived: the table is searched for such entries."""
+    world = World()
+    put_rights(world.regions, sent(granted(AT_HOME, at=START), AT_SOUTH, SENT), "team")
+    world.regions.put(
+        WEST,
+        spend_item(
+            4, GrantName(AT_SOUTH, 9), GrantName(AT_SOUTH, 5, "team"), at=START, counter="key"
+        ),
+    )
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    regions = remaining(world)
+    assert (await stakes(regions, SOUTH, "team"))[AT_SOUTH].amount == SENT - 4
+
+
+async def test_an_item_that_its_region_writes_meanwhile_is_read_again() -> None:
+    """The home region goes on spending."""
+    world = world_of()
+    regions = remaining(world)
+    plain = world.regions.replicas[HOME]
+    read, races = plain.get, 2
+
+    async def racing(get: object) -> object:
+        nonlocal races
+        item = await read(get)  # type: ignore[arg-type]
+        if races:
+            races -= 1
+            put_rights(world.regions, changed(shown_rights(world.regions, AT_HOME)))
+        return item
+
+    plain.get = racing  # type: ignore[method-assign, assignment]
+    assert await reclaimed(world, regions) == [26]
+    assert shown_rights(world.regions, AT_HOME).cut == {AT_SOUTH: Decimal(0)}
+
+
+def cut(rights: Rights, lost: Account) -> Rights:
+    """Return rights that have cut an account off."""
+    found = cut_off(rights, lost)
+    assert found is not None
+    return found
+
+
+def minted_for(rights: Rights, lost: Rights, others: Iterable[Rights]) -> Rights:
+    """Return rights in which what a lost account had is minted again."""
+    found = mint_again(rights, lost.account, stake_of(lost, others, ()).amount)
+    assert found is not None
+    return found
+
+
+def moved_about() -> tuple[Rights, Rights, Rights]:
+    """Return home, west and south of a limit of 100: south sent west 8, of which it took 5."""
+    home = create(AT_HOME, Decimal(60))
+    west, south = create(AT_WEST, Decimal(0)), sent(create(AT_SOUTH, Decimal(40)), AT_WEST, 5)
+    west = took(west, south)
+    return home, west, sent(south, AT_WEST, 3)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        pytest.param(lambda home, west, south: (home, west, south), id="to the one lost later"),
+        pytest.param(
+            lambda home, west, south: (
+                home,
+                replace(south, account=AT_WEST, sent={AT_SOUTH: Decimal(8)}),
+                replace(west, account=AT_SOUTH, taken={AT_WEST: Decimal(5)}),
+            ),
+            id="from the one lost later",
+        ),
+    ],
+)
+@pytest.mark.parametrize("order", ["one by one", "both before", "cut before, reclaimed after"])
+def test_of_two_lost_regions_nothing_is_minted_twice(
+    moves: Callable[[Rights, Rights, Rights], tuple[Rights, Rights, Rights]], order: str
+) -> None:
+    """What moved between them counts in both stakes, or in neither."""
+    home, west, south = moves(*moved_about())
+    if order == "one by one":
+        home, west = cut(home, AT_SOUTH), cut(west, AT_SOUTH)
+        home = minted_for(home, south, [home, west])
+        home = minted_for(cut(home, AT_WEST), west, [cut(home, AT_WEST)])
+    else:
+        if order == "cut before, reclaimed after":
+            home, west = cut(home, AT_SOUTH), cut(west, AT_SOUTH)
+            home = cut(home, AT_WEST)
+            home = minted_for(home, south, [home, west])
+        else:
+            home = cut(cut(home, AT_SOUTH), AT_WEST)
+            home = minted_for(home, south, [home])
+        home = minted_for(home, west, [home])
+    assert home.available == 100
+    assert limit_of((home,)) == 100
+
+
+async def test_two_regions_are_reclaimed_one_after_the_other() -> None:
+    """The one lost later had cut the first off, and taken from it."""
+    world = World()
+    home, west, south = moved_about()
+    for rights in (home, west, south):
+        put_rights(world.regions, rights)
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    assert await reclaimed(world, remaining(world)) == [35]
+    world.regions.isolate(WEST)
+    regions = remaining(world, regions=(HOME,), lost=(SOUTH, WEST), generation=3)
+    alone = replace(regions, stores={HOME: regions.stores[HOME]})
+    found = await reclaim_lost(alone, WEST, "counter")
+    assert whole(*(one.amount for one in found.values())) == [5]
+    assert shown_rights(world.regions, AT_HOME).available == 100
+
+
+async def test_what_came_from_a_region_that_left_counts() -> None:
+    """It left in good order, and had sent all that it had."""
+    world = World()
+    put_rights(world.regions, granted(AT_HOME, at=START))
+    left = Account("sa-east-1")
+    gone = sent(create(left, Decimal(9)), AT_SOUTH, 9)
+    put_rights(world.regions, took(granted(AT_SOUTH, at=START, minted=0), gone))
+    world.regions.put(HOME, rights_item(gone, "counter"))
+    world.regions.deliver()
+    regions = remaining(world, left=("sa-east-1",))
+    assert (await stakes(regions, SOUTH, "counter"))[AT_SOUTH].amount == 9
