@@ -85,6 +85,10 @@ class Replicas(ABC):
         table.set(key, item)
         self.written(region, [(key, before, item)])
 
+    def stamp_of(self, region: str, key: Key) -> Stamp:
+        """Return the stamp of what a region shows of an item, also of its absence."""
+        return self._stamps[region].get(key, _NO_STAMP)
+
     def collection(self, region: str, partition: str) -> Collection:
         """Return a collection as one region shows it at this moment."""
         return collect(self.replicas[region].table.partitions.get(partition, {}).values())

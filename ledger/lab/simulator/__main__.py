@@ -23,13 +23,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ledger.lab.simulator.mutants import MUTANTS, run_mutant
 from ledger.lab.simulator.pool import results
 from ledger.lab.simulator.run import Result
-from ledger.lab.simulator.scenario import keeps_archive, keeps_periods
+from ledger.lab.simulator.scenario import keeps_archive, keeps_budgets, keeps_periods
 
 TRACE_LINES = 80
 PLAIN_LINE_SEEDS = 100
 """Without a terminal for a progress bar, a line is printed every so many seeds."""
 
-FEATURES: dict[str, Callable[[int], bool]] = {"archive": keeps_archive, "periods": keeps_periods}
+FEATURES: dict[str, Callable[[int], bool]] = {
+    "archive": keeps_archive,
+    "budgets": keeps_budgets,
+    "periods": keeps_periods,
+}
 """What only some worlds have, by name: whether the world of a seed does."""
 
 app = typer.Typer(add_completion=False)

@@ -1,0 +1,196 @@
+"""The part of a scenario that concerns budgets: limits, and what is spent from them when and where.
+
+Limits are small, so that they run out while there is more to spend: what is granted twice is sold
+twice. Most spends come close together, so that requests are shared, and grants are renewed, closed
+and given up while others are in flight.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+from ledger.lab.simulator.planned import BusyPeriod
+from ledger.lab.simulator.process import Reliability
+from ledger.lab.simulator.randomness import stream
+
+SHARE = 0.25
+NAMES = ("budget-0", "budget-1", "budget-2")
+BUNDLES = (("budget-0", "budget-2"), ("budget-1", "budget-2"), ("budget-2", "budget-0"))
+LIMITS = (8, 30, 100, 300)
+LIVES_SECONDS = (20.0, 60.0, 60.0, 200.0)
+LATE_SECONDS = (0.0, 300.0)
+WINDOWED_SHARE = 0.4
+SPENDS_MIN, SPENDS_MAX = 30, 80
+TOGETHER_MAX = 6
+TOGETHER_SECONDS = 1.0
+HOLD_SECONDS = (30.0, 300.0, 1500.0)
+REPEATS_SECONDS = (1.0, 20.0, 200.0)
+CREATED_WITHIN_SECONDS = 20.0
+FRAGILE = (
+    Reliability(200.0, crash_share=0.2, stall_seconds_max=(30.0, 300.0, 1200.0)),
+    Reliability(1000.0, crash_share=0.5, stall_seconds_max=(30.0, 1200.0)),
+    Reliability(4000.0, crash_share=0.5, stall_seconds_max=(30.0, 300.0)),
+)
+LATE_SHARES = (0.0, 0.1, 0.4)
+
+SpendKind = Literal["spend", "keyed", "hold", "keyed hold", "state"]
+KINDS: Mapping[SpendKind, int] = {"spend": 8, "keyed": 5, "hold": 5, "keyed hold": 1, "state": 1}
+Ending = Literal["settle", "void", "extend", "leave"]
+ENDINGS: tuple[Ending, ...] = ("settle", "settle", "settle", "void", "extend", "leave")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEnding:
+    """How a hold is to end, so long after it was made; `by` a process of any region, or its own."""
+
+    kind: Ending
+    after: float
+    amount: int
+    by: tuple[str, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSpend:
+    """A spend at a moment, by a process of a region; durations in seconds.
+
+    Its key, if it has one, was made `age` before; each of `repeats` (delay, region, process)
+    repeats the call. A hold expires after `expires`.
+    """
+
+    number: int
+    at: float
+    region: str
+    process: int
+    kind: SpendKind
+    budgets: tuple[str, ...]
+    amount: int
+    wait: float
+    age: float
+    repeats: tuple[tuple[float, str, int], ...] = ()
+    expires: float = 0.0
+    endings: tuple[PlannedEnding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPlan:
+    """The budgets of a world: their limits, and all that is to be spent.
+
+    So many `processes` of each region spend; `closings` (moment, region, process) are those that
+    are closed in good order, and started again.
+    """
+
+    limits: Mapping[str, int]
+    spends: tuple[PlannedSpend, ...]
+    processes: int
+    reliability: Reliability
+    late: float
+    closings: tuple[tuple[float, str, int], ...]
+
+
+def keeps_budgets(seed: int) -> bool:
+    """Return whether the world of a seed has budgets."""
+    return bool(budget_rules(stream(seed, "budgets")))
+
+
+def budget_rules(chance: Random) -> dict[str, Any]:
+    """Return the rules of a world's budgets, by pattern; empty if it has none."""
+    if chance.random() >= SHARE:
+        return {}
+    common = {
+        "grant_life": chance.choice(LIVES_SECONDS),
+        "on_expiry": chance.choice(("void", "settle")),
+    }
+    windowed: dict[str, Any] = {}
+    if chance.random() < WINDOWED_SHARE:
+        windowed = {"budget-1": {**common, "window": "hour", "late": chance.choice(LATE_SECONDS)}}
+    return {**windowed, "budget-*": common}
+
+
+def draw_budgets(
+    seed: int, regions: Sequence[str], busy: Sequence[BusyPeriod], retry_horizon: float
+) -> BudgetPlan:
+    """Draw what is spent in a world, before and while there is work for compactors."""
+    chance = stream(seed, "spends")
+    limits = {name: chance.choice(LIMITS) for name in NAMES}
+    processes = chance.choice((1, 2, 2, 3))
+    spends: list[PlannedSpend] = []
+    count = chance.randint(SPENDS_MIN, SPENDS_MAX)
+    while len(spends) < count:
+        begins = _moment(chance, busy)
+        place = chance.choice(regions), chance.randrange(processes)
+        budgets = chance.choice(((chance.choice(NAMES),), chance.choice(BUNDLES)))
+        for _ in range(chance.choice((1, 1, chance.randint(2, TOGETHER_MAX)))):
+            if chance.random() < 0.5:  # noqa: PLR2004 (a coin)
+                place = chance.choice(regions), chance.randrange(processes)
+            at = begins + chance.random() * TOGETHER_SECONDS
+            most = max(2, limits[budgets[0]] // 6)
+            number = len(spends)
+            spends.append(
+                _spend(chance, number, at, place, budgets, most, regions, processes, retry_horizon)
+            )
+    return BudgetPlan(
+        limits=limits,
+        spends=tuple(sorted(spends, key=lambda spend: spend.at)),
+        processes=processes,
+        reliability=chance.choice(FRAGILE),
+        late=chance.choice(LATE_SHARES),
+        closings=tuple(
+            (_moment(chance, busy), chance.choice(regions), chance.randrange(processes))
+            for _ in range(chance.randrange(4))
+        ),
+    )
+
+
+def _moment(chance: Random, busy: Sequence[BusyPeriod]) -> float:
+    """Draw when something is spent: often where all at once, preferably early."""
+    period = busy[min(chance.randrange(len(busy)), chance.randrange(len(busy)))]
+    return chance.uniform(max(CREATED_WITHIN_SECONDS, period.begins - 100.0), period.ends)
+
+
+def _spend(
+    chance: Random,
+    number: int,
+    at: float,
+    place: tuple[str, int],
+    budgets: tuple[str, ...],
+    most: int,
+    regions: Sequence[str],
+    processes: int,
+    retry_horizon: float,
+) -> PlannedSpend:
+    kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
+    amount = chance.randint(1, most)
+    repeats: tuple[tuple[float, str, int], ...] = ()
+    if kind in {"keyed", "keyed hold"}:
+        longest = chance.choice(REPEATS_SECONDS)
+        # Of a hold the last writer's copy stands, and with it how that was resolved.
+        where = regions if kind == "keyed" else place[:1]
+        repeats = tuple(
+            (chance.random() * longest, chance.choice(where), chance.randrange(processes))
+            for _ in range(chance.randrange(4))
+        )
+    expires = chance.uniform(5.0, chance.choice(HOLD_SECONDS))
+    endings = tuple(
+        PlannedEnding(
+            chance.choice(ENDINGS),
+            chance.random() * chance.choice((5.0, 60.0, expires, 2 * expires)),
+            chance.choice((0, chance.randint(0, amount), amount, amount + chance.randint(1, most))),
+            None if chance.random() < 0.5 else (chance.choice(regions), chance.randrange(processes)),  # noqa: PLR2004
+        )
+        for _ in range(chance.choice((1, 1, 2, 3)))
+    )
+    return PlannedSpend(
+        number=number,
+        at=at,
+        region=place[0],
+        process=place[1],
+        kind=kind,
+        budgets=budgets,
+        amount=amount,
+        wait=chance.choice((0.0, 0.0, 3.0)),
+        age=chance.choice((0.0, 0.0, chance.random() * retry_horizon)),
+        repeats=repeats,
+        expires=expires,
+        endings=endings if kind in {"hold", "keyed hold"} else (),
+    )
