@@ -28,7 +28,7 @@ ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count"
 """What an entry can have beside its key. A net change and a sum have others, too."""
 GRANT, HOLD, RESOLVED, OVER = "grant", "hold", "resolved", "over"
 """What one that was spent from a budget has besides."""
-SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, OVER)
+SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, OVER, "adjusted")
 _COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 FAULT = "~fault"
 """Stored by nobody: in an item that was read, why it is not to be trusted."""

@@ -21,8 +21,8 @@ from ledger.limits.allowance import Allowance
 from ledger.limits.holds import Resolved
 from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Granted, Refused
-from ledger.limits.plan import Short, adjust
-from ledger.limits.rights import GrantName, write_of
+from ledger.limits.plan import Short
+from ledger.limits.rights import GrantName
 from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
@@ -119,7 +119,7 @@ class Holder:
             own = self._own(store, entry, hold)
             if own and (done := await self._by_owner(store, update, resolved, own)) is not None:
                 return done
-            return await self._apart(store, update, entry, resolved, over=over)
+            return await self._apart(store, entry, resolved, over=over)
 
     def _own(self, store: Store, entry: Entry, hold: Spend) -> list[Allowance]:
         """Return the grants that the hold names if this process has them all at hand."""
@@ -158,20 +158,20 @@ class Holder:
         return outcome
 
     async def _apart(
-        self, store: Store, update: Update, entry: Entry, resolved: Resolved, *, over: bool
+        self, store: Store, entry: Entry, resolved: Resolved, *, over: bool
     ) -> Applied | Rejected | Unknown | Refused:
         """Write the entry together with the rights item of each grant."""
-        items = ControlItems(store, clock=self._clock, randomness=self._random)
-        writes = []
-        for name in resolved.before.grants:
-            budget = name.budget or entry.counter
-            before = await items.rights(budget, name.account)
-            after = adjust(before, name.version, resolved.difference, over=over)
-            if isinstance(after, Short):
-                here = max(Decimal(0), after.available)
-                return Refused(budget, resolved.difference, here, Decimal(0))
-            writes.append(write_of(before, after, budget))
-        return await store.transact([update, *writes])
+        control = ControlItems(store, clock=self._clock, randomness=self._random)
+        items = {
+            name.budget: await control.rights(name.budget or entry.counter, name.account)
+            for name in resolved.before.grants
+        }
+        apart = holds.charge_apart(resolved, items, over=over)
+        if isinstance(apart, Short):
+            here = max(Decimal(0), apart.available)
+            return Refused(entry.counter, resolved.difference, here, Decimal(0))
+        writes = holds.apart_writes(_key_of(entry), apart, items, entry.counter)
+        return await store.transact(writes)
 
     async def _store_of(self, entry: Entry) -> Store:
         """Return the store of the region in which a hold was written.

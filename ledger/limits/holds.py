@@ -24,10 +24,10 @@ from ledger.core import amounts
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
 from ledger.limits.plan import Short, adjust
-from ledger.limits.rights import GrantName, Rights
+from ledger.limits.rights import GrantName, Rights, write_of
 from ledger.limits.spends import ADJUSTED, HOLD, RESOLVED, Resolution, Spend, spend_attributes
 from ledger.store.conditions import AllOf, Condition, Equals, Has, Not
-from ledger.store.writes import Update
+from ledger.store.writes import Put, Update
 
 _CHARGED = 0
 """The version of no grant: what is adjusted under it is charged."""
@@ -150,6 +150,16 @@ def charge_apart(
         written.append(GrantName(after.account, after.version, name.budget))
     entry = replace(resolved.after, adjusted=tuple(written))
     return Apart(replace(resolved, after=entry), tuple(changed))
+
+
+def apart_writes(
+    key: Key, apart: Apart, items: Mapping[str, Rights], counter: str
+) -> list[Put | Update]:
+    """Return the transaction that resolves a hold of a counter; `items` are as they were read."""
+    writes: list[Put | Update] = [update_of(key, apart.resolved)]
+    for name, after in zip(apart.resolved.after.grants, apart.items, strict=True):
+        writes.append(write_of(items[name.budget], after, name.budget or counter))
+    return writes
 
 
 def _resolved(hold: Spend, amount: Decimal, how: Resolution) -> Resolved:

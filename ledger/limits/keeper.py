@@ -19,6 +19,7 @@ from functools import partial
 
 import anyio
 
+from ledger.core import amounts
 from ledger.core.errors import BudgetMissing
 from ledger.core.ids import EPOCH
 from ledger.limits import plan
@@ -35,6 +36,7 @@ from ledger.limits.sizes import (
     IDLE_SECONDS,
     REFUSAL_SECONDS,
     ROTATE_SECONDS,
+    ahead_of,
     grant_size,
     quantum_of,
     rate_of,
@@ -97,8 +99,11 @@ class Keeper:
         self._spent = _ZERO
         self._counted_at = self._used_at = around.clock.monotonic()
         self._balanced_at = self._used_at
+        self._asked_at = -PERIOD_SECONDS
+        self._token: str | None = None
+        """Of a grant that was asked for, until it is known whether there is one."""
         self._refusal: Refused | None = None
-        self._refused_at = 0.0
+        self._refused_at = -PERIOD_SECONDS
         self._is_closed = False
 
     @property
@@ -127,8 +132,10 @@ class Keeper:
         """Note an amount that was spent without a grant, to be charged with the next write."""
         self._debt += amount
 
-    async def renew(self, amount: Decimal) -> Refused | None:
+    async def renew(self, amount: Decimal, *, ahead: bool = False) -> Refused | None:
         """Make sure that an amount can be taken; return the refusal if it cannot.
+
+        With `ahead` the grant goes on although it has as much.
 
         Raises:
             BudgetMissing: it has no limit, as far as this region shows.
@@ -137,14 +144,14 @@ class Keeper:
         self._waiting += amount
         try:
             async with self._lock:
-                return await self._renewed(amount)
+                return await self._renewed(amount, ahead=ahead)
         finally:
             self._waiting -= amount
 
-    async def _renewed(self, amount: Decimal) -> Refused | None:
+    async def _renewed(self, amount: Decimal, *, ahead: bool) -> Refused | None:
         clock, allowance = self._around.clock, self.allowance
         is_in_time = allowance is not None and clock.now() <= self._new_until(allowance)
-        if allowance is not None and is_in_time and allowance.remaining >= amount:
+        if not ahead and allowance and is_in_time and allowance.remaining >= amount:
             return None  # by the call before this one
         refusal, age = self._refusal, clock.monotonic() - self._refused_at
         if refusal is not None and amount >= refusal.wanted and age < REFUSAL_SECONDS:
@@ -165,7 +172,10 @@ class Keeper:
         if isinstance(done, Rights):
             self._refusal = None
             return None
-        return self._refuse(amount, shown)
+        refused = self._refuse(amount, shown)
+        if refused.elsewhere > 0 and shown.of(self._around.account).version:
+            await self._ask(amount, shown)
+        return refused
 
     def _missing(self, amount: Decimal, short: Short) -> Decimal:
         held = self.allowance.remaining if self.allowance else _ZERO
@@ -176,11 +186,24 @@ class Keeper:
         held = self.allowance.remaining if self.allowance else _ZERO
         items = {account: shown.of(account) for account in {*shown.items, me}}
         left = free(items)
-        here = max(_ZERO, shown.of(me).available) + held
-        elsewhere = sum(left.values(), _ZERO) - max(_ZERO, shown.of(me).available)
-        self._refusal = Refused(self.budget, amount, here, max(_ZERO, elsewhere))
+        mine = max(_ZERO, shown.of(me).available)
+        elsewhere = amounts.total_wide((*left.values(), mine.copy_negate()))
+        self._refusal = Refused(self.budget, amount, mine + held, max(_ZERO, elsewhere))
         self._refused_at = self._around.clock.monotonic()
         return self._refusal
+
+    async def _ask(self, amount: Decimal, shown: Shown) -> None:
+        """Let other regions see that rights are wanted here, where they could not be asked."""
+        around, now = self._around, self._around.clock.monotonic()
+        if now - self._asked_at < PERIOD_SECONDS:
+            return
+        self._asked_at = now
+        me = around.account
+        asked = partial(plan.ask, rate=self._rate, want=amount)
+        with signed_within(around.settings.validity, around.clock):
+            await around.items.change(
+                self.budget, me, asked, seconds=GRANT_SECONDS, known=shown.of(me)
+            )
 
     async def _grant(self, shown: Shown, amount: Decimal) -> Rights | Short | Crowded:
         """Take or enlarge a grant in one write, with all else that there is to write."""
@@ -190,7 +213,7 @@ class Keeper:
         expires = _seconds(now) + life
         if self.window.ends is not None:
             expires = min(expires, self.window.ends + int(self._late()))
-        token = around.token()
+        token = self._token = self._token or around.token()
         if self.allowance and _seconds(now) - self.allowance.grant.since >= ROTATE_SECONDS:
             self._retire()
         held = self.allowance
@@ -211,13 +234,14 @@ class Keeper:
                 return self._never(before)
             is_new = held is None or held.name.version not in before.grants
             have = _ZERO if is_new or held is None else held.remaining
-            need = max(self._quantum, max(amount, self._waiting) - have)
+            need = max(_ZERO, max(amount, self._waiting) - have)
             if before.available < need:
-                need = max(self._quantum, amount - have)
+                need = max(_ZERO, amount - have)
             if before.available < need:
                 return Short(before.available)
             size = grant_size(
                 need,
+                have=have,
                 rate=self._rate,
                 largest=self._largest,
                 available=before.available,
@@ -249,6 +273,7 @@ class Keeper:
                 seconds=GRANT_SECONDS,
                 known=shown.of(around.account),
             )
+        self._token = None
         if isinstance(done, Rights):
             self._take_in(done, token)
         return done
@@ -318,10 +343,10 @@ class Keeper:
         """
         now = self._around.clock.monotonic()
         allowance = self.allowance
-        if allowance is not None and now - self._used_at > IDLE_SECONDS:
+        if allowance is not None and (now - self._used_at > IDLE_SECONDS or self._has_ended()):
             await self.give_up()
         elif allowance is not None and self._is_low(allowance):
-            await self.renew(allowance.remaining + self._quantum)
+            await self.renew(min(self._quantum, allowance.remaining), ahead=True)
         elif any(one.is_quiet for one in self._retired):
             await self._close_retired()
         if now - self._balanced_at > PERIOD_SECONDS and self.allowance is not None:
@@ -414,13 +439,20 @@ class Keeper:
         self._rate = rate_of(self._rate, self._spent, now - self._counted_at)
         self._spent, self._counted_at = _ZERO, now
 
+    def _has_ended(self) -> bool:
+        """Whether nothing more may be spent in the window."""
+        ends = self.window.ends
+        return ends is not None and self._around.clock.now().timestamp() > ends + self._late()
+
     def _is_low(self, allowance: Allowance) -> bool:
-        """Whether half of the grant, or of its time, is gone, while it is used."""
-        now = self._around.clock.now()
-        half = timedelta(seconds=self._life() / 4)
-        return allowance.remaining * 2 < allowance.grant.amount or now + half > self._new_until(
-            allowance
-        )
+        """Whether little is left of the grant, or of its time, and more is likely to be had."""
+        around = self._around
+        quarter = timedelta(seconds=self._life() / 4)
+        if around.clock.now() + quarter > self._new_until(allowance):
+            return True
+        is_refused = around.clock.monotonic() - self._refused_at < PERIOD_SECONDS
+        ahead = ahead_of(self._rate, self._largest)
+        return not is_refused and allowance.remaining * 2 < ahead
 
     def _new_until(self, allowance: Allowance) -> datetime:
         settings = self._around.settings.current

@@ -346,6 +346,11 @@ def note_demand(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:
     return replace(rights, rate=rate, want=want)
 
 
+def ask(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:
+    """Say what is wanted by a write of its own, for others to see."""
+    return replace(rights, version=rights.version + 1, rate=rate, want=want)
+
+
 def _closed(rights: Rights, version: int, charged: Decimal) -> Rights:
     return replace(
         rights,

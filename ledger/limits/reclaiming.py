@@ -21,7 +21,7 @@ from ledger.core.contract import Terms
 from ledger.core.entry import Key
 from ledger.core.errors import StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId
-from ledger.limits.holds import Resolved, charged_apart, expire, update_of
+from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
 from ledger.limits.reading import date_in, read_own
 from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
@@ -40,7 +40,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.writes import Applied, Put, Update
+from ledger.store.writes import Applied
 
 ATTRIBUTES = ("pk", "sk", "change", GRANT, HOLD, RESOLVED)
 _ZERO = Decimal(0)
@@ -185,16 +185,16 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
     resolved = expire(hold, regions.date(region), captures=rule.on_expiry == "settle")
     if resolved is None:
         return None
-    actions: list[Put | Update] = [update_of(key, resolved)]
+    items: dict[str, Rights] = {}
     for name in hold.grants:
-        budget = name.budget or place[0]
-        rights = await read_own(store, budget, name.account)
+        rights = await read_own(store, name.budget or place[0], name.account)
         if rights is None:
             return None
-        charged = charged_apart(rights, resolved, name.budget)
-        if isinstance(charged, Short):
-            return None
-        actions.append(write_of(rights, charged, budget))
+        items[name.budget] = rights
+    apart = charge_apart(resolved, items)
+    if isinstance(apart, Short):
+        return None
+    actions = apart_writes(key, apart, items, place[0])
     return resolved if isinstance(await store.transact(actions), Applied) else None
 
 

@@ -43,16 +43,27 @@ def rate_of(before: Decimal, spent: Decimal, seconds: float) -> Decimal:
     return Context(prec=6, rounding=ROUND_DOWN).create_decimal(_CONTEXT.add(weighed, rest))
 
 
+def ahead_of(rate: Decimal, largest: Decimal) -> Decimal:
+    """Return what a process that spends at this rate is to have, in one grant."""
+    ahead = _CONTEXT.multiply(rate, Decimal(repr(AHEAD_SECONDS)))
+    return max(ahead, _CONTEXT.multiply(largest, Decimal(FIRST_SPENDS)))
+
+
 def grant_size(
-    wanted: Decimal, *, rate: Decimal, largest: Decimal, available: Decimal, quantum: Decimal
+    wanted: Decimal,
+    *,
+    have: Decimal,
+    rate: Decimal,
+    largest: Decimal,
+    available: Decimal,
+    quantum: Decimal,
 ) -> Decimal:
     """Return how much to take where at least `wanted` is needed now, and so much is available.
 
-    `largest` is the largest spend of late; the result is a multiple of `quantum`, and `wanted` if
-    there is not more.
+    The process has some (`have`) already. `largest` is the largest spend of late; the result is a
+    multiple of `quantum`, and `wanted` if there is not more.
     """
-    ahead = _CONTEXT.multiply(rate, Decimal(repr(AHEAD_SECONDS)))
-    ahead = max(ahead, _CONTEXT.multiply(largest, Decimal(FIRST_SPENDS)))
+    ahead = max(Decimal(0), _CONTEXT.subtract(ahead_of(rate, largest), have))
     most = min(
         _CONTEXT.multiply(largest, Decimal(SPENDS_MAX)),
         _CONTEXT.divide(max(Decimal(0), available), Decimal(FREE_PART)),
