@@ -24,15 +24,15 @@ from ledger.core.errors import DamagedItem
 from ledger.core.ids import EntryIds
 from ledger.core.index import INDEX_PARTITIONS, ONLY_LISTED, IndexState
 from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
-from ledger.limits.rights import expires_first
+from ledger.limits.rights import expires_first, is_in_flight
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get, Scan
 from ledger.store.writes import Put
 
 _ATTRIBUTES = ("pk", "sk", "merged", "version")
-_OF_BUDGETS = ("grants",)
-"""Read beside them where there are budgets: what is to be closed by its entries."""
+_OF_BUDGETS = ("grants", "sent", "taken", "cut")
+"""Read beside them where there are budgets: what is to be closed by its entries, or taken up."""
 _OF_INDEX = ("change", "count")
 """Read beside them where there is an index: what a net says, and which items count at all."""
 
@@ -297,14 +297,14 @@ class Finder:
         return current
 
     def _meet_budget(self, counter: str, items: Sequence[Item]) -> None:
-        """Take the counter for due where a grant of its budget is over.
+        """Take the counter for due where a grant of its budget is over, or rights are in flight.
 
         What cannot be read is for the visit to find, and to report.
         """
         over = self._now.timestamp() - self._rules.grant_late
         firsts = [first for item in items if (first := expires_first(item)) is not None]
-        is_due = self._rules.has_budget(counter) and any(first < over for first in firsts)
-        if is_due and counter not in self._found.due:
+        is_due = any(first < over for first in firsts) or is_in_flight(items)
+        if is_due and self._rules.has_budget(counter) and counter not in self._found.due:
             self._found.due.append(counter)
 
     def _complete(self, summary: Summary, *, is_cut: bool) -> None:

@@ -20,7 +20,6 @@ from anyio.abc import TaskGroup
 from ledger.core import amounts
 from ledger.core.errors import (
     BudgetMissing,
-    InvalidEntry,
     LedgerError,
     RetryHorizonPassed,
     StoreError,
@@ -32,7 +31,7 @@ from ledger.limits.allowance import Allowance, Taken
 from ledger.limits.calendar import Window, checked_budget, window_of
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
-from ledger.limits.keeper import Keeper, Surroundings
+from ledger.limits.keeper import Keeper, Surroundings, ended
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.rights import GrantName, checked_amount
 from ledger.runtime.clock import Clock
@@ -175,10 +174,7 @@ class Spender:
         window = window_of(checked_budget(budget, rule), rule, at)
         over = 0 if window.ends is None else window.ends + rule.late
         if window.ends is not None and self._clock.now().timestamp() > over:
-            raise InvalidEntry(
-                f"window {window.counter!r} has ended, and is spent from for {rule.late:g} s after"
-                " that"
-            )
+            raise ended(window, rule.late)
         return window
 
     def _keeper(self, window: Window, counter: str) -> Keeper:
@@ -263,7 +259,8 @@ class Spender:
         if asked.key is None:
             return None
         try:
-            planned = self._planner.plan(asked.change(counter))
+            asked_for = Spending((), asked.hold)
+            planned = self._planner.plan(asked.change(counter), spending=asked_for)
         except RetryHorizonPassed as error:
             return await self._late.applied(error)
         item = await self._store.get(Get(planned.put.key))
@@ -281,7 +278,7 @@ class Spender:
                 await self._clock.sleep(TEND_SECONDS)
                 for key, keeper in list(self._keepers.items()):
                     if keeper.is_idle:
-                        del self._keepers[key]
+                        self._keepers.pop(key, None)  # or all were, by `close`
                         continue
                     try:
                         await keeper.tend()
@@ -313,8 +310,3 @@ def _take(keepers: Sequence[Keeper], amount: Decimal) -> Taken | Keeper:
             return keeper
         allowances.append(allowance)
     return Taken(amount, tuple(allowances))
-
-
-def _is_unwritten(error: LedgerError) -> bool:
-    """Return whether this call wrote nothing; a key that is too old was looked at before it."""
-    return error.outcome == "not_applied" or isinstance(error, RetryHorizonPassed)

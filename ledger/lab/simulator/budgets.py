@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.planned import BusyPeriod
 from ledger.lab.simulator.process import Reliability
 from ledger.lab.simulator.randomness import stream
@@ -90,12 +91,16 @@ class BudgetPlan:
 
 def keeps_budgets(seed: int) -> bool:
     """Return whether the world of a seed has budgets."""
-    return bool(budget_rules(stream(seed, "budgets")))
+    return bool(budget_rules(seed))
 
 
-def budget_rules(chance: Random) -> dict[str, Any]:
-    """Return the rules of a world's budgets, by pattern; empty if it has none."""
-    if chance.random() >= SHARE:
+def budget_rules(seed: int) -> dict[str, Any]:
+    """Return the rules of a world's budgets, by pattern; empty if it has none.
+
+    Worlds that lose a region have none.
+    """
+    chance = stream(seed, "budgets")
+    if chance.random() >= SHARE or is_lossy(seed):
         return {}
     common = {
         "grant_life": chance.choice(LIVES_SECONDS),

@@ -143,7 +143,7 @@ def draw(seed: int) -> Scenario:
     )
     if keeps_index(seed):  # else not set, as the files of old seeds do not name it
         settings = settings.replace(index=("counter-*",))
-    if rules := budget_rules(stream(seed, "budgets")):
+    if rules := budget_rules(seed):
         settings = settings.replace(budgets=rules)
     operations = _crowded(sharing, _operations(chance, profile, regions, busy))
     operations, steady_reads = _bursts(stream(seed, "bursts"), profile, regions, operations)

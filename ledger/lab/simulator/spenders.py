@@ -24,6 +24,7 @@ from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
     LedgerError,
+    NotSent,
     OutcomeUnknown,
     ReadTooSlow,
     RetryHorizonPassed,
@@ -48,8 +49,8 @@ from ledger.limits.outcomes import Granted, Refused
 PAUSE_SECONDS = 5.0
 RETRIES_MAX = 3
 RETRY_SECONDS_MAX = 60.0
-DRAIN_WAIT_SECONDS = 10.0
-_REFUSALS = (StoreError, ContractChangeRefused, ContractConflict, HomeMoving)
+DRAIN_TRIES_MAX, DRAIN_PAUSE_SECONDS = 20, 40.0
+_REFUSALS = (StoreError, ContractChangeRefused, ContractConflict, HomeMoving, NotSent)
 Place = tuple[str, int]
 
 
@@ -123,6 +124,7 @@ class Spenders:
         faults = replace(scenario.faults, late=max(scenario.faults.late, plan.late))
         stores = {region: SimStore(process, region, faults) for region in scenario.regions}
         store = stores.pop(place[0])
+        randomness = stream(scenario.seed, f"{process.name} ids")
         while not process.is_over:
             ledger = Ledger(
                 scenario.files.right,
@@ -131,7 +133,7 @@ class Spenders:
                 store=store,
                 others=stores,
                 clock=process.clock,
-                randomness=stream(scenario.seed, f"{process.name} ids"),
+                randomness=randomness,
                 contract=scenario.contract is not None,
                 archive=self._supervisor.archive(process, faults),
             )
@@ -365,7 +367,7 @@ class Spenders:
 
     async def drain(self) -> None:
         """Spend all that is left of each budget without windows, and not a bit more."""
-        if self._plan is None:
+        if self._plan is None or self._scenario.clocks_off:
             return
         terms = self._scenario.settings.terms
         for name in NAMES:
@@ -379,8 +381,14 @@ class Spenders:
         while spender.ledger.region in self._world.lost:
             spender = await self._alive(self._any())
         budget = spender.budget(name)
-        if left > 0 and not await budget.spend(left, note=f"all of {name}", wait=DRAIN_WAIT_SECONDS):
-            self._supervisor.auditor.fail("stranded", f"{name}: {left} are free, and not to be had")
+        for _ in range(DRAIN_TRIES_MAX if left > 0 else 0):  # trips may take longer than a fetch
+            if await budget.spend(left, note=f"all of {name}"):
+                break
+            await anyio.sleep(DRAIN_PAUSE_SECONDS)
+        else:
+            if left > 0:
+                said = f"{name}: {left} are free, and not to be had"
+                self._supervisor.auditor.fail("stranded", said)
         if await budget.spend(1, note=f"one more of {name}"):
             self._supervisor.auditor.fail("limit", f"{name} is spent, and one more is granted")
 

@@ -401,7 +401,7 @@ class Workload:
         place = keys.counter_of(key[0])
         if place is None or place[0] == STRANGE or item is None or "merged" not in item:
             return
-        if self._is_resting:
+        if self._is_resting or self.auditor.budgets.has(place[0]):
             return
         for _ in range(self.scenario.reads_per_net):
             delay = self._random.random() * self._random.choice(READS_WITHIN_SECONDS)
