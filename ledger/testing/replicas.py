@@ -198,9 +198,9 @@ def described(key: Key, item: Item | None) -> str:
     where = f"{key[0]} {key[1]}"
     if item is None:
         return f"delete {where}"
-    shown = ("change", "version", "owner", "epoch", "home", "note", "grant", "hold", "resolved", "charged", "grants")
+    shown = ("change", "version", "owner", "epoch", "home", "grant", "hold", "resolved", "charged")
     parts = [f"put {where}"]
-    parts += [f"{name}={next(iter(item[name].values()))}"[:400] for name in shown if name in item]
+    parts += [f"{name}={next(iter(item[name].values()))}"[:60] for name in shown if name in item]
     if "merged" in item:
         parts.append(f"merged={len(item['merged']['B']) // 16}")
     return " ".join(parts)

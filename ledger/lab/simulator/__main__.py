@@ -20,10 +20,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ledger.lab.simulator.budgets import keeps_budgets
 from ledger.lab.simulator.mutants import MUTANTS, run_mutant
 from ledger.lab.simulator.pool import results
 from ledger.lab.simulator.run import Result
-from ledger.lab.simulator.scenario import keeps_archive, keeps_budgets, keeps_periods
+from ledger.lab.simulator.scenario import keeps_archive, keeps_periods
 
 TRACE_LINES = 80
 PLAIN_LINE_SEEDS = 100

@@ -6,7 +6,8 @@ and given up while others are in flight.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from random import Random
 from typing import Any, Literal
 
@@ -33,10 +34,12 @@ FRAGILE = (
     Reliability(1000.0, crash_share=0.5, stall_seconds_max=(30.0, 1200.0)),
     Reliability(4000.0, crash_share=0.5, stall_seconds_max=(30.0, 300.0)),
 )
+AGED_SHARE = 0.3
+SAME_PLACE_SHARE = 0.5
 LATE_SHARES = (0.0, 0.1, 0.4)
 
 SpendKind = Literal["spend", "keyed", "hold", "keyed hold", "state"]
-KINDS: Mapping[SpendKind, int] = {"spend": 8, "keyed": 5, "hold": 5, "keyed hold": 1, "state": 1}
+KINDS: Mapping[SpendKind, int] = {"spend": 8, "keyed": 5, "hold": 5, "keyed hold": 2, "state": 1}
 Ending = Literal["settle", "void", "extend", "leave"]
 ENDINGS: tuple[Ending, ...] = ("settle", "settle", "settle", "void", "extend", "leave")
 
@@ -55,8 +58,8 @@ class PlannedEnding:
 class PlannedSpend:
     """A spend at a moment, by a process of a region; durations in seconds.
 
-    Its key, if it has one, was made `age` before; each of `repeats` (delay, region, process)
-    repeats the call. A hold expires after `expires`.
+    It waits for rights for up to `wait`. Its key, if it has one, was made `age` before; each of
+    `repeats` (delay, region, process) repeats the call. A hold expires after `expires`.
     """
 
     number: int
@@ -66,8 +69,8 @@ class PlannedSpend:
     kind: SpendKind
     budgets: tuple[str, ...]
     amount: int
-    wait: float
-    age: float
+    wait: float = 0.0
+    age: float = 0.0
     repeats: tuple[tuple[float, str, int], ...] = ()
     expires: float = 0.0
     endings: tuple[PlannedEnding, ...] = ()
@@ -126,14 +129,15 @@ def draw_budgets(
         place = chance.choice(regions), chance.randrange(processes)
         budgets = chance.choice(((chance.choice(NAMES),), chance.choice(BUNDLES)))
         for _ in range(chance.choice((1, 1, chance.randint(2, TOGETHER_MAX)))):
-            if chance.random() < 0.5:  # noqa: PLR2004 (a coin)
+            if chance.random() > SAME_PLACE_SHARE:
                 place = chance.choice(regions), chance.randrange(processes)
             at = begins + chance.random() * TOGETHER_SECONDS
             most = max(2, limits[budgets[0]] // 6)
             number = len(spends)
-            spends.append(
-                _spend(chance, number, at, place, budgets, most, regions, processes, retry_horizon)
-            )
+            made = PlannedSpend(number, at, *place, "spend", budgets, chance.randint(1, most))
+            spends.append(_drawn(chance, made, most, [*product(regions, range(processes))]))
+            if chance.random() < AGED_SHARE:
+                spends[-1] = replace(spends[-1], age=chance.random() * retry_horizon)
     return BudgetPlan(
         limits=limits,
         spends=tuple(sorted(spends, key=lambda spend: spend.at)),
@@ -153,49 +157,29 @@ def _moment(chance: Random, busy: Sequence[BusyPeriod]) -> float:
     return chance.uniform(max(CREATED_WITHIN_SECONDS, period.begins - 100.0), period.ends)
 
 
-def _spend(
-    chance: Random,
-    number: int,
-    at: float,
-    place: tuple[str, int],
-    budgets: tuple[str, ...],
-    most: int,
-    regions: Sequence[str],
-    processes: int,
-    retry_horizon: float,
+def _drawn(
+    chance: Random, made: PlannedSpend, most: int, places: Sequence[tuple[str, int]]
 ) -> PlannedSpend:
+    """Draw what a spend is, when it is repeated, and how it ends if it is a hold."""
     kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
-    amount = chance.randint(1, most)
-    repeats: tuple[tuple[float, str, int], ...] = ()
-    if kind in {"keyed", "keyed hold"}:
-        longest = chance.choice(REPEATS_SECONDS)
-        # Of a hold the last writer's copy stands, and with it how that was resolved.
-        where = regions if kind == "keyed" else place[:1]
-        repeats = tuple(
-            (chance.random() * longest, chance.choice(where), chance.randrange(processes))
-            for _ in range(chance.randrange(4))
-        )
     expires = chance.uniform(5.0, chance.choice(HOLD_SECONDS))
-    endings = tuple(
+    longest = chance.choice(REPEATS_SECONDS)
+    repeats = [(chance.random() * longest, *chance.choice(places)) for _ in range(3)]
+    amounts = (0, chance.randint(0, made.amount), made.amount, made.amount + most)
+    endings = [
         PlannedEnding(
             chance.choice(ENDINGS),
             chance.random() * chance.choice((5.0, 60.0, expires, 2 * expires)),
-            chance.choice((0, chance.randint(0, amount), amount, amount + chance.randint(1, most))),
-            None if chance.random() < 0.5 else (chance.choice(regions), chance.randrange(processes)),  # noqa: PLR2004
+            chance.choice(amounts),
+            chance.choice((None, chance.choice(places))),
         )
         for _ in range(chance.choice((1, 1, 2, 3)))
-    )
-    return PlannedSpend(
-        number=number,
-        at=at,
-        region=place[0],
-        process=place[1],
+    ]
+    return replace(
+        made,
         kind=kind,
-        budgets=budgets,
-        amount=amount,
         wait=chance.choice((0.0, 0.0, 3.0)),
-        age=chance.choice((0.0, 0.0, chance.random() * retry_horizon)),
-        repeats=repeats,
+        repeats=tuple(repeats[chance.randrange(4) :]) if kind in {"keyed", "keyed hold"} else (),
         expires=expires,
-        endings=endings if kind in {"hold", "keyed hold"} else (),
+        endings=tuple(endings) if kind in {"hold", "keyed hold"} else (),
     )

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from ledger.lab.simulator.archive import URLS
-from ledger.lab.simulator.budgets import BudgetPlan, budget_rules, draw_budgets, keeps_budgets
+from ledger.lab.simulator.budgets import BudgetPlan, budget_rules, draw_budgets
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.files import Files
 from ledger.lab.simulator.losses import (

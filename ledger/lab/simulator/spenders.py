@@ -180,9 +180,7 @@ class Spenders:
         while not self._world.is_over:
             spender = await self._alive(self._any())
             try:
-                await self._called(
-                    spender, spender.budget(name).create(self._audit.limits[name])
-                )
+                await self._called(spender, spender.budget(name).create(self._audit.limits[name]))
             except (OutcomeUnknown, *_REFUSALS):
                 await anyio.sleep(PAUSE_SECONDS)
             else:
@@ -280,9 +278,7 @@ class Spenders:
                 entry = await self._spend(spender, planned, note, at)
             except (OutcomeUnknown, *_REFUSALS):
                 await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
-                is_here = planned.kind == "keyed hold" or self._random.random() < 0.5  # noqa: PLR2004
-                place = (planned.region, planned.process) if is_here else self._any()
-                spender = await self._alive(place)
+                spender = await self._alive(self._any())
             except (RetryHorizonPassed, ArchiveError, BudgetMissing, InvalidEntry):
                 return
             else:
@@ -308,10 +304,12 @@ class Spenders:
                     wait=planned.wait,
                 )
                 return held.entry if isinstance(held, Hold) else None
-            done = await budgets.spend(
-                planned.amount, note=note, key=key, at=at, wait=planned.wait
-            )
+            done = await budgets.spend(planned.amount, note=note, key=key, at=at, wait=planned.wait)
             return done.entry if isinstance(done, Granted) else None
+        except LedgerError as error:
+            if type(error) is LedgerError:  # closed meanwhile
+                raise NotSent(str(error)) from None
+            raise
         finally:
             self._callers.remove(spender.process)
 
@@ -376,7 +374,7 @@ class Spenders:
                 await self._drain(name)
 
     async def _drain(self, name: str) -> None:
-        left = self._audit.free(name)
+        left = self._audit.left(name)
         spender = await self._alive(self._any())
         while spender.ledger.region in self._world.lost:
             spender = await self._alive(self._any())
