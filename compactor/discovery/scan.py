@@ -55,7 +55,8 @@ class Summary:
     """The keys of one collection in the home region, summarized; `settled` bounds those counted.
 
     At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is. `counts` is
-    whether anything in it counts, and `shown` what its net says: where there is an index.
+    whether anything in it counts, and `shown` what its net says: where there is an index. `control`
+    has the control items of a budget.
     """
 
     partition: str
@@ -69,6 +70,7 @@ class Summary:
     is_damaged: bool = False
     counts: bool = False
     shown: IndexState = ONLY_LISTED
+    control: list[Item] = field(default_factory=list)
 
     def add_entries(self, sort_keys: Sequence[str]) -> None:
         """Add the keys of entries, and of foreign items."""
@@ -291,7 +293,8 @@ class Finder:
                 self._index_met.extend((partition, item["sk"]["S"]) for item in part)
                 continue
             if partition.startswith(keys.BUDGET_PREFIX):
-                self._meet_budget(partition.removeprefix(keys.BUDGET_PREFIX), part)
+                current.control += part
+                self._meet_budget(partition.removeprefix(keys.BUDGET_PREFIX), current.control)
                 continue
             current.add_all(part, with_changes=self._indexer is not None)
         return current

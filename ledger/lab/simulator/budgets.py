@@ -36,6 +36,9 @@ FRAGILE = (
 )
 AGED_SHARE = 0.3
 SAME_PLACE_SHARE = 0.5
+FREEZES_BEFORE_SECONDS = 1.0
+LONG = (100.0, 500.0)
+"""For how many seconds a process freezes between its look at the clock and its request."""
 LATE_SHARES = (0.0, 0.1, 0.4)
 
 SpendKind = Literal["spend", "keyed", "hold", "keyed hold", "state"]
@@ -81,7 +84,8 @@ class BudgetPlan:
     """The budgets of a world: their limits, and all that is to be spent.
 
     So many `processes` of each region spend; `closings` (moment, region, process) are those that
-    are closed in good order, and started again.
+    are closed in good order, and started again. From its moment in `freezes` on a process freezes
+    before it next puts an entry, once, for so many seconds.
     """
 
     limits: Mapping[str, int]
@@ -90,6 +94,7 @@ class BudgetPlan:
     reliability: Reliability
     late: float
     closings: tuple[tuple[float, str, int], ...]
+    freezes: tuple[tuple[float, str, int, float], ...]
 
 
 def keeps_budgets(seed: int) -> bool:
@@ -147,6 +152,10 @@ def draw_budgets(
         closings=tuple(
             (_moment(chance, busy), chance.choice(regions), chance.randrange(processes))
             for _ in range(chance.randrange(4))
+        ),
+        freezes=tuple(
+            (spend.at - FREEZES_BEFORE_SECONDS, spend.region, spend.process, chance.uniform(*LONG))
+            for spend in chance.sample(spends, k=chance.choice((0, 4, 8)))
         ),
     )
 

@@ -101,6 +101,8 @@ class Spenders:
                 self._supervisor.start(self._create, name)
         for at, region, number in plan.closings:
             self._supervisor.start(self._close, at, (region, number))
+        for at, region, number, seconds in plan.freezes:
+            self._supervisor.start(self._freeze, at, (region, number), seconds)
         for planned in plan.spends:
             self._supervisor.start(self._do, planned)
 
@@ -154,6 +156,12 @@ class Spenders:
         spender = self._running.get(place)
         if spender is not None:
             spender.stop.set()
+
+    async def _freeze(self, at: float, place: Place, seconds: float) -> None:
+        await anyio.sleep(at)
+        spender = self._running.get(place)
+        if spender is not None:
+            spender.process.freeze_before_entry(seconds)
 
     async def _alive(self, place: Place) -> Spender:
         """Return the process of a place, or of another region if that is lost."""
@@ -215,6 +223,9 @@ class Spenders:
         try:
             state = await spender.budget(budget).state()
         except (BudgetMissing, *_REFUSALS):
+            return
+        except LedgerError as error:
+            _check_closed(error)
             return
         if state.limit > self._audit.limits[budget]:
             self._supervisor.auditor.fail("limit", f"{budget} is shown as {state}")
@@ -307,9 +318,8 @@ class Spenders:
             done = await budgets.spend(planned.amount, note=note, key=key, at=at, wait=planned.wait)
             return done.entry if isinstance(done, Granted) else None
         except LedgerError as error:
-            if type(error) is LedgerError:  # closed meanwhile
-                raise NotSent(str(error)) from None
-            raise
+            _check_closed(error)
+            raise NotSent(str(error)) from None
         finally:
             self._callers.remove(spender.process)
 
@@ -404,6 +414,12 @@ class Spenders:
                 if total.value != -self._audit.applied(counter):
                     said = f"{region} reads {counter} as {total.value}"
                     self._supervisor.auditor.fail("P2", said)
+
+
+def _check_closed(error: LedgerError) -> None:
+    """Raise an error again, unless it says no more than that the ledger was closed meanwhile."""
+    if type(error) is not LedgerError:
+        raise error
 
 
 def _key(entry: Entry) -> Key:
