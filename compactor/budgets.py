@@ -19,12 +19,20 @@ from compactor.report import CompactorReport
 from ledger.core import amounts
 from ledger.core.entry import key_of
 from ledger.core.errors import LedgerError, StoreError
+from ledger.core.fold import Collection
 from ledger.limits.balance import in_flight
 from ledger.limits.balancing import move
 from ledger.limits.reading import read_rights
-from ledger.limits.reclaiming import Closing, Regions, close_over, expired, resolve_expired
+from ledger.limits.reclaiming import (
+    Closing,
+    Regions,
+    close_over,
+    is_left_hold,
+    is_own_hold,
+    resolve_expired,
+)
 from ledger.limits.rights import Account, Rights
-from ledger.limits.spends import HOLD, RESOLVED, spend_of
+from ledger.limits.spends import HOLD, RESOLVED, Spend, spend_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all, run_requests
 from ledger.runtime.validity import signed_within
@@ -173,20 +181,35 @@ class Budgets:
         }
 
     async def resolve(self, observed: Observed) -> None:
-        """Resolve the holds that an observation shows as expired in their own region."""
-        for region, view in observed.observation.views.items():
-            for item in (view.items or {}).values():
+        """Resolve the holds that an observation shows as expired in their own region.
+
+        Those of a lost region through home, if all regions show them alike.
+        """
+        views = observed.observation.views
+        for region, view in views.items():
+            for key, item in (view.items or {}).items():
                 if HOLD not in item or RESOLVED in item:
                     continue
                 try:
                     spend = spend_of(item)
-                    if spend is None or not expired(self._regions, region, spend):
+                    if spend is None or not self._resolves(region, key, spend, views):
                         continue
                     if await resolve_expired(self._regions, key_of(item), spend) is not None:
                         self._report.holds_expired += 1
                         self._metrics.holds_expired.inc()
                 except LedgerError as error:
-                    self._problem(f"hold {item['sk']['S']!r}: {error}", error)
+                    self._problem(f"hold {key!r}: {error}", error)
+
+    def _resolves(
+        self, region: str, key: str, spend: Spend, views: Mapping[str, Collection]
+    ) -> bool:
+        """Return whether a hold is resolved by what this region shows of it."""
+        if is_own_hold(self._regions, region, spend):
+            return True
+        if region != self._terms.home.region or not is_left_hold(self._regions, spend):
+            return False
+        shown = [(view.items or {}).get(key) for view in views.values()]
+        return all(item is not None and spend_of(item) == spend for item in shown)
 
     @property
     def _regions(self) -> Regions:

@@ -27,7 +27,7 @@ from ledger.limits.lost import (
 )
 from ledger.limits.reading import read_own, read_rights
 from ledger.limits.reclaiming import ATTRIBUTES, Regions
-from ledger.limits.rights import Account, GrantName, Rights, write_of
+from ledger.limits.rights import Account, Rights, write_of
 from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
@@ -271,10 +271,7 @@ async def _scan(store: Store, counter: str, wanted: frozenset[Account]) -> list[
             spend = spend_of(item) if place is not None else None
             if place is None or spend is None:
                 continue
-            names = tuple(
-                GrantName(name.account, name.version, name.budget or place[0])
-                for name in spend.grants
-            )
+            names = tuple(replace(name, budget=name.budget or place[0]) for name in spend.grants)
             if any(name.budget == counter and name.account in wanted for name in names):
                 found.append(replace(spend, grants=names))
         if page.after is None:

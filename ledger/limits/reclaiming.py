@@ -24,9 +24,10 @@ from ledger.core.errors import StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId
 from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
-from ledger.limits.reading import date_in, read_own
+from ledger.limits.reading import date_in, read_own, read_rights
 from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
 from ledger.limits.spends import (
+    ADJUSTED,
     GRANT,
     HOLD,
     RESOLVED,
@@ -42,7 +43,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import Applied
 
-ATTRIBUTES = ("pk", "sk", "change", GRANT, HOLD, RESOLVED)
+ATTRIBUTES = ("pk", "sk", "change", GRANT, HOLD, RESOLVED, ADJUSTED)
 _ZERO = Decimal(0)
 
 
@@ -152,23 +153,29 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
     return Reclaimed(after, tuple(closings), len(over) - len(closings))
 
 
-def expired(regions: Regions, region: str, spend: Spend) -> bool:
-    """Return whether an entry that a region shows is a hold of its own that has expired there."""
-    is_own = all(name.account.region == region for name in spend.grants)
-    return (
-        spend.is_open_hold
-        and is_own
-        and all(regions.keeps(name.account) for name in spend.grants)
-        and spend.hold is not None
-        and spend.hold < regions.date(region)
-    )
+def is_own_hold(regions: Regions, region: str, spend: Spend) -> bool:
+    """Return whether an entry that a region shows is an open hold, to be resolved through it."""
+    accounts = [name.account for name in spend.grants]
+    is_own = all(account.region == region and regions.keeps(account) for account in accounts)
+    return spend.is_open_hold and is_own
+
+
+def is_left_hold(regions: Regions, spend: Spend) -> bool:
+    """Return whether an entry is an open hold that a lost region left.
+
+    Once that is reclaimed it is resolved through home, if all regions show it alike.
+    """
+    accounts = [name.account for name in spend.grants]
+    return spend.is_open_hold and not any(regions.keeps(account) for account in accounts)
 
 
 async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved | None:
-    """Resolve a hold that is `expired` as its budget's rule says, through its own region.
+    """Resolve a hold that has expired as its budget's rule says, through its own region or home.
 
-    In one transaction with the rights items of the grants that it names; None if another resolved
-    or extended it meanwhile, or if that is not known.
+    In one transaction with the rights items of the grants that it names. None if it has not expired
+    by that region's clock, another resolved or extended it meanwhile, or that is not known. It was
+    read in an answer of the region just now (`is_own_hold`, `is_left_hold`). What a lost region
+    held is charged to the item that minted its rights again.
 
     Raises:
         DamagedItem: a rights item cannot be read.
@@ -179,14 +186,14 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
     rule = None if place is None else regions.terms.budget_of(place[0])
     if place is None or rule is None:
         return None
-    region = hold.grants[0].account.region
+    region = regions.terms.home if is_left_hold(regions, hold) else hold.grants[0].account.region
     store = regions.stores[region]
     resolved = expire(hold, regions.date(region), captures=rule.on_expiry == "settle")
     if resolved is None:
         return None
     items: dict[str, Rights] = {}
     for name in hold.grants:
-        rights = await read_own(store, name.budget or place[0], name.account)
+        rights = await _charged_for(regions, store, name.budget or place[0], name.account)
         if rights is None:
             return None
         items[name.budget] = rights
@@ -195,6 +202,19 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
         return None
     actions = apart_writes(key, apart, items, place[0])
     return resolved if isinstance(await store.transact(actions), Applied) else None
+
+
+async def _charged_for(
+    regions: Regions, store: Store, counter: str, account: Account
+) -> Rights | None:
+    """Return the item that what an account paid is charged to; None if there is none here."""
+    if regions.keeps(account):
+        return await read_own(store, counter, account)
+    shown = (await read_rights(store, counter)).values()
+    own = (one for one in shown if one.account.region == store.region)
+    return next(
+        (one for one in own if account in one.reclaimed and regions.keeps(one.account)), None
+    )
 
 
 async def _spends(

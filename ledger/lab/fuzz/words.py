@@ -11,7 +11,7 @@ ARGUMENTS_MAX = 3
 NAMED_SHARE = 0.6
 """Of the values: those that fit what the option is called."""
 
-LONG = ("demo", "compare", "chaos", "bench", "produce")
+LONG = ("demo", "compare", "chaos", "soak", "bench", "produce")
 LONG_SHARE = 0.8
 """Of the commands that run for a minute: those that are drawn once more."""
 ODD_SHARE = 0.05

@@ -1,16 +1,20 @@
 """What passes do for budgets: grants closed, entries folded after that, rights moved, alarms."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import anyio
 import pytest
+from prometheus_client import CollectorRegistry
+from support.archiving import URL
 from support.budgets import (
     AT_HOME,
     AT_SOUTH,
     AT_WEST,
     LIFE,
+    changed,
     granted,
     limited_settings,
     put_rights,
@@ -22,16 +26,23 @@ from support.budgets import (
 from support.compacting import SETTLE, Instance, World
 from support.ledgers import HOME, SOUTH
 
-from compactor.budgets import Later
+from compactor.budgets import Budgets, Later
 from compactor.discovery.scan import Finder
+from compactor.metrics import CompactorMetrics
 from compactor.observe import observe
-from compactor.pass_terms import rules_of
+from compactor.pass_terms import PassTerms, rules_of
 from compactor.preview import explained
+from compactor.report import CompactorReport
+from ledger.archive.access import archived_of
+from ledger.archive.places.copies import Copies
+from ledger.archive.places.memory import MemoryPlace
+from ledger.archive.reading import ArchiveReader
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.limits.plan import create, send
 from ledger.limits.rights import GrantName, Rights
-from ledger.primitives.leases.state import LeaseGrant
+from ledger.settings import Settings
+from ledger.store.port import Store
 from ledger.store.wrappers.faults import Raises
 from ledger.testing.clock import START
 
@@ -85,6 +96,26 @@ async def test_entries_are_folded_after_their_grant_is_closed() -> None:
     assert shown_rights(world.regions, AT_HOME, by=SOUTH).charged == 4
 
 
+async def test_what_a_grant_paid_for_is_archived_once_it_is_closed() -> None:
+    """Nothing is put into the archive before, and all of it then."""
+    world, place = World(), MemoryPlace(URL)
+    spent(world, *spends())
+    settings = limited_settings().replace(archive=(URL,))
+    one = world.instance(settings=settings, archive=[place])
+    await world.clock.advance(SETTLE + 1)
+    assert (await world.run_once(one)).is_success
+    assert not place.objects
+    await world.clock.advance(LATE)
+    for _ in range(4):
+        assert (await world.run_once(one)).is_success
+        assert world.is_right()
+    net = world.shown(HOME).net
+    reader = ArchiveReader(Copies([place]))
+    segments = [each async for each in reader.walk("counter", archived_of(net, "counter"))]
+    assert [len(each.lines) for each in segments] == [4]
+    assert not world.shown(HOME).entries
+
+
 async def test_a_region_that_has_not_heard_of_the_closing_holds_up_the_fold() -> None:
     """Were home lost then, that region would take the grant for unused."""
     world = World()
@@ -126,29 +157,77 @@ async def test_rights_on_their_way_are_found_by_the_search(page_items: int) -> N
     assert shown_rights(world.regions, AT_WEST).taken == {AT_HOME: 30}
 
 
+def budgets_of(
+    world: World, stores: Mapping[str, Store], settings: Settings, later: Later
+) -> tuple[Budgets, CompactorReport]:
+    """Return the budgets of a pass, and its report."""
+    report = CompactorReport()
+    found = Budgets(
+        stores,
+        PassTerms(stores, settings, archiver=None, clock=world.clock),
+        clock=world.clock,
+        metrics=CompactorMetrics.of(CollectorRegistry()),
+        report=report,
+        later=later,
+    )
+    return found, report
+
+
+async def look(world: World, later: Later, *counters: str) -> CompactorReport:
+    """Look at budgets as a pass does to which its hints and search name these counters."""
+    budgets, report = budgets_of(world, world.regions.replicas, limited_settings(), later)
+    await budgets.keep(counters, anyio.Event())
+    world.regions.deliver()
+    return report
+
+
 async def test_a_grant_is_closed_in_time_without_another_search() -> None:
     """A process that has seen it open looks again once it is over."""
-    world = World()
-    spent(world, *spends())
-    one = limited(world, scan_every=10_000)
-    await world.clock.advance(SETTLE + 1)
-    assert (await world.run_once(one, search=True)).grants_open == 1
-    for item in spends():
-        world.regions.set(HOME, ("counter", item["sk"]["S"]), None)
+    world, later = World(), Later()
+    spent(world)
+    assert (await look(world, later)).grants_open == 0
+    assert (await look(world, later, "counter")).grants_open == 1
+    world.clock.pass_by(LIFE)
+    assert (await look(world, later)).grants_open == 0  # it is not looked at
+    world.clock.pass_by(LATE - LIFE)
+    assert (await look(world, later)).grants_closed == 1
+    assert later.due(world.clock.now().timestamp()) == []
+
+
+async def test_what_was_sent_is_taken_up_without_a_search() -> None:
+    """In the pass after it was sent, or once it has arrived; no entry leads there any more."""
+    world, later = World(), Later()
+    put_rights(world.regions, granted(AT_HOME, at=START, minted=310))
+    for account in (AT_WEST, AT_SOUTH):
+        put_rights(world.regions, granted(account, at=START, minted=0))
     world.regions.deliver()
+    world.regions.pause(HOME, SOUTH)
+    assert (await look(world, later, "counter")).transfers == 2
+    for _ in range(2):
+        assert (await look(world, later)).transfers == 0
+    taken = (AT_WEST, AT_SOUTH)
+    assert whole(*(shown_rights(world.regions, each).available for each in taken)) == [103, 0]
+    world.regions.heal()
+    world.regions.deliver()
+    for _ in range(2):
+        await look(world, later)
+    assert whole(*(shown_rights(world.regions, each).available for each in taken)) == [103, 103]
+    assert later.due(world.clock.now().timestamp()) == []
 
-    async def passes() -> int:
-        async with one.compactor._candidate() as candidate:
-            outcome = await candidate.acquire(wait_seconds=99, stop=anyio.Event())
-            assert isinstance(outcome, LeaseGrant)
-            async with candidate.leading() as grant:
-                first = await candidate.run_pass(grant, stop=anyio.Event(), searches_now=True)
-                assert first.grants_open == 1
-                await world.clock.sleep(LATE)
-                later = await candidate.run_pass(grant, stop=anyio.Event())
-                return later.grants_closed
 
-    assert await world.drive(passes) == [1]
+async def test_what_failed_is_tried_again_in_the_next_pass() -> None:
+    """No entry leads there, and the next search may be far."""
+    world, later = World(), Later()
+    spent(world)
+    world.clock.pass_by(LATE)
+    rights = shown_rights(world.regions, AT_HOME)
+    key = {"pk": {"S": "~budget~counter"}, "sk": {"S": AT_HOME.sort_key}}
+    world.regions.put(HOME, {**key, "grants": {"S": "?"}})
+    report = await look(world, later, "counter")
+    assert (report.grants_closed, len(report.problems)) == (0, 1)
+    put_rights(world.regions, rights)
+    world.regions.deliver()
+    assert (await look(world, later)).grants_closed == 1
 
 
 def test_what_is_to_be_looked_at_later_is_bounded() -> None:
@@ -196,6 +275,40 @@ async def test_an_expired_hold_is_resolved_and_folded(on_expiry: str, charged: i
     world.sum["counter"] = Decimal(-charged)
     assert world.is_right()
     assert shown_rights(world.regions, AT_HOME).charged == charged
+
+
+@pytest.mark.parametrize("alike", [True, False])
+async def test_a_hold_of_a_lost_region_is_resolved_once_all_show_it_alike(*, alike: bool) -> None:
+    """What one region does not show yet may have been settled."""
+    world = World()
+    home = changed(
+        granted(AT_HOME, at=START),
+        reclaimed={AT_WEST: Decimal(0)},
+        cut={AT_WEST: Decimal(0)},
+    )
+    put_rights(world.regions, home)
+    hold = spend_item(5, GrantName(AT_WEST, 2), at=START, hold=seconds(START) + 20)
+    if not alike:
+        world.regions.pause(HOME, SOUTH)
+    world.regions.put(HOME, hold)
+    world.regions.deliver()
+    world.clock.pass_by(LATE)
+    terms = replace(
+        limited_settings().terms,
+        regions=(HOME, SOUTH),
+        lost=("eu-west-1",),
+        given_up_at=START,
+        generation=2,
+    )
+    settings = limited_settings().under(terms, home=HOME)
+    stores = {region: world.regions.replicas[region] for region in (HOME, SOUTH)}
+    observed = await observe(
+        stores, "counter", home=HOME, clock=world.clock, with_items=True, with_rights=True
+    )
+    budgets, report = budgets_of(world, stores, settings, Later())
+    await budgets.resolve(observed)
+    assert report.holds_expired == int(alike)
+    assert shown_rights(world.regions, AT_HOME).available == (105 if alike else 100)
 
 
 async def test_rights_move_between_regions_while_passes_go_on() -> None:
@@ -272,7 +385,8 @@ async def test_the_search_reads_grants_only_where_there_are_budgets() -> None:
 
     assert await found(LIFE + 2) == []
     assert await found(LIFE + 3) == ["counter"]
-    assert await found(LIFE + 3, replace(rules, budgets=())) == []
+    for others in ((), ("other",)):
+        assert await found(LIFE + 3, replace(rules, budgets=others)) == []
 
 
 async def test_a_preview_says_what_waits_for_a_grant() -> None:

@@ -200,6 +200,20 @@ async def test_entries_of_other_counters_count_where_a_bundle_paid() -> None:
     assert (await stakes(regions, SOUTH, "team"))[AT_SOUTH].amount == SENT - 4
 
 
+async def test_a_hold_whose_charge_did_not_arrive_counts() -> None:
+    """It was settled for more, which the version of the item that arrived does not know."""
+    world = World()
+    put_rights(world.regions, sent(granted(AT_HOME, at=START), AT_SOUTH, SENT))
+    south = changed(granted(AT_SOUTH, at=START, minted=SENT), charged=Decimal(4))
+    put_rights(world.regions, replace(south, minted=Decimal(0), taken={AT_HOME: Decimal(SENT)}))
+    hold = spend_item(9, GrantName(AT_SOUTH, 1), at=START, hold=1)
+    later = {"L": [{"S": f"{AT_SOUTH}/{south.version + 1}"}]}
+    world.regions.put(SOUTH, {**hold, "resolved": {"S": "settled"}, "adjusted": later})
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    assert (await stakes(remaining(world), SOUTH, "counter"))[AT_SOUTH].entries == 9
+
+
 async def test_an_item_that_its_region_writes_meanwhile_is_read_again() -> None:
     """The home region goes on spending."""
     world = world_of()
@@ -293,6 +307,21 @@ async def test_two_regions_are_reclaimed_one_after_the_other() -> None:
     alone = replace(regions, stores={HOME: regions.stores[HOME]})
     found = await reclaim_lost(alone, WEST, "counter")
     assert whole(*(one.amount for one in found.values())) == [5]
+    assert shown_rights(world.regions, AT_HOME).available == 100
+
+
+async def test_what_was_cut_off_by_a_region_lost_since_is_compared_with_its_last_item() -> None:
+    """South was cut off by west, and not reclaimed, when west was lost, too."""
+    world = World()
+    home, west, south = moved_about()
+    for rights in (home, cut(west, AT_SOUTH), south):
+        put_rights(world.regions, rights)
+    world.regions.deliver()
+    regions = remaining(world, regions=(HOME,), lost=(SOUTH, WEST), generation=3)
+    alone = replace(regions, stores={HOME: regions.stores[HOME]})
+    for lost, amount in ((SOUTH, 35), (WEST, 5)):
+        found = await reclaim_lost(alone, lost, "counter")
+        assert whole(*(one.amount for one in found.values())) == [amount]
     assert shown_rights(world.regions, AT_HOME).available == 100
 
 

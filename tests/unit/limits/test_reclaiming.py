@@ -24,6 +24,7 @@ from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.core.clock_offset import ClockOffset
+from ledger.core.contract import ShardStep
 from ledger.core.entry import Item, key_of
 from ledger.core.errors import DamagedItem, Unreachable
 from ledger.limits.plan import take
@@ -31,7 +32,8 @@ from ledger.limits.reclaiming import (
     Reclaimed,
     Regions,
     close_over,
-    expired,
+    is_left_hold,
+    is_own_hold,
     resolve_expired,
 )
 from ledger.limits.rights import GrantName, Rights
@@ -235,13 +237,25 @@ async def test_a_grant_of_a_bundle_is_closed_by_the_narrow_counters_entries() ->
     world = World()
     put_rights(world.regions, granted(AT_HOME, 10, at=START, counter="counter"), "team")
     wide = GrantName(AT_HOME, 2, "team")
-    world.regions.put(HOME, spend_item(4, GRANT, wide, at=START))
+    world.regions.put(HOME, spend_item(4, GrantName(AT_HOME, 7), wide, at=START))
     world.regions.put(HOME, spend_item(5, GRANT, at=START, suffix=2, counter="team"))
     world.regions.deliver()
     world.clock.pass_by(LATE + 1)
     seen = shown_rights(world.regions, AT_HOME, counter="team")
     found = await close_over(regions_of(world), "team", seen)
     assert [one.charged for one in found.closings] == [4]
+
+
+async def test_entries_of_every_shard_and_of_earlier_ids_are_found() -> None:
+    """A change has its id before the grant that it is sent under, by the retry horizon at most."""
+    early = spend_item(2, GRANT, at=START - timedelta(seconds=1), suffix=5)
+    elsewhere = {**spend_item(4, GRANT, at=START, suffix=7), "pk": {"S": "~1~counter"}}
+    world = await begun(10, spent=(SPENT, early, elsewhere))
+    world.clock.pass_by(LATE + 1)
+    regions = regions_of(world)
+    sharded = replace(regions.terms, shards={"counter": (ShardStep(2),)})
+    found = await closed(world, replace(regions, terms=sharded))
+    assert [one.charged for one in found.closings] == [9]
 
 
 async def test_an_entry_that_cannot_be_read_closes_nothing() -> None:
@@ -261,8 +275,7 @@ async def resolved(world: World, item: Item = HOLD, *, on_expiry: str = "void") 
     regions = regions_of(world, on_expiry=on_expiry)
     spend = spend_of(item)
     assert spend is not None
-    if not expired(regions, HOME, spend):
-        return False
+    assert is_own_hold(regions, HOME, spend)
     return await resolve_expired(regions, key_of(item), spend) is not None
 
 
@@ -353,8 +366,37 @@ async def test_a_hold_of_another_region_is_left_to_that() -> None:
     spend = spend_of(other)
     assert spend is not None
     world.clock.pass_by(40)
-    assert not expired(regions_of(world), HOME, spend)
-    assert expired(regions_of(world), WEST, spend)
+    assert not is_own_hold(regions_of(world), HOME, spend)
+    assert is_own_hold(regions_of(world), WEST, spend)
+    over = regions_of(world)
+    over = replace(over, terms=replace(over.terms, lost=(WEST,)))
+    assert not is_own_hold(over, WEST, spend)
+
+
+@pytest.mark.parametrize("is_reclaimed", [True, False])
+async def test_a_hold_that_a_lost_region_left_is_charged_to_who_reclaimed_it(
+    *, is_reclaimed: bool
+) -> None:
+    """Through home, and not before; it counted when the rights were minted again."""
+    world = World()
+    home = granted(AT_HOME, at=START)
+    if is_reclaimed:
+        home = changed(home, reclaimed={AT_WEST: Decimal(3)}, cut={AT_WEST: Decimal(0)})
+    put_rights(world.regions, home)
+    left = spend_item(6, GrantName(AT_WEST, 2), at=START, hold=EXPIRY)
+    world.regions.put(HOME, left)
+    world.clock.pass_by(40)
+    regions = regions_of(world)
+    stores = {region: regions.stores[region] for region in (HOME, SOUTH)}
+    terms = replace(regions.terms, regions=(HOME, SOUTH), lost=(WEST,))
+    regions = Regions(stores, terms, regions.clock)
+    spend = spend_of(left)
+    assert spend is not None
+    assert is_left_hold(regions, spend)
+    assert not is_own_hold(regions, HOME, spend)
+    found = await resolve_expired(regions, key_of(left), spend)
+    assert (found is not None) == is_reclaimed
+    assert shown_rights(world.regions, AT_HOME).available == (106 if is_reclaimed else 100)
 
 
 async def test_all_grants_of_a_hold_are_adjusted_together() -> None:
