@@ -183,7 +183,8 @@ class BudgetAudit:
             self._fail("rights", f"{sort_key} of {budget} is deleted")
             return
         now = _account(item)
-        if now.version != before.version + 1:
+        follows = {before.version + 1} if before.version else {1, 2}  # made, and changed at once
+        if now.version not in follows:
             said = f"version {now.version} follows {before.version}"
             self._fail("rights", f"{sort_key} of {budget}: {said}")
         for what in _GROWING:
