@@ -11,7 +11,7 @@ than one fold takes, is visited again in the same pass; such visits alternate wi
 of others, so no hot counter delays another by more than one visit, and none is starved itself.
 
 Pending actions are bounded in number and in ids: beyond that a worker waits for the oldest hold to
-end before it visits more. The holds of different collections run side by side.
+end before it visits more. The holds of different collections run concurrently.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -43,10 +43,10 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class PendingAction:
-    """What is to be done with a collection, once the clock shows `ripe_at` (monotonic).
+    """The action for a collection, due once the clock shows `ripe_at` (monotonic).
 
-    `net` is the one that the plan was made from; its requests are signed within `validity`. In a
-    table that lost a region `succession` has more. `archive` is to be put before the fold is sent.
+    `net` is the one that the plan is based on; its requests are signed within `validity`. In a
+    table that lost a region `succession` has more. `archive` must be put before the fold is sent.
     """
 
     visit: Visit
@@ -65,7 +65,7 @@ class PendingAction:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing is to be done before `until` (monotonic)."""
+    """Nothing can be done before `until` (monotonic)."""
 
     until: float
 
@@ -101,7 +101,7 @@ class Agenda:
         return not (self._first or self._again or self._held or self._looking or self._acting)
 
     def next_step(self, now: float) -> Step | None:
-        """Return what a worker does next, or None if it is no longer needed.
+        """Return what a worker does next, or None if the worker is no longer needed.
 
         A worker that is still busy also handles what follows from its step, so others may end.
         """

@@ -1,8 +1,8 @@
 """Carrying out a plan, through the home region only.
 
 Deleting a merged entry of a committed net is harmless however often it is repeated, so deletes are
-plain batches. A fold is a put on condition that the net is still at the version observed. Of a net
-that is not there no version says what its leader had seen, so the first one is put in a transaction
+plain batches. A fold is a put on condition that the net is still at the version observed. A missing
+net has no version that shows what its leader had seen, so the first one is put in a transaction
 with the `fence`: that its leader still leads. The next pass handles a lost race or an unknown
 outcome.
 """
@@ -26,7 +26,7 @@ from ledger.store.reads import Get
 from ledger.store.writes import BATCH_WRITES_MAX, Applied, Check, Deletes, Outcome, Put
 
 BATCHES_AT_ONCE = 4
-"""Concurrent batches per collection: thousands of deletes take seconds, beside other work."""
+"""Concurrent batches per collection: thousands of deletes take seconds, alongside other work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ async def apply_succession(
     """Carry out what a table that lost a region needs besides the plan made from `net`.
 
     Raises:
-        StoreError: DynamoDB failed; what was done before that stands, and is harmless.
+        StoreError: DynamoDB failed; what was done before stays done, and is harmless.
     """
     store = stores[home]
     for place, copied in succession.copies.items():
@@ -98,8 +98,8 @@ async def apply_succession(
 async def _put_again(store: Store, partition: str, again: Again) -> None:
     """Put an entry once more, if it and the net are as they were observed.
 
-    The entry is put with a mark of its own, since DynamoDB does not replicate a write that changes
-    nothing; readers ignore it.
+    The entry is put with an additional mark, because DynamoDB does not replicate a write that
+    changes nothing; readers ignore it.
     """
     item = await store.get(Get((partition, again.key)))
     if item is None:
@@ -126,7 +126,7 @@ def _as_read(item: Item) -> Condition:
 
 
 def newer_than_there(copied: Sum) -> Condition:
-    """Return the condition under which a copy is put: there is none, or one of a lower version."""
+    """Return the condition for a put of a copy: there is none, or one of a lower version."""
     return AnyOf((Absent(), Compares("version", "<", {"N": str(copied.version)})))
 
 

@@ -17,7 +17,7 @@ SIGNED_WITHIN = timedelta(hours=1)
 
 @dataclass(slots=True)
 class ArchiveObject:
-    """An object that takes segments until it is closed, and is put once."""
+    """An object that accepts segments until it is closed, and is put once."""
 
     made: EntryId
     members: list[bytes] = field(default_factory=list)
@@ -26,7 +26,7 @@ class ArchiveObject:
     entries: int = 0
     is_put: bool = False
     failed: ArchiveError | None = None
-    """Why it could not be put: what waits for it waits for the next pass."""
+    """Why it could not be put: its folds wait for the next pass."""
 
     @property
     def name(self) -> str:

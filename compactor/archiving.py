@@ -1,16 +1,16 @@
-"""What is folded goes into the archive before its fold is sent.
+"""Archiving: entries go into the archive before their fold is sent.
 
 ::
 
     look: observe ── decide ── a segment, its place ── hold ── act: put the object, read it ── fold
 
 The segments of many collections share an object. A segment's place is known as soon as it is added,
-so the fold that is held already names it; the object is put when the first of its folds is to be
+so the held fold already names it; the object is put when the first of its folds is about to be
 sent, or once it is full, and read back. A fold that loses its race, or is never sent, leaves a
 segment that no net names: `ledger archive sweep` removes objects that have no other.
 
-A fold is signed within an hour of its object's beginning, so what no net names a day later never
-will be named.
+A fold is signed within an hour of its object's beginning, so a segment that no net names a day
+later never will be named.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,19 +39,19 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 
 OBJECT_BYTES = 4 * 1024 * 1024
-"""An object is full from so many bytes on; it holds whole segments."""
+"""An object is full from this size on; it holds whole segments."""
 SALT_BITS = 128
 
 
 class Waiting:
-    """For how long folds have waited for the archive, from pass to pass."""
+    """How long folds have waited for the archive, across passes."""
 
     def __init__(self, metrics: CompactorMetrics) -> None:
         self._metrics = metrics
         self._since: float | None = None
 
     def begins(self, now: float) -> None:
-        """Note that the archive did not do what was asked, at a monotonic time."""
+        """Note that the archive failed, at a monotonic time."""
         self._since = now if self._since is None else self._since
         self._metrics.archive_waiting.set(now - self._since)
 
@@ -86,12 +86,12 @@ class Archiver:
     def add(
         self, observed: Observed, fold: NetChange, rules: Rules
     ) -> tuple[NetChange, ArchiveObject | None]:
-        """Return a fold that names the archive's segment of its entries, and that one's object.
+        """Return a fold that names the archive's segment of its entries, and that segment's object.
 
         None if the fold adds no entries. Before the fold is sent, the object must be `put`.
 
         Raises:
-            DamagedItem: what the net says of its archive cannot be read.
+            DamagedItem: the net's head of its archive cannot be read.
         """
         observation = observed.observation
         net, partition = observation.net, observation.partition
@@ -135,7 +135,7 @@ class Archiver:
         return replace(fold, archive=archived.to_bytes(head)), current
 
     async def put(self, made: ArchiveObject) -> None:
-        """Put an object in every place and read it back, once; it takes no more segments.
+        """Put an object in every place and read it back, once; it accepts no more segments.
 
         One that failed is not tried again: a place that does not answer would hold up each fold.
 
@@ -187,7 +187,7 @@ async def _put(place: ArchivePlace, name: str, data: bytes) -> None:
 
 
 def head_of(net: NetChange | None, partition: str) -> Archived:
-    """Return the head of a collection's chain; of a net without one, that of a new chain.
+    """Return the head of a collection's chain; for a net without one, that of a new chain.
 
     Raises:
         DamagedItem: it cannot be read.
@@ -200,11 +200,11 @@ def head_of(net: NetChange | None, partition: str) -> Archived:
 
 
 def settled_upto(observed: Observed, folded: Iterable[str], rules: Rules) -> int:
-    """Return up to which time each entry ever acknowledged is named, folded, or of earlier folds.
+    """Return up to which time every entry ever acknowledged is named, folded, or in earlier folds.
 
-    In microseconds since 1970, 0 for none. Measured from when the observation began: what was not
-    written then can be written no more, if it is older than `settle`. No region was read further
-    than `upto`, and an entry that waits, for whatever reason, ends it.
+    In microseconds since 1970, 0 for none. Measured from when the observation began: a change not
+    written by then can no longer be written, if it is older than `settle`. No region was read
+    further than `upto`, and an entry that waits, for whatever reason, ends it.
     """
     observation = observed.observation
     limit = (observed.began - timedelta(seconds=rules.settle) - EPOCH) // MICROSECOND
@@ -217,10 +217,10 @@ def settled_upto(observed: Observed, folded: Iterable[str], rules: Rules) -> int
 
 
 def is_unsettled(observed: Observed, asked_until: datetime | None) -> bool:
-    """Return whether a net does not say yet what was asked: of keys up to a time, None for none.
+    """Return whether a net does not yet settle a question: about keys up to a time, None for none.
 
     Raises:
-        DamagedItem: what the net says of its archive cannot be read.
+        DamagedItem: the net's head of its archive cannot be read.
     """
     if asked_until is None:
         return False
@@ -232,11 +232,11 @@ def is_unsettled(observed: Observed, asked_until: datetime | None) -> bool:
 def settling(
     observed: Observed, rules: Rules, *, version: str, is_asked: bool = False
 ) -> NetChange | None:
-    """Return a fold of nothing that moves a net's `settled` time on; None while it is recent.
+    """Return an empty fold that advances a net's `settled` time; None while it is recent.
 
-    What is visited without anything to fold may have been asked about: whether a key of long ago
-    was ever applied. So a time that lags by more than `settle` is worth a write; if that is known
-    (`is_asked`), each time that is later is, and the first net of a collection.
+    A counter visited without anything to fold may have been asked about: whether a key of long ago
+    was ever applied. So a time that lags by more than `settle` is worth a write; if the question is
+    known (`is_asked`), so is each later time, and the first net of a collection.
     """
     observation = observed.observation
     net = observation.net
@@ -263,7 +263,7 @@ def _items(home: Collection, sort_keys: Iterable[str]) -> list[Item]:
 def check_places(regions: Sequence[str | None], *, home: str) -> None:
     """Refuse an archive that is lost together with the home region.
 
-    `regions` are those of its places, None for a place that is in none.
+    `regions` are those of its places, None for a place outside of AWS.
 
     Raises:
         ContractConflict: all of them are in the home region.

@@ -32,7 +32,7 @@ STOP_MARGIN_SECONDS = 60.0
 
 
 class Context(Protocol):
-    """What is used of the context that Lambda hands in."""
+    """The part of Lambda's context that is used."""
 
     function_name: str
 
@@ -74,7 +74,7 @@ def metric_line(report: CompactorReport, *, function_name: str, now: datetime) -
         "Backlog": report.backlog,
         LATE_METRIC: report.late,
         "DamagedCollections": report.damaged,
-        # Only where there are some: a metric that is never written costs nothing.
+        # Only if there are any: a metric that is never written costs nothing.
         **({"Crossings": report.crossings} if report.crossings else {}),
         **({ARCHIVE_METRIC: report.archive_waits} if report.archive_waits else {}),
     }

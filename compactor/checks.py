@@ -1,6 +1,6 @@
-"""What must be so before anything is merged, apart from what single collections show.
+"""Preconditions of merging, apart from what single collections show.
 
-Reading and writing go on meanwhile; totals stay exact, only merging waits.
+Reading and writing continue meanwhile; totals stay exact, only merging waits.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from ledger.core.errors import ReplicasDiffer
 from ledger.store.port import Store
 
 REPLICAS_SECONDS = 60.0
-"""How long a description of the replicas is taken for true during a pass; each begins with one."""
+"""How long a description of the replicas is trusted during a pass; each begins with one."""
 REPLICATING = frozenset({"ACTIVE", "UPDATING"})
 """The states in which a replica is read, written and replicated to.
 
@@ -40,7 +40,7 @@ def check_replicas(
 
     A replica that no compactor observes may still show entries that all others have deleted, and
     whose ids are then forgotten: they would count twice there. `described` are the states of the
-    replicas beside `home`; None is no description.
+    replicas besides `home`; None if there is no description.
 
     Raises:
         ReplicasDiffer: with the first difference, and what to do.

@@ -85,8 +85,8 @@ def run_compactor(
 ) -> None:
     """Run the compactor: it merges entries older than `settle`.
 
-    Processes that run with --every share the collections, and take over from one that dies. Beside
-    their metrics /healthz answers whether loop and passes go on.
+    Processes that run with --every share the collections, and take over from one that dies. Besides
+    the metrics, /healthz answers whether loop and passes make progress.
     SIGTERM and SIGINT stop it between two steps. Exits with 1 if merging was prevented, or damaged
     collections were left as they are.
     """
@@ -133,8 +133,8 @@ def run_compactor(
 def status(config: Config = None, *, as_json: AsJson = False) -> None:
     """Show the leader, how processes share the work, the last passes, and what they left.
 
-    Passes are recorded in the table, those of a CronJob and of Lambda, too. Exits with 1 if a
-    region cannot be read.
+    Passes are recorded in the table, also those of a CronJob and of Lambda. Exits with 1 if a
+    region region cannot be read.
     """
     settings = Settings.load(config)
     shown = anyio.run(status_of, settings)
@@ -181,8 +181,8 @@ def move_home(
     """Move the home region while the current one still works; takes half an hour by default.
 
     The same as `ledger table set home REGION`: a change of the table's contract. Nothing is merged
-    meanwhile; reading and writing go on. If interrupted, run it again, or take it back with `ledger
-    table set --withdraw`.
+    meanwhile; reading and writing continue. If interrupted, run it again, or withdraw it with
+    `ledger table set --withdraw`.
     """
     settings = Settings.load(config)
     try:
@@ -193,7 +193,7 @@ def move_home(
     if as_json:
         print_json([_home_fields(moved)])
         return
-    say(f"the home is {target} now; a `home` in settings files must say so, or go")
+    say(f"the home is {target} now; update or remove `home` in settings files")
 
 
 @app.command("take-home")
@@ -208,10 +208,10 @@ def take_home_command(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Take the home over from a region that is lost for good; takes half an hour by default.
+    """Move the home away from a region that is lost for good; takes half an hour by default.
 
     The lost region must be removed from the table's replicas first. Also for a lost region that is
-    not the home: TARGET is then the home as it is. If interrupted, run it again.
+    not the home: TARGET is then the unchanged home. If interrupted, run it again.
     """
     remaining = without_lost(Settings.load(config), target, lost)
     say(at_stake(lost), err=True)

@@ -1,14 +1,14 @@
-"""Keeping the index: after a fold the collection's item, and what the search finds missing or old.
+"""Maintaining the index: items after a fold, and missing or old items that the search finds.
 
 ::
 
     fold applied ── noted ── 25 of them, or the end of the pass ──> items put, if not newer there
     search ── each page: items read ── missing, or older than the net ──> net read, item put
-           ── an item that a generation before put, this one's is everywhere ──> deleted
+           ── an item of an earlier generation, this one's is everywhere ──> deleted
 
-The item follows the fold, so it never says what no net said. A crash in between, an item that lost
-against an older one of another home, and counters without a net are the search's business: within
-`scan_every` they are right. Nothing rests on the index, so what fails here fails no pass.
+The item follows the fold, so it never has a state that no net had. A crash in between, an item that
+lost against an older one of another home, and counters without a net are left to the search, which
+corrects them within `scan_every`. Nothing depends on the index, so errors here fail no pass.
 """
 
 import logging
@@ -38,16 +38,16 @@ from ledger.store.writes import EACH_WRITES_MAX, Delete, Put, Rejected, Update
 from ledger.totals.collection import read_net
 
 REPAIRS_MAX = 100_000
-"""Items that the search of one pass puts right: a new pattern of many counters takes several."""
+"""Items that the search of one pass corrects: a new pattern of many counters takes several."""
 REPAIRS_AT_ONCE = 16
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What is to be put into the index; `is_new` if it probably has no item of this collection.
+    """An item to be put into the index; `is_new` if it probably has none for this collection.
 
-    One that `is_damaged` there, edited by hand, is replaced whatever it says.
+    An existing one that `is_damaged`, edited by hand, is replaced in any case.
     """
 
     state: IndexState
@@ -56,7 +56,7 @@ class Noted:
 
 
 class Indexer:
-    """The index as one pass keeps it, through the home region.
+    """The index as one pass maintains it, through the home region.
 
     `others` are the stores of the other regions, `generation` is that of the contract.
     """
@@ -87,7 +87,7 @@ class Indexer:
         is_applied: bool,
         rules: Rules,
     ) -> None:
-        """Note what a fold came to, if it is known to be applied and counts more than before."""
+        """Note the result of a fold, if it is known to be applied and counts more than before."""
         if fold is None or not fold.count or not is_applied or not rules.indexes(partition):
             return
         state, key = IndexState.of(fold), index_key(partition, self._generation)
@@ -98,12 +98,12 @@ class Indexer:
             await self.flush()
 
     async def flush(self) -> None:
-        """Put what was noted."""
+        """Put the noted items."""
         noted, self._noted = self._noted, {}
         await self._put(noted)
 
     async def saw(self, shown: Mapping[str, IndexState]) -> None:
-        """Compare the index with collections as a search saw them, and put it right."""
+        """Compare the index with collections as a search saw them, and correct it."""
         keys = {partition: index_key(partition, self._generation) for partition in shown}
         named = {key: partition for partition, key in keys.items() if key is not None}
         places = list(named)
@@ -117,10 +117,10 @@ class Indexer:
                 self._failed(error)
 
     async def met(self, found: Iterable[Key]) -> None:
-        """Delete index items of generations before, once every region shows this generation's.
+        """Delete index items of earlier generations, once every region shows this generation's.
 
         Until then they list the counter: a delete may reach a region before the item that was put
-        earlier. One that gets none, as its collection went with the lost home, stays.
+        earlier. An item without a successor, as its collection went with the lost home, stays.
         """
         outdated: dict[Key, Key] = {}
         for key in found:
@@ -136,7 +136,7 @@ class Indexer:
             self._failed(error)
 
     async def _delete_followed(self, outdated: Mapping[Key, Key]) -> None:
-        """Delete items whose follower, the key beside theirs, every region shows."""
+        """Delete items whose successor every region shows."""
         followers = list(dict.fromkeys(outdated.values()))
         gets = [Get(key, consistent=False) for key in followers]
         reads = [partial(store.get_each, gets) for store in (self._home, *self._others)]
@@ -164,12 +164,12 @@ class Indexer:
         await self._put(dict(zip(stale, noted, strict=True)))
 
     async def _as_it_is(self, partition: str, noted: Noted) -> Noted:
-        """Return what the net says now, which the search may have seen as it was before."""
+        """Return the net's current state, which may be newer than what the search saw."""
         try:
             net = await read_net(self._home, partition)
-        except DamagedItem:  # its total is no one's to say
+        except DamagedItem:  # its total is unknown
             net = None
-        if net is not None and net.generation > self._generation:  # none of this table's
+        if net is not None and net.generation > self._generation:  # not one of this table
             net = None
         return replace(noted, state=IndexState.of(net))
 
@@ -183,7 +183,7 @@ class Indexer:
             )
 
     async def _put_some(self, noted: Mapping[Key, Noted]) -> None:
-        """Put items as most of them are expected: new, or there; then those that were otherwise."""
+        """Put items by their expected condition, new or existing; then those that failed it."""
         try:
             writes = [self._expected(key, one) for key, one in noted.items()]
             each = await self._home.write_each(writes)
@@ -215,7 +215,7 @@ class Indexer:
 
 
 def not_newer(state: IndexState) -> Condition:
-    """Return the condition that an item is there, and says nothing newer than a state."""
+    """Return the condition that an existing item is not newer than a state."""
     generation, count = {"N": str(state.generation)}, {"N": str(state.count)}
     same = (Equals("generation", generation), Compares("count", "<=", count))
     return AnyOf((Compares("generation", "<", generation), AllOf(same)))

@@ -64,12 +64,12 @@ _PASSING = (
     ContractConflict,
     UpgradeNeeded,
 )
-"""What may end without a new start of the program: by itself, by a repair, or by an operator."""
+"""Errors that may end without a restart of the program: by themselves, or by a repair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What is called before each pass, and with the report of each."""
+    """Functions called before each pass, and with the report of each."""
 
     on_start: Callable[[], None]
     on_report: Callable[[CompactorReport], None]
@@ -83,8 +83,8 @@ class Compactor:
     table's contract. `archive` has the places of the contract's archive, if they are open already.
 
     Raises:
-        SettingsError: these are no settings.
-        InvalidInput: `registry` is none of prometheus_client.
+        SettingsError: not a `Settings`.
+        InvalidInput: `registry` is not a registry of prometheus_client.
     """
 
     def __init__(
@@ -124,12 +124,12 @@ class Compactor:
         """Do one whole pass: acquire the lease, observe, hold, act.
 
         While another instance has the lease it waits up to `wait_seconds`, by default one lease and
-        a heartbeat: long enough to replace a leader that was killed. Beside others that share the
-        work the pass is over the slices that they leave to it. With `search` it searches the table
-        even if `compactor.scan_every` has not passed since the last search.
+        a heartbeat: long enough to replace a leader that was killed. If others share the work, the
+        pass covers the slices that they leave to it. With `search` it searches the table even if
+        `compactor.scan_every` has not passed since the last search.
 
         Raises:
-            LeaseLost: the lease was lost on the way; what was done stands.
+            LeaseLost: the lease was lost on the way; what was done stays done.
             StoreError: the home region failed.
         """
         stop = stop or anyio.Event()
@@ -158,7 +158,7 @@ class Compactor:
         on_report: Callable[[CompactorReport], None] = lambda _report: None,
         on_error: Callable[[Exception], None] = lambda _error: None,
     ) -> None:
-        """Lead a share of the collections and do a pass every so many seconds, until stopped.
+        """Lead a share of the collections and do a pass every `every` seconds, until stopped.
 
         `on_start` is called before each pass, `on_report` after it.
 
@@ -271,7 +271,7 @@ class Compactor:
     async def _places(
         self, urls: tuple[str, ...], settings: Settings, stack: AsyncExitStack
     ) -> list[Place]:
-        """Return the open places, measured; one is known to be outside the home region."""
+        """Return the open places, measured; at least one is known to be outside the home region."""
         places = self._given_archive
         if places is None:
             # Imported only here: most tables have none, and S3's client takes long to import.
@@ -304,13 +304,13 @@ class Compactor:
         )
 
     def _keeping(self, settings: Settings) -> Keeping:
-        """Return heartbeats from a thread: a pass over many entries holds up its event loop."""
+        """Return heartbeats from a thread: a pass over many entries blocks its event loop."""
         if self._given_stores is not None:
             return in_loop
         return thread_to(settings, settings.home, metrics=self._ledger_metrics, clock=self._clock)
 
     def _watcher(self, home: Store, settings: LiveSettings) -> PassWatcher | None:
-        """Return what looks at the watches of the settings; None without any."""
+        """Return the watcher of the settings' watches; None without any."""
         if not self.settings.watches:
             return None
         for name in self.settings.watches:

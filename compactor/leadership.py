@@ -5,14 +5,14 @@
     contend ──> the lease is ours: the head ───────────────> run_pass, run_pass, ...
        └──────> another's: a member with its own heartbeat ─> run_pass, ... until the lease is free
 
-Every member leads a share of the slices (`compactor.slices`), the head searches the whole table as
-well. Where the lease is held by a release that knows no slices, or another number of them, and so
+Every member leads a share of the slices (`compactor.slices`); the head also searches the whole
+table. If the lease is held by a release that knows no slices, or another number of them, and so
 leads every collection, others wait as before.
 
 Leases are held by heartbeats, and the replication lag is measured on the head's; `keeping` sends
-them, the job's from a thread of its own, since a pass computes for long. The first fold of a
-collection carries the epochs as a fence; what else a leader does that has lost its lease without
-knowing it is decided by the net's version.
+them, in the job from a separate thread, since a pass computes for long. The first fold of a
+collection carries the epochs as a fence; for everything else that a leader does after losing its
+lease unnoticed, the net's version decides.
 """
 
 import logging
@@ -124,7 +124,7 @@ class Candidate:
         )
 
     def check_clock(self) -> None:
-        """Refuse to lead with a clock that is off: an instance with a right one may.
+        """Refuse to lead with a clock that is off: an instance with a correct one may.
 
         Raises:
             ClockOff: by the answers so far.
@@ -140,8 +140,8 @@ class Candidate:
     ) -> LeaseGrant | NotHeld:
         """Wait for the lease up to `wait_seconds` (None: for ever), or until stopped.
 
-        With `joins` no longer than until it is held by one that shares (`may_join`). It is tried
-        in short turns, so that a stop takes effect soon.
+        With `joins` no longer than until it is held by one that shares (`may_join`). It is tried in
+        short turns, so that a stop takes effect soon.
         """
         turn = self._lease.terms.poll_seconds
         started = self._clock.monotonic()
@@ -190,7 +190,7 @@ class Candidate:
 
     @asynccontextmanager
     async def joined(self, stop: anyio.Event) -> AsyncIterator[tuple[LeaseGrant, anyio.Event]]:
-        """Be a member with a heartbeat of its own, until the event that comes with the grant.
+        """Be a member with its own heartbeat, until the event that comes with the grant.
 
         That is set once stopped, the lease is ours, or its holder does not share.
 
@@ -231,7 +231,7 @@ class Candidate:
             self._metrics.slices(0)
 
     async def settle(self, stop: anyio.Event) -> None:
-        """Wait until what dead members led is taken; see `Sharing.settle`.
+        """Wait until the slices of dead members are taken; see `Sharing.settle`.
 
         Raises:
             LeaseLost: the lease was lost meanwhile.
@@ -241,7 +241,7 @@ class Candidate:
             await self._sharing.settle(stop)
 
     async def _watch_head(self, stop: anyio.Event, over: anyio.Event) -> None:
-        """Set `over` once stopped, the lease is ours, or held by one that does not share."""
+        """Set `over` once stopped, the lease is ours, or its holder does not share."""
         while not stop.is_set():
             try:
                 outcome = await self._try(None)
@@ -278,7 +278,7 @@ class Candidate:
         With `searches_now` it searches the table even if that is not due.
 
         Raises:
-            LeaseLost: the lease was lost on the way; what was done stands.
+            LeaseLost: the lease was lost on the way; what was done stays done.
             StoreError: the home region failed.
         """
         if self._tracing is None:
@@ -335,7 +335,7 @@ class Candidate:
 
 
 def _said_of(report: CompactorReport) -> dict[str, str | int]:
-    """Return what a span says of a pass: `collections` were visited."""
+    """Return the attributes of a pass's span: `collections` were visited."""
     counts = {f"ledger.pass.{name}": int(getattr(report, name)) for name in _COUNTED}
     failed = {} if report.is_success else {"error.type": report.outcome}
     return {"ledger.pass.outcome": report.outcome, **counts, **failed}

@@ -13,7 +13,7 @@ PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600
 
 LAST_SUCCESS = "compactor_last_success_timestamp_seconds"
 WAIT_REASONS = ("clock", "replicas", "home")
-"""A clock that is off, replicas that are not those of the contract, a home that is being moved."""
+"""Why merging waits: a clock that is off, wrong replicas, or a home that is being moved."""
 
 
 class CompactorMetrics(RegistryMetrics):
@@ -116,12 +116,11 @@ class CompactorMetrics(RegistryMetrics):
         )
         self.archive_waited = make.counter(
             "compactor_archive_waits_total",
-            "Folds that were not sent because a place of the archive did not take their entries.",
+            "Folds that were not sent because a place of the archive did not accept their entries.",
         )
         self.archive_waiting = make.gauge(
             "compactor_archive_waiting_seconds",
-            "For how long the oldest fold has waited for the archive, in seconds: 0 while none"
-            " does.",
+            "How long the oldest fold has waited for the archive, in seconds: 0 while none does.",
         )
 
     def _define_budgets(self, make: MetricMaker) -> None:
@@ -154,7 +153,7 @@ class CompactorMetrics(RegistryMetrics):
     def _define_passes(self, make: MetricMaker) -> None:
         self.pass_duration = make.histogram(
             "compactor_pass_duration_seconds",
-            "Time that one pass over the table took, in seconds.",
+            "Duration of one pass over the table, in seconds.",
             buckets=PASS_BUCKETS_SECONDS,
         )
         self.passes = make.counter(

@@ -1,14 +1,14 @@
-"""The nets of collections, read many to a request: those asked for, and those asked for next.
+"""The nets of collections, read many to a request: those asked for, and those needed next.
 
 A visit of a collection with few entries costs as many requests as one with many, and half of them
-read a net alone. A table that never lost a region has nets of one generation, so their keys are
+read only a net. A table that never lost a region has nets of one generation, so their keys are
 known, and up to 100 of a region fit in one BatchGetItem, strongly consistent, signed under the
-validity that its calls have in common. What is asked for while one is under way shares the next.
+validity that its calls have in common. Reads requested while one is under way share the next one.
 
 Each request also reads ahead the nets of collections that are visited soon. So the net of a visit
-may be of a moment before it. That is as safe, since a net is read first and judged by what every
-region shows afterwards: where it is no longer that one, the visit finds it uncommitted and is for
-nothing. And what a region once showed committed stays so.
+may be from a moment before it. That is as safe, because a net is read first and judged by what
+every region shows afterwards: if it has changed, the visit finds it uncommitted and was in vain.
+And what a region once showed committed stays so.
 
 A role whose policy is older, without `dynamodb:BatchGetItem`, reads them one by one.
 """
@@ -31,7 +31,7 @@ from ledger.store.reads import EACH_GETS_MAX, Get
 from ledger.totals.collection import read_net
 
 REQUESTS_AT_ONCE = 1
-"""In one region: while it is under way, what is asked for is joined."""
+"""Requests at a time in one region: while one is under way, further reads join the next."""
 AHEAD_MAX = 50
 """Nets that are read ahead and kept until their visits: of the longest, 400 KB each, 20 MB."""
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def _nothing(_count_max: int) -> Iterable[str]:
 class NetReader:
     """Reads the nets of one generation in one region, of any collections.
 
-    `upcoming` returns so many collections at most whose nets are asked for soon, in order.
+    `upcoming` returns at most `count` collections whose nets are needed soon, in order.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class NetReader:
 
     def _read_alone(self, error: AccessDenied) -> None:
         """Read the nets of this pass one by one; the next one tries again."""
-        if self._is_joined:  # of those that waited for the same request one says so
+        if self._is_joined:  # only one of the calls that shared the request logs it
             log.warning("nets are read one by one: %s", error)
         self._is_joined = False
 
@@ -119,7 +119,7 @@ class NetReader:
         return ask
 
     async def _ask(self, ask: _Ask) -> None:
-        """Wait for the answer, or send the request that brings it, with those that wait too."""
+        """Wait for the answer, or send the request that brings it, with those that wait as well."""
         if self._in_flight < REQUESTS_AT_ONCE:
             self._in_flight += 1
         else:
@@ -142,12 +142,12 @@ class NetReader:
             await self._send(batch)
         finally:
             for each in batch:
-                if not each.is_answered:  # cancelled, as the pass is
+                if not each.is_answered:  # cancelled, like the pass
                     each.answer(None, Unreachable("the call that was to read this was cancelled"))
             self._pass_on()
 
     def _further(self, batch: Sequence[_Ask]) -> list[_Ask]:
-        """Return calls ahead of time for what is visited soon, as far as the request has room."""
+        """Return calls ahead of time for the next visits, as far as the request has room."""
         room = EACH_GETS_MAX - len(batch)
         known = {*self._ahead, *(ask.partition for ask in (*batch, *self._waiting))}
         coming = self._upcoming(AHEAD_MAX)

@@ -1,4 +1,4 @@
-"""What becomes of a pass, noted in its report and in the metrics."""
+"""The result of a pass, noted in its report and in the metrics."""
 
 import logging
 

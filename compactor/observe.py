@@ -1,9 +1,9 @@
 """Observing a collection: the home region's net first, then the collection in every region.
 
 Of a long collection a visit reads only what it can use: home is read, oldest entries first, up to
-the settled entries that one fold takes, the other regions equally far, and then their nets. What
-lies further on is left to later visits, as long as **every region is read up to the newest id that
-the net names**: an id that was not looked for would be taken for gone, and count twice.
+the settled entries that one fold takes, the other regions equally far, and then their nets. The
+rest is left to later visits, as long as **every region is read up to the newest id that the net
+names**: an id that was not looked for would be assumed deleted, and count twice.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -30,7 +30,7 @@ from ledger.totals.collection import query_nets, read_net
 
 Result = TypeVar("Result")
 PAGES_WHOLE_MAX = 8
-"""Pages of a megabyte of one region that a visit reads where it keeps entries whole, notes too."""
+"""Pages of a megabyte of one region that a visit reads if it keeps entries whole, with notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ async def observe(
 ) -> Observed:
     """Read the net in the home region, then the collection in every region, all consistent.
 
-    With a `reach` no further than that, else the whole of it; `with_dates` those from which entries
-    are effective, too; `with_items` entries whole, as they are archived; and `with_rights` then
-    what each region shows of the budgets that entries at home name. `nets` reads the net at home
-    together with others', where nets are of one generation.
+    With a `reach` no further than that, otherwise all of it; `with_dates` also the effective dates
+    of entries; `with_items` whole entries, as they are archived; and `with_rights` then also what
+    each region shows of the budgets that entries at home name. `nets` reads the net at home
+    together with others', if nets are of one generation.
 
     Raises:
         RegionUnreadable: one of them cannot be read.
@@ -183,7 +183,7 @@ async def check_readable(stores: Mapping[str, Store], *, settings: Settings) -> 
 
 
 def _check_generation(views: Mapping[str, Collection], partition: str, generation: int) -> None:
-    """Refuse a net that no home of this table wrote: the others would count for nothing beside it.
+    """Refuse a net that no home of this table wrote: it would supersede all others.
 
     Raises:
         DamagedItem: there is one.
@@ -206,7 +206,7 @@ def _enough(net: NetChange | None, upto: str | None) -> str | None:
 def lease_name(settings: Settings) -> str:
     """Return the name of the compactor's lease: each home has its own, and each generation.
 
-    Written through two regions one item would keep the later write alone: a late heartbeat of the
+    Written through two regions, one item would keep only the later write: a late heartbeat of the
     old home would take the lease away from the new one.
     """
     name = f"{settings.compactor.name}@{settings.home}"

@@ -1,4 +1,4 @@
-"""How `compactor status` and `compactor plan` show what they found."""
+"""The output of `compactor status` and `compactor plan`."""
 
 from collections.abc import Iterator
 from datetime import datetime

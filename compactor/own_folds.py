@@ -1,8 +1,9 @@
-"""What this process folded last in each collection, to be deleted without reading it again.
+"""The last folds of this process by collection, to be deleted without reading them again.
 
 The visit that folded them saw the entries in every region. Once every region shows that net, they
-may be deleted at home, whatever else is there: so the next visit reads the nets alone. What is not
-known here any more (another process folded, this one began again) is read in whole, as ever.
+may be deleted at home, whatever else is there: so the next visit reads only the nets. Folds that
+are not known here any more (another process folded, or this one restarted) are read whole, as
+usual.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -15,9 +16,9 @@ from ledger.core.fold import Stamp, named_by, stamp_of
 from ledger.core.values import NetChange
 
 IDS_MAX = 500_000
-"""Entries of which sort keys are kept, 45 bytes each: of further folds none is."""
+"""Entries whose sort keys are kept, 45 bytes each; further folds are not kept."""
 AGAIN_MIN = 100
-"""Where so many were folded, as many may have settled since: the pass visits it again."""
+"""If this many were folded, as many may have settled since: the pass visits it again."""
 _BETWEEN = ","
 
 
@@ -34,10 +35,10 @@ class OwnFold:
         return all(stamp_of(net) == self.stamp for net in nets.values())
 
     def plan(self) -> Plan:
-        """Return what to do once it is committed; what settled since is for the next visit to see.
+        """Return what to do once it is committed; entries settled since are left to the next visit.
 
-        That is in the same pass if there may be much: else a hot counter would be folded in every
-        second pass only, and be read with twice as many entries.
+        That visit is in the same pass if there may be many: otherwise a hot counter would be folded
+        only in every second pass, and be read with twice as many entries.
         """
         return Plan(deletes=tuple(self.text.split(_BETWEEN)), is_cut=self.count >= AGAIN_MIN)
 
@@ -62,7 +63,7 @@ class OwnFolds:
             self._ids += len(entries)
 
     def of(self, partition: str) -> OwnFold | None:
-        """Return the fold of a collection, None if none is known."""
+        """Return the fold of a collection; None if none is known."""
         return self._folds.get(partition)
 
     def take(self, partition: str) -> OwnFold | None:

@@ -1,4 +1,4 @@
-"""Whether merging keeps up, from pass to pass: how late it is, and in how long it has caught up.
+"""Whether merging keeps up, from pass to pass: how late it is, and when it will have caught up.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 KEEPS_UP_SECONDS = 900.0
-"""As late as this a compactor may be that keeps up: a long pass, beside a scheduler's interval."""
+"""Lateness of a compactor that keeps up: a long pass plus a scheduler's interval."""
 
 
 @dataclass(slots=True)
@@ -22,9 +22,9 @@ class Pace:
     collections: dict[str, float] = field(default_factory=dict)
 
     def observe(self, late_seconds: float, *, at: float) -> float:
-        """Take in how late a pass has left merging; return the seconds until it has caught up.
+        """Record how late a pass has left merging; return the seconds until it has caught up.
 
-        0 while it keeps up, infinite while it is no less late than the pass before left it.
+        0 while it keeps up, infinite while it is no less late than after the previous pass.
         """
         gained, passed = self.late_seconds - late_seconds, at - self.at
         self.late_seconds, self.at = late_seconds, at

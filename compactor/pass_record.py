@@ -1,11 +1,11 @@
-"""What passes leave in the table, so that any process can say how merging stands.
+"""Records of passes in the table, so that any process can report how merging stands.
 
-The process of a scheduled pass ends with it, and its metrics do, too. So each pass is recorded in
+The process of a scheduled pass ends with it, and so do its metrics. So each pass is recorded in
 small items in the home region, by the member that did it: the last that succeeded, the last that
-did not, and the last that searched the whole table, which alone knows how much is left to merge.
-One put takes one write unit; a member that does pass after pass records one a minute.
+did not, and the last that searched the whole table, the only one that knows how much is left to
+merge. One put takes one write unit; a member that does pass after pass records one a minute.
 
-Records are for people: nothing is decided by them, and one that cannot be written fails no pass.
+Records are informational: no decision depends on them, and failing to write one fails no pass.
 """
 
 import logging
@@ -29,11 +29,11 @@ from ledger.store.writes import Put
 
 SUCCEEDED, FAILED, SEARCHED = "succeeded", "failed", "searched"
 RECORD_SECONDS = 60.0
-"""How often a member records passes that end alike."""
+"""How often a member records passes with the same result."""
 MEMBER_KEPT = timedelta(days=1)
-"""How long records of a member that is not the head are kept: its name is never used again."""
+"""How long records of a member that is not the head are kept: its name is never reused."""
 AHEAD_SECONDS = 1.0
-"""How far in the future a record may be dated before a clock is said to be off."""
+"""How far in the future a record may be dated before a clock is reported as off."""
 NAMED_MAX = 3
 TEXT_MAX = 500
 """Damaged collections and problems that a record names, and the characters of each reason."""
@@ -55,7 +55,7 @@ class PassRecord:
     lag_seconds: Mapping[str, float] = field(default_factory=dict)
 
     def age_seconds(self, now: datetime) -> float:
-        """Return how long ago it ended; 0 of one that a clock ahead of ours dated."""
+        """Return how long ago it ended; 0 if a clock ahead of ours dated it."""
         return max(0.0, (now - self.ended).total_seconds())
 
     def ahead_seconds(self, now: datetime) -> float:
@@ -66,7 +66,7 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A record as the table shows it: of which member, which of its passes, and what it says.
+    """A record as the table shows it: its member, which of its passes, and the content.
 
     `record` is None where the item cannot be read: another release may have written it.
     """
@@ -131,7 +131,8 @@ class Recorder:
             await self._store.write(Put(item))
         except LedgerError as error:
             self._metrics.error(error)
-            # Once: a role without this right, as before an upgrade, would say it in every pass.
+            # Once: a role without this permission, as before an upgrade, would log it in every
+            # pass.
             log.log(
                 logging.DEBUG if self._has_failed else logging.WARNING,
                 "the pass cannot be recorded for `compactor status`: %s",

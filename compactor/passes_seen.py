@@ -1,6 +1,6 @@
-"""How merging stands by the recorded passes, as `ledger doctor` judges it.
+"""The state of merging by the recorded passes, as `ledger doctor` judges it.
 
-Of home, or of another region where home cannot be read; nothing waits for the other regions.
+Read at home, or in another region if home cannot be read; nothing waits for the other regions.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ async def passes_seen(settings: Settings, *, clock: Clock) -> PassesSeen:
 def passes_of(
     passes: Sequence[Recorded], settings: Settings, name: str, *, now: datetime
 ) -> PassesSeen:
-    """Return what records, the newest first, say of merging."""
+    """Return what records, newest first, show of merging."""
     status = CompactorStatus(settings.table, name, {}, {}, passes)
     newest = [one.record for one in status.newest if one.record is not None]
     success, search = status.last_success, status.last_search

@@ -12,12 +12,12 @@ The rules, and what breaks without each (design: "Merging"):
 - *closed*: of a counter with a budget an entry waits until every region shows each grant that it
   names as closed. Whoever closes a grant by reading has to find all its entries, and while one
   region does not know that it is closed the rights of a region that is lost are counted by them.
-- *remembered* are the ids that a lost region may have written: each repeat of a write there had a
-  stamp of its own, and one still under way may be newer than the delete. Its id is forgotten
-  a day after the region was given up, or the entry would come back and count twice.
+- *remembered* are the ids that a lost region may have written: each repeat of a write there had its
+  own stamp, and one still in flight may be newer than the delete. Its id is forgotten a day after
+  the region was given up, or the entry would come back and count twice.
 
-Any committed net may be folded on, whichever home wrote it: which home writes is the contract's to
-say, and only one version is ever under way. So a move of home touches no collection.
+Any committed net may be folded on, whichever home wrote it: the contract decides which home writes,
+and only one version is ever under way. So a move of home touches no collection.
 
 No plan changes what a reader sees: the net grows by exactly the entries that it names.
 
@@ -31,6 +31,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from ledger.core import amounts, ids, keys, periods
+from ledger.core.budgets import budget_in
 from ledger.core.contract import matches_any
 from ledger.core.entry import Item
 from ledger.core.fold import Collection, named_by, stamp_of
@@ -44,13 +45,13 @@ from ledger.settings.groups import FOLD_MAX_LIMIT
 NAMED_MAX = FOLD_MAX_LIMIT
 """How many ids a net may name, the remembered ones included: as many as fit in an item."""
 PERIODS_IDS = 2 * periods.BYTES_MAX // ids.PACKED_BYTES
-"""How many ids fewer it names where it has sums by period, of two axes."""
+"""How many ids fewer it names if it has sums by period, of two axes."""
 ARCHIVE_IDS = 64
-"""How many ids fewer it names where its entries are archived: 1 KB, for 4 ** 16 segments."""
+"""How many ids fewer it names if its entries are archived: 1 KB, for 4 ** 16 segments."""
 TOO_FEW = "too few entries"
-"""Why nothing more is done where a fold would not be worth its cost."""
+"""Why nothing more is done if a fold would not be worth its cost."""
 REMEMBERED_SECONDS = 86_400.0
-"""How long what a lost region wrote may still arrive, after the region was given up."""
+"""How long a lost region's writes may still arrive, after the region was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ class Rules:
 
     `generation` is the table's: a collection's first net is made with it. Ids up to `given_up` may
     have been written by a region that is lost; None if none is. Counters that match a pattern of
-    `unmerged` are not folded; what earlier folds began is finished. `epochs` has those of the
+    `unmerged` are not folded; earlier folds are finished. `epochs` has those of the
     regions, in a table that lost one. `periods` has the rules of sums by period, by pattern.
-    `is_archived` if what is folded goes into an archive first. Counters that match a pattern of
+    `is_archived` if folded entries go into an archive first. Counters that match a pattern of
     `index` are listed in the index, those that match one of `budgets` have a budget: its grants are
     over `grant_late` after they expire.
     """
@@ -90,21 +91,23 @@ class Rules:
         return epoch is None or place.epoch < epoch
 
     def merges(self, partition: str) -> bool:
-        """Return whether entries of this collection may be merged, by the counter that it is of."""
+        """Return whether entries of this collection may be merged, by its counter."""
         if not self.unmerged:
             return True
         place = keys.counter_of(partition)
         return place is None or not matches_any(place[0], self.unmerged)
 
     def indexes(self, partition: str) -> bool:
-        """Return whether the index lists this collection, by the counter that it is of."""
+        """Return whether the index lists this collection, by its counter."""
         place = keys.counter_of(partition) if self.index else None
         return place is not None and matches_any(place[0], self.index)
 
     def has_budget(self, partition: str) -> bool:
         """Return whether the counter that this collection is of has a budget."""
         place = keys.counter_of(partition) if self.budgets else None
-        return place is not None and matches_any(place[0], self.budgets)
+        return place is not None and (
+            matches_any(place[0], self.budgets) or matches_any(budget_in(place[0]), self.budgets)
+        )
 
     def needs_items(self, partition: str) -> bool:
         """Return whether a fold depends on all that entries say: it is archived, or grants paid."""
@@ -138,7 +141,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: sort keys to delete, and a net to put in place of the one observed.
+    """What to do: sort keys to delete, and a net to replace the observed one.
 
     `folded` entries are new in the net; `waits` says why nothing more is done. `backlog` entries
     could be folded; `is_cut` if there was not room for all of them, and `left` is when the
@@ -159,7 +162,7 @@ class Plan:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to be done."""
+        """Whether there is nothing to do."""
         return not self.deletes and self.fold is None
 
 
@@ -178,7 +181,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     home = observation.views[rules.home]
     remembered = _remembered_below(rules, now=now)
     is_shown = any(view.sort_keys for view in observation.views.values())
-    # Where no region shows an entry any more, which ids are named makes no difference.
+    # If no region shows an entry any more, it does not matter which ids are named.
     named = named_by(net) if is_shown or remembered else ()
     at_home = home.sort_keys
     deletes = tuple([key for key in named if key in at_home])
@@ -223,7 +226,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
         is_cut=is_cut,
         left=left,
         unclosed=unclosed,
-        # A candidate is visible, and so stays open.
+        # A candidate is visible, and therefore still named later.
         is_last=not (candidates or open_ids) and not _is_waited_for(observation, rules, now=now),
     )
 
@@ -231,7 +234,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
 def net_of_nothing(
     observation: Observation, rules: Rules, *, now: datetime, version: str
 ) -> NetChange:
-    """Return the first net of a collection that has none: it counts no entry yet."""
+    """Return the first net of a collection without one: it counts no entry yet."""
     home = observation.views[rules.home]
     fold = _folded(None, (), (), home, rules=rules, version=version)
     rule = rules.periods_of(observation.partition)
@@ -239,7 +242,7 @@ def net_of_nothing(
 
 
 def is_committed(observation: Observation) -> bool:
-    """Return whether every region shows the net that was read first, or none shows any."""
+    """Return whether every region shows the net that was read first, or no region shows any."""
     expected = stamp_of(observation.net)
     return all(stamp_of(view.net) == expected for view in observation.views.values())
 
@@ -247,7 +250,7 @@ def is_committed(observation: Observation) -> bool:
 def is_worthwhile(*, settled: int, oldest: str | None, rules: Rules, now: datetime) -> bool:
     """Return whether enough entries are settled, or one has waited long enough, for a fold.
 
-    `oldest` is the sort key of the one that waits longest.
+    `oldest` is the sort key of the entry that waits longest.
     """
     if oldest is None:
         return False
@@ -255,7 +258,7 @@ def is_worthwhile(*, settled: int, oldest: str | None, rules: Rules, now: dateti
 
 
 def older_than(seconds: float, *, now: datetime) -> str:
-    """Return the sort key that the ids older than so many seconds, and they alone, are below."""
+    """Return the sort key below which exactly the ids older than `seconds` are."""
     return ids.earliest(now - timedelta(seconds=seconds))
 
 
@@ -335,7 +338,7 @@ def _folded(
         until=max(net.until if net else "", newest),
         home=rules.home,
         generation=net.generation if net else rules.generation,
-        # As it was: what is folded here follows once it has a place in the archive.
+        # Unchanged: the segment of this fold is added once it has a place in the archive.
         archive=net.archive if net and rules.is_archived else None,
     )
 
@@ -349,7 +352,7 @@ def _periods(
 ) -> str:
     """Return the sums by period of a net with these entries folded.
 
-    Without a rule a net keeps none: they would not be whole when there is one again.
+    Without a rule a net keeps none: they would be incomplete if there is one again.
     """
     kept = None if net is None or net.periods is None else periods.of_text(net.periods)
     count, until = (net.count, net.until) if net else (0, "")

@@ -1,7 +1,7 @@
 """What a pass would do with one counter if it visited it now, and why it would do no more.
 
 It reads what a visit reads, in every region, and decides by the same rules; it writes nothing and
-needs no lease. A pass that runs at the same time may be ahead of it.
+needs no lease. A concurrent pass may be ahead of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from ledger.settings import Settings
 from ledger.store.port import Store
 
 _VERSION = "0" * 32
-"""Of a net that is never put."""
+"""The version of a net that is never put."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class CollectionPreview:
     """What a visit to one collection would find and do.
 
     `entries` has how many entries each region shows, `settled` of those at home are older than
-    `settle` and not merged, `younger` are not; `named` ids stand in the net. It would write a net
-    that counts `folds` more entries, delete `deletes` that a net counts already, and forget
-    `forgets` ids. `reasons` say why not more. With `damage` nothing is done at all. Of a long
-    collection no more is read than a visit reads: `is_cut`.
+    `settle` and not merged, `younger` are not; `named` ids are in the net. It would write a net
+    that counts `folds` more entries, delete `deletes` that a net already counts, and forget
+    `forgets` ids. `reasons` say why not more. With `damage` nothing is done at all. A long
+    collection is read only as far as a visit reads it: `is_cut`.
     """
 
     collection: str
@@ -63,7 +63,7 @@ async def preview(settings: Settings, counter: str, *, clock: Clock) -> Sequence
     """Return what a pass would do with each shard of a counter that holds anything.
 
     Raises:
-        InvalidCounter: `counter` is no counter id.
+        InvalidCounter: `counter` is not a counter id.
         HomeMoving: nothing is merged until the home region is in force.
         RegionUnreadable: a region cannot be read, and so nothing would be merged.
         ContractMissing, ContractDamaged, UpgradeNeeded, ContractConflict: as when a pass begins.
@@ -89,7 +89,7 @@ async def preview(settings: Settings, counter: str, *, clock: Clock) -> Sequence
 async def with_searches(
     found: Sequence[CollectionPreview], home: Store, settings: Settings, *, now: datetime
 ) -> list[CollectionPreview]:
-    """Add to what no hint names that no pass visits it before the next search, if that waits.
+    """Add to a collection without a hint that no pass visits it before the next search.
 
     Raises:
         StoreError: hints, or where the last search stopped, cannot be read.
@@ -183,7 +183,7 @@ def _foreign(observation: Observation) -> Iterator[str]:
         where = ", ".join(f"{count:,} in {region}" for region, count in counts.items() if count)
         are = "items are" if most > 1 else "item is"
         yield (
-            f"{where}: {are} not written by the ledger (a sort key that is no id): counted in every"
+            f"{where}: {are} not written by the ledger (sort key is not an id): counted in every"
             " total, and never merged"
         )
 
@@ -197,7 +197,7 @@ def _reasons(
     younger: Sequence[str],
 ) -> list[str]:
     if not rules.merges(observation.partition):
-        return ["the contract's `unmerged` leaves this counter as it is"]
+        return ["the contract's `unmerged` excludes this counter"]
     if not is_committed(observation):
         expected = stamp_of(observation.net)
         behind = [

@@ -6,9 +6,9 @@ Pure: no clock, no randomness, no I/O.
 from dataclasses import dataclass, field
 
 QUARANTINED_MAX = 1_000
-"""Damaged collections that a report names."""
+"""The most damaged collections that a report names."""
 SENTENCE_MAX = 3
-"""Damaged collections that its sentence names."""
+"""The most damaged collections that its sentence names."""
 
 
 @dataclass(slots=True)
@@ -23,20 +23,19 @@ class CompactorReport:
     unknown. `backlog` entries were settled and not merged when the pass began, as the search saw
     it, or without one the visits; the `oldest` of them was made at that time (ISO 8601, UTC), empty
     if none waits or there was no search. `next_search` is when the search is due (ISO 8601, UTC)
-    if it was not yet: what no hint names is not visited before. Merging is `late` by so many
+    if it is not due yet: what no hint names is not visited before. Merging is `late` by this many
     seconds: the pass's own, or what the oldest entry has waited that had no room in the last fold
     of its collection. `damaged` collections hold an item that cannot be counted, and were left as
     they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them. `problems`
     are other errors of single collections; `unreadable` is a region that could not be read, so that
     merging waits, and `waits` says what else it waits for: a clock that is off, or
     replicas that are not those of the contract. `crossings` of watches were delivered.
-    `archive_waits` folds were not sent, since the archive did not take their entries. Of the
+    `archive_waits` folds were not sent, since the archive did not accept their entries. Of the
     budgets that the pass looked at `grants_open` grants were open at its end, `grants_waiting` of
     them are over and wait to be closed, `grants_closed` were closed by their entries;
     `holds_expired` were resolved, `transfers` of rights sent; `alarms` name grants that were used
-    twice. `is_whole`
-    is false if the pass was stopped, or its search was cut at `scan_pages_max`: the next one goes
-    on.
+    twice. `is_whole` is false if the pass was stopped, or its search was cut at `scan_pages_max`:
+    the next one continues.
     """
 
     led: bool = True
@@ -74,7 +73,7 @@ class CompactorReport:
 
     @property
     def is_success(self) -> bool:
-        """Whether nothing prevented merging but damage, or another instance leads."""
+        """Whether nothing but damage prevented merging, or another instance leads."""
         return not (self.unreadable or self.waits or self.problems)
 
     @property

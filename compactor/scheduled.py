@@ -1,8 +1,8 @@
-"""What a pass that ends with its process leaves for Prometheus, which cannot scrape it.
+"""Metrics of a pass that ends with its process, which Prometheus cannot scrape.
 
 A file for the textfile collector of node_exporter, or a push to a Pushgateway, or both. Each pass
-replaces what the one before left, but for the time of the last success, which stays until there is
-a later one. Counters begin anew with each process, so the alerts on this form go by gauges.
+replaces the previous output, except the time of the last success, which stays until there is a
+later one. Counters start again with each process, so the alerts on this form use gauges.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 JOB = "ledger-compactor"
-"""The label `job` of what is pushed; a later push replaces it."""
+"""The label `job` of the push; a later push replaces it."""
 SUFFIX = ".prom"
 PUSH_SECONDS_MAX = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledMetrics:
-    """Where the metrics of a pass go: to a file, a gateway, both or none."""
+    """Where the metrics of a pass go: to a file, a gateway, both or neither."""
 
     registry: "CollectorRegistry"
     file: Path | None = None
@@ -38,8 +38,8 @@ class ScheduledMetrics:
         """Leave the metrics behind at the end, however it comes.
 
         Raises:
-            InvalidInput: the file is none that the collector would read, or its folder is missing.
-            LedgerError: the file cannot be written, or the gateway does not take the metrics.
+            InvalidInput: the collector would not read the file, or its folder is missing.
+            LedgerError: the file cannot be written, or the gateway does not accept the metrics.
         """
         metrics = CompactorMetrics.of(self.registry)
         metrics.scheduled.set(1)
@@ -49,7 +49,7 @@ class ScheduledMetrics:
         try:
             yield
         except BaseException:
-            with suppress(LedgerError):  # the error in hand says more
+            with suppress(LedgerError):  # the pending error says more
                 self._leave()
             raise
         self._leave()
@@ -78,7 +78,7 @@ class ScheduledMetrics:
 
 
 class _WithoutFirst:
-    """A registry without the time of the last success where there is none: a former one stays."""
+    """A registry without the time of the last success if there is none: the former one stays."""
 
     def __init__(self, registry: "CollectorRegistry") -> None:
         self._registry = registry
@@ -94,8 +94,7 @@ class _WithoutFirst:
 def _check_file(path: Path) -> None:
     if path.suffix != SUFFIX:
         raise InvalidInput(
-            f"--metrics-file must end in {SUFFIX}, which alone the textfile collector reads,"
-            f" got {path}"
+            f"--metrics-file must end in {SUFFIX}, as the textfile collector requires, got {path}"
         )
     if not path.parent.is_dir():
         raise InvalidInput(f"--metrics-file {path}: there is no folder {path.parent}")
@@ -109,6 +108,6 @@ def _last_success_in(path: Path) -> float:
         for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
             if family.name == LAST_SUCCESS:
                 return float(family.samples[0].value)
-    except (OSError, ValueError, IndexError):  # missing, or no metrics: it is written anew
+    except (OSError, ValueError, IndexError):  # missing, or not metrics: it is written again
         return 0.0
     return 0.0

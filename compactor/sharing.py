@@ -1,8 +1,8 @@
 """One member's share of the slices: read, watched, taken and given up through the home region.
 
 Every write is one transaction that checks the member's own lease, so what a member sent before it
-lost that never lands; and what it takes from a member that is gone is checked to be still without a
-heartbeat item. A member leads what it has read as its own, or taken, while its lease is held.
+lost that never lands; and slices are taken from a dead member only if it still has no heartbeat
+item. A member leads what it has read as its own, or taken, while its lease is held.
 """
 
 import logging
@@ -64,7 +64,7 @@ class Watches:
         self._beating: set[str] = set()
 
     def look(self, directory: Directory, *, now: float) -> None:
-        """Take in what an answer that has just come showed; members that are gone are forgotten.
+        """Record what a new answer showed; members that are gone are forgotten.
 
         Raises:
             DamagedItem: an item is not that of a lease.
@@ -83,11 +83,11 @@ class Watches:
 
     @property
     def are_clear(self) -> bool:
-        """Whether every member has been seen to beat: of what is seen first none can say."""
+        """Whether every member has been seen to beat: one look alone does not show it."""
         return self._beating == self._seen.keys()
 
     def expired(self, *, now: float) -> list[tuple[str, str]]:
-        """Return the members whose items stood still for a lease, with the record shown."""
+        """Return the members whose items did not change for a lease, with the record shown."""
         return [
             (name, watch.record.rvn)
             for name, watch in self._seen.items()
@@ -95,7 +95,7 @@ class Watches:
         ]
 
     def next_seconds(self, *, now: float) -> float:
-        """Return in how many seconds the next item may have stood still for a lease."""
+        """Return in how many seconds the next item may have been unchanged for a lease."""
         left = (watch.left_seconds(now=now) for watch in self._seen.values())
         return min((seconds for seconds in left if seconds > 0), default=float("inf"))
 
@@ -153,9 +153,9 @@ class Sharing:
         return fence_of(own, number, self.led[number], lease=self._lease, slices=self.slices)
 
     async def settle(self, stop: anyio.Event) -> None:
-        """Wait until every other member has been seen to beat, or is gone: for a lease at most.
+        """Wait until every other member has been seen to beat, or is gone: for at most a lease.
 
-        For a process that does one pass: what a dead member led would be left to none.
+        For a process that does one pass: a dead member's slices would be left to no process.
 
         Raises:
             LeaseLost, DamagedItem, StoreError: as `turn`.
@@ -184,7 +184,7 @@ class Sharing:
                 self.metrics.error(error)
 
     async def turn(self) -> None:
-        """Read who leads what, bury members that are gone, and take or give up slices.
+        """Read who leads what, remove members that are gone, and take or give up slices.
 
         Raises:
             LeaseLost: our own lease may be lost.
@@ -202,7 +202,7 @@ class Sharing:
         buried = {name for name, rvn in expired if await self._bury(name, rvn)}
         members = directory.members.keys() - buried
         led = directory.led_by(self.me)
-        # What was given up without an answer may still land: it is given up again, not led.
+        # A release without an answer may still land: it is repeated, and the slice is not led.
         self._giving = {n: one for n, one in self._giving.items() if led.get(n) == one}
         self._lead({n: one for n, one in led.items() if n not in self._giving})
         turn = turn_of(directory.slices, members=members, me=self.me)

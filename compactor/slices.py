@@ -1,8 +1,8 @@
 """Which process leads which slice of the collections.
 
 Collections are divided by a hash of their partition key into a fixed number of slices. Every
-process is a member with a heartbeat item of its own; one member is the *head*, who holds the
-compactor's lease. An item per slice says which member leads it; without an item the head does::
+process is a member with its own heartbeat item; one member is the *head*, which holds the
+compactor's lease. An item per slice names the member that leads it; without an item the head does::
 
     the head alone      no slice has an item              it leads all, as a single leader does
     a member joins      the head gives its share up       an item each, without an owner
@@ -11,10 +11,10 @@ compactor's lease. An item per slice says which member leads it; without an item
     the head dies       a member takes its lease          and leads what the head led
 
 So each member may lead what the items show under its name, for as long as its own lease lasts. A
-member takes only what is free, and gives up what is above its share: shares differ by one slice at
-most, and add up to all slices, so in the end none is free.
+member takes only what is free, and gives up what exceeds its share: shares differ by at most one
+slice, and add up to all slices, so in the end none is free.
 
-Two that lead one slice at once do needless work and no harm: see `compactor.plan`.
+Two members that lead one slice at once do needless work and no harm: see `compactor.plan`.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -33,20 +33,20 @@ HEAD = "head"
 """The member that holds the compactor's lease; the others are named by `member_name`."""
 NO_MEMBER = ""
 DEAD_MAX = 32
-"""Members that are gone whose slices one turn takes: a transaction has a check for each."""
+"""Dead members whose slices one turn takes: a transaction has a check for each."""
 _OF = "slices"
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Who leads a slice, and the number of that leadership; what an absent item stands for."""
+    """Who leads a slice, and the number of that leadership; also for a missing item."""
 
     owner: str = HEAD
     epoch: int = 0
 
     @property
     def condition(self) -> Condition:
-        """That the item still says so."""
+        """The condition that the item is unchanged."""
         if self == Slice():
             return Absent()
         owner: AttributeValue = {"S": self.owner}
@@ -55,7 +55,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a member does next: slices to take, and to give up."""
+    """A member's next step: slices to take, and to give up."""
 
     take: tuple[int, ...] = ()
     give: tuple[int, ...] = ()
@@ -74,13 +74,13 @@ class Directory:
 
 
 def slice_of(partition: str, slices: int) -> int | None:
-    """Return the slice of a collection; None for one that no hint can name: it is the head's."""
+    """Return the slice of a collection; None if no hint can name it: then it is the head's."""
     name = partition.encode()
     return None if len(name) > COUNTER_BYTES_MAX else crc32(name) % slices
 
 
 def hint_partitions(led: Collection[int], slices: int) -> tuple[str, ...]:
-    """Return the partitions in which hints of these slices lie."""
+    """Return the partitions in which hints of these slices are stored."""
     count = len(HINT_PARTITIONS)
     if slices % count:
         return HINT_PARTITIONS
@@ -94,15 +94,15 @@ def member_name(owner: str, number: int) -> str:
 
 
 def mark(owner: str, slices: int) -> dict[str, AttributeValue]:
-    """Return what a member stores with its lease: that it leads slices, and of how many.
+    """Return the data that a member stores with its lease: that it leads slices, and of how many.
 
-    A release that knows no slices leaves the data of a lease as it is, so the owner is part of it.
+    A release without slices keeps the data of a lease unchanged, so the owner is part of it.
     """
     return {_OF: {"N": str(slices)}, "owner": {"S": owner}}
 
 
 def is_marked(data: Item, owner: str, slices: int) -> bool:
-    """Return whether the owner of a lease divides the collections into so many slices."""
+    """Return whether the owner of a lease divides the collections into `slices` slices."""
     return bool(owner) and data == mark(owner, slices)
 
 
@@ -112,7 +112,7 @@ def slice_key(lease: str, number: int, slices: int) -> Key:
 
 
 def bounds(lease: str) -> tuple[str, str]:
-    """Return the sort keys between which the items of slices and members lie."""
+    """Return the sort keys between which the items of slices and members are."""
     return f"{lease}/", f"{lease}0"
 
 
@@ -156,7 +156,7 @@ def _slice(item: Item) -> Slice:
 def is_free(one: Slice, members: Collection[str]) -> bool:
     """Return whether a slice has no leader: given up, or its owner's heartbeat item is gone.
 
-    What the head leads is never free: whoever takes the lease next leads it.
+    What the head leads is never free: the next holder of the lease leads it.
     """
     return one.owner == NO_MEMBER or (one.owner != HEAD and one.owner not in members)
 
@@ -169,7 +169,7 @@ def share_of(me: str, members: Collection[str], slices: int) -> int:
 
 
 def turn_of(slices: Sequence[Slice], *, members: Collection[str], me: str) -> Turn:
-    """Return what a member does next; `members` have a heartbeat item, the head need not."""
+    """Return a member's next step; `members` have a heartbeat item, the head need not."""
     share = share_of(me, members, len(slices))
     order = list(_order(me, members, len(slices)))
     mine = [number for number in order if slices[number].owner == me]
@@ -190,9 +190,9 @@ def turn_of(slices: Sequence[Slice], *, members: Collection[str], me: str) -> Tu
 def taking(
     own: Check, before: Mapping[int, Slice], *, me: str, lease: str, slices: int
 ) -> list[Action]:
-    """Return the transaction by which a member takes free slices, as they were before.
+    """Return the transaction by which a member takes free slices, if they are unchanged.
 
-    It stands only while the member's `own` check does, and no owner before has come back.
+    It holds only while the member's `own` check does, and no earlier owner has come back.
     """
     owners = {one.owner for one in before.values()} - {NO_MEMBER}
     gone = [Check((keys.LEASE_PARTITION, f"{lease}/{name}"), Absent()) for name in sorted(owners)]
@@ -200,9 +200,9 @@ def taking(
 
 
 def giving(own: Check, before: Mapping[int, Slice], *, lease: str, slices: int) -> list[Action]:
-    """Return the transaction by which a member gives slices up, while its `own` check stands.
+    """Return the transaction by which a member gives slices up, while its `own` check holds.
 
-    Without that, what a head sent before it lost the lease would free what its successor leads.
+    Otherwise what a head sent before it lost the lease would free what its successor leads.
     """
     return [own, *_changes(before, NO_MEMBER, lease=lease, slices=slices)]
 

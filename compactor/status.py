@@ -24,8 +24,8 @@ from ledger.store.reads import Get
 class CompactorStatus:
     """The lease as each region shows it: None for no lease yet, an error if it cannot be read.
 
-    `led` is how many slices each process leads by what home shows; of those without a leader the
-    name is empty. It is empty where no process divides the collections, or home cannot be read.
+    `led` is how many slices each process leads by what home shows; slices without a leader are
+    under the empty name. It is empty if no process divides the collections, or home cannot be read.
     `passes` are those recorded, the newest first, by home or else a region that can be read.
     `hidden_by` is home if it cannot be read and no other region shows a pass.
     """
@@ -81,12 +81,12 @@ async def status_of(settings: Settings) -> CompactorStatus:
 async def status_in(stores: Mapping[str, Store], settings: Settings) -> CompactorStatus:
     """Read the lease in every region, through its open store; settings are under the contract."""
     name = lease_name(settings)
-    # Beside each other: a region that hangs holds up the answer once, not for each in turn.
+    # Concurrently: a region that hangs delays the answer once, not for each in turn.
     jobs = [partial(_lease, store, name) for store in stores.values()]
     shown = dict(zip(stores, await run_all(jobs, at_once=len(jobs)), strict=True))
     home = stores[settings.home]
     led = await _led(home, name, shown[settings.home], settings.compactor.slices)
-    # What a pass left at home may not have arrived elsewhere yet.
+    # A pass recorded at home may not have arrived elsewhere yet.
     passes: Sequence[Recorded] = ()
     for region in settings.home_first:
         if not passes and not isinstance(shown[region], StoreError):

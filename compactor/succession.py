@@ -1,36 +1,37 @@
 """The decision on one collection of a table that has lost a region.
 
-A region is lost once every remaining region lists it among its replicas no more: it neither reads
-nor writes any longer. Of its last writes each remaining region has got some, may get others late,
-and never gets the rest. The remaining regions are those of the contract in force, which names the
+A region is lost once no remaining region lists it among its replicas: it neither reads nor writes
+any more. Each remaining region has received some of its last writes, may receive others late, and
+never receives the rest. The remaining regions are those of the contract in force, which names the
 region that is home now and the table's generation, one more for each region that was lost: whether
-home or not, it may have been home before, and left a net that not every region got. Like any change
-of the contract it is in force after a wait, so that nothing is under way any more that was decided
-under the one before.
+home or not, it may have been home before, and left a net that did not reach every region. Like any
+change of the contract it is in force after a wait, so that nothing decided under the previous one
+is under way any more.
 
-The rules beside those of `compactor.plan` (design: "A lost home"), and what breaks without each:
+The rules besides those of `compactor.plan` (design: "A lost home"), and what breaks without each:
 
 - *take over*: a collection whose highest net anywhere is of an older generation gets a net of the
-  table's, a copy of the newest version seen. The version before would do as well: its home put one
-  version at a time and deleted what it folded once all regions showed it, so wherever the last
-  version is missing its entries are all there. The old net is never overwritten: a late write of
-  the lost home would replace its successor, by its stamp.
+  table's generation, a copy of the newest version seen. The version before would do as well: its
+  home put one version at a time and deleted what it folded once all regions showed it, so wherever
+  the last version is missing its entries are all there. The old net is never overwritten: a late
+  write of the lost home would replace its successor, by its stamp.
 - *outdated* nets are deleted once the new one is committed: deleted earlier, all that they count
   vanishes where the new one has not arrived.
-- *named* entries are deleted through home where home shows them, otherwise through each region that
-  does: a delete of what is not there is no write, so it does not replicate, and the id would stay
+- *named* entries are deleted through home if home shows them, otherwise through each region that
+  does: deleting a missing item is not a write, so it does not replicate, and the id would stay
   named for ever. Not through all at once: a delete by a region whose clock is behind could lose
-  against a copy on its way that home's own delete beats, and the id be forgotten before.
+  against a copy in flight that home's own delete beats, and the id be forgotten before.
 - *again*: an entry that some regions show, and others do not or differently, is put once more, or
   regions differ for ever. Through a region that shows it, so that the put is newer than what is
   there; through another, a late original could be newer still, outlive the delete of the copy, and
   be visible after its id was forgotten. Of a hold through one that shows it resolved, else through
   that of its grant, in which it is resolved: through another the put could take the resolution
-  back. In a transaction that finds the entry and the net as they
-  were observed, or an entry comes back that was merged meanwhile.
+  back. In a transaction on condition that the entry and the net are unchanged, or an entry comes
+  back that was merged meanwhile.
 - *copies* of sums that a region leaves behind are put through home, the newest that any region
-  shows, each time that one shows a newer: copied once, a version that arrives later counts in its
-  region alone. The item itself is never written: its own late writes would replace that.
+  shows, each time that one shows a newer one: copied only once, a version that arrives later would
+  count only in its region. The item itself is never written: its own late writes would replace
+  that.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -64,14 +65,14 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """What to do with one collection, each part on its own, in any order, now or never.
+    """What to do with one collection; the parts are independent, in any order, now or never.
 
     `take_over` is a net to put through home, on condition that there is none under its sort key
-    (`attribute_not_exists`); with it stand copies alone. `plan` is the usual one: its `fold` goes
+    (`attribute_not_exists`); only copies accompany it. `plan` is the usual one: its `fold` goes
     through home on condition of the version observed (for a first net: that there is none).
     `deletes` has the sort keys to delete by region, plainly: those of `plan.deletes` and more, so
-    it takes their place. `copies` are put through home where it has none of that version. `waits`
-    says why nothing else is done.
+    it replaces them. `copies` are put through home if it has none of that version. `waits` says
+    why nothing else is done.
     """
 
     take_over: NetChange | None = None
@@ -83,7 +84,7 @@ class Succession:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to be done."""
+        """Whether there is nothing to do."""
         parts = self.take_over, self.plan.fold, self.deletes, self.again, self.copies
         return not any(parts)
 
@@ -146,9 +147,9 @@ def _succeed(
 
 
 def newest_net(observation: Observation) -> NetChange | None:
-    """Return the net of the highest generation in any region, of that the newest version.
+    """Return the net of the highest generation in any region, and of it the newest version.
 
-    Newer is what counts more entries, then what was folded later, then what names fewer ids.
+    Newer means more entries, then a later fold, then fewer ids.
     """
     shown = [view.net for view in observation.views.values()]
     return max((net for net in (observation.net, *shown) if net), key=_age, default=None)

@@ -1,8 +1,8 @@
-"""Taking the home over from a region that is lost for good, or dropping a lost region.
+"""Moving the home away from a region that is lost for good, or dropping a lost region.
 
-An operator's decision, never automatic: a region that comes back as it was must not find its table
+An operator's decision, never automatic: a region that comes back unchanged must not find its table
 merged by others. So nothing is done while any remaining region still lists the lost one among the
-table's replicas; from then on nothing that it wrote replicates, and a region that is added again
+table's replicas; afterwards nothing that it wrote replicates, and a region that is added again
 later is a new, empty replica.
 
 ::
@@ -23,7 +23,7 @@ from ledger.store.port import Store
 
 
 def at_stake(lost: Sequence[str]) -> str:
-    """Return what an operator has to know before regions are given up."""
+    """Return what an operator must know before regions are given up."""
     return (
         f"{', '.join(lost)}: given up for good. What was acknowledged there and has not arrived in"
         " another region is lost, and record_together may have arrived in part. Stop its writers"
@@ -35,7 +35,7 @@ def without_lost(settings: Settings, target: str, lost: Sequence[str]) -> Settin
     """Return the settings of the remaining regions.
 
     Raises:
-        InvalidInput: the target is lost, too, or none of the settings.
+        InvalidInput: the target is lost, too, or not in the settings.
     """
     remaining = {name: reach for name, reach in settings.regions.items() if name not in lost}
     if target not in remaining:
@@ -47,7 +47,7 @@ async def check_removed(stores: Iterable[Store], table: str, lost: Sequence[str]
     """Check that no remaining region lists a lost one among the table's replicas.
 
     Raises:
-        ContractChangeRefused: one does, or still deletes it.
+        ContractChangeRefused: one does, or is still deleting it.
         StoreError: one cannot be asked.
     """
     for store in stores:

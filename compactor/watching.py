@@ -1,8 +1,8 @@
-"""Watches at home: after a pass the counters that it visited are looked at, read or not.
+"""Watches at home: after a pass the counters that it visited are looked at.
 
-What a visit observes is no total: it is cut where a fold ends, is not bound by `read_deadline`, and
-shows one shard. So a visit only notes the counter; its total is read as every reader reads it. A
-counter that a watch names without a wildcard is looked at in every pass.
+What a visit observes is not a total: it is cut where a fold ends, is not bound by `read_deadline`,
+and shows one shard. So a visit only notes the counter; its total is read as every reader reads it.
+A counter that a watch names without a wildcard is looked at in every pass.
 """
 
 import logging
@@ -24,7 +24,7 @@ from ledger.watching.delivery import channels_of
 from ledger.watching.noticing import Watches
 
 VISITED_MAX = 100_000
-"""Counters noted in one pass; the rest is looked at after a later visit."""
+"""Counters noted in one pass; the rest are looked at after a later visit."""
 LOOKS_AT_ONCE = 16
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class PassWatcher:
         """Look at what the pass has visited, until stopped; return how many crossings went out.
 
         A look that fails is logged and counted; it fails no pass. While the home is being moved
-        none is made.
+        there are no looks.
         """
         counters = sorted(self._visited | self._watches.counters) if self._decider.decides else []
         self._visited.clear()

@@ -1,7 +1,7 @@
 """Counters and balances that stay exact when many regions write at once.
 
-`Table` opens everything that the library keeps in one table; `Ledger` the ledger alone;
-`ledger.sync` has the same without async. Every name is loaded when it is first used, so that
+`Table` opens everything that the library keeps in one table, `Ledger` only the ledger;
+`ledger.sync` offers the same without async. Each name is loaded when it is first used, so
 `import ledger` costs nothing.
 """
 

@@ -28,21 +28,22 @@ class Feeding(OpenedLedger):
     ) -> FeedPage:
         """Return entries that reached this region after a cursor, in order, without waiting.
 
-        Of the counters that begin with `prefix`, or of these `counters`; up to `limit`, 1,000 at
-        most. `after` is the `cursor` of the page before; without it the feed begins with what
-        arrived `since` an aware time, or with the oldest that the stream has, a day ago at most.
+        Restricted to the counters that begin with `prefix`, or to `counters`; up to `limit`
+        entries, 1,000 at most. `after` is the `cursor` of the previous page. Without it the feed
+        begins with what arrived `since` an aware time, or with the oldest entry in the stream, at
+        most a day old.
 
-        Each entry that reaches the region, also late, from another one, or merged and deleted
-        since, is in exactly one page of those that follow each other by their cursors: asking again
-        after a cursor returns the same entries again. Entries of one shard of a counter come in the
-        order of their arrival, which is not that of their ids; there is no order between others. An
-        entry whose key was used for two changes in two regions comes again under its id with the
-        one that is kept. What pipelines add to totals is no entry.
+        Each entry that reaches the region, even late, from another region, or merged and deleted
+        since, is in exactly one page of a chain of pages linked by their cursors; asking again
+        after the same cursor returns the same entries. Entries of one shard of a counter come in
+        order of arrival, not of their ids; between shards there is no order. An entry whose key was
+        used for two changes in two regions comes again, under its id, with the change that is kept.
+        What pipelines add to totals is not an entry.
 
         Raises:
             InvalidInput, InvalidCounter: an argument breaks a rule.
-            FeedBehind: what follows the cursor may have passed out of the stream, which is so after
-                23 hours, or the cursor is of another region: nothing is skipped in silence.
+            FeedBehind: what follows the cursor may have left the stream (after 23 hours), or the
+                cursor is another region's: entries are never skipped silently.
             ReadTooSlow: `timeout`, in seconds, ended.
             StoreError: the table's stream cannot be read.
         """
@@ -62,12 +63,12 @@ class Feeding(OpenedLedger):
         limit: int = 100,
         timeout: float | None = None,
     ) -> AsyncIterator[FeedPage]:
-        """Yield the pages of the feed as entries arrive, until left; looks each second.
+        """Yield the pages of the feed as entries arrive, until the loop is left; polls each second.
 
-        Keep `page.cursor` once its entries are dealt with, and go on `after` it: whoever acts on an
-        entry and keeps the cursor together misses none and acts once, others at least once. A page
-        without entries comes at least each minute: a cursor holds for 23 hours.
-        `timeout` bounds each look, in seconds.
+        Store `page.cursor` once its entries are processed, and resume `after` it. A consumer that
+        commits its effect and the cursor together processes each entry exactly once, any other at
+        least once. A page without entries comes at least once a minute, because a cursor is valid
+        for 23 hours. `timeout` bounds each poll, in seconds.
 
         Raises:
             As `feed_page`.
@@ -104,23 +105,24 @@ class Feeding(OpenedLedger):
 
 
 def followed(counters: Iterable[str] | None) -> frozenset[str] | None:
-    """Return the counters that a feed is to be of; None for all.
+    """Return the counters that a feed is restricted to; None for all.
 
     Raises:
-        InvalidInput, InvalidCounter: it is no list of counters, or an empty one.
+        InvalidInput, InvalidCounter: not a list of counters, or an empty one.
     """
     if counters is None:
         return None
     if not (chosen := counters_of(counters)):
-        raise InvalidInput("counters must name those to follow, got none: leave it out for all")
+        raise InvalidInput("counters must not be empty: leave it out to follow all counters")
     return frozenset(chosen)
 
 
 def wanted_of(prefix: str, counters: Iterable[str] | None) -> Wanted:
-    """Return what tells whether an entry is of a counter that was asked for.
+    """Return the predicate of the entries that were asked for.
 
     Raises:
-        InvalidInput, InvalidCounter: it is no list of counters, or no counter can begin so.
+        InvalidInput, InvalidCounter: not a list of counters, or not the beginning of any counter
+            id.
     """
     if prefix:
         keys.checked_counter(prefix, "prefix")

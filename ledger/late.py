@@ -1,9 +1,9 @@
-"""Answers to calls that come after the retry horizon, from the archive.
+"""Answers to calls made after the retry horizon, from the archive.
 
-Past the horizon a keyed call is not repeated: its entry may have been merged. With an archive it
-can be looked up for as long as that is kept: applied, with the entry; another change under this
-key; or never applied, if each change of that time has settled (`ledger.core.archived`). The net is
-read once, and its chain and its `settled` time are of one moment.
+Past the horizon a keyed call is not repeated, because its entry may have been merged. With an
+archive the answer can be looked up for as long as the archive is kept: applied, with the entry;
+another change under this key; or never applied, if every change of that time has settled
+(`ledger.core.archived`). The net is read once, so its chain and its `settled` time agree.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from ledger.writing.hints import Hints
 from ledger.writing.plan import conflict, same_change
 
 _UNKNOWN = "whether it was applied is not known"
-NOT_SETTLED = "not each change of that time is merged yet: ask again in some minutes"
+NOT_SETTLED = "some changes of that time are not merged yet: ask again in a few minutes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class LateAnswers:
     hints: Hints
 
     async def applied(self, error: RetryHorizonPassed) -> Entry:
-        """Return the entry of a call that is refused as too late, if it was applied.
+        """Return the entry of a call that was refused as too late, if it was applied.
 
         Raises:
             NeverApplied: it was not, in any region, and never will be.
             KeyConflict: another change has its id.
-            RetryHorizonPassed: there is no archive, or it is not known (yet).
-            ArchiveError, StoreError: it could not be looked up.
+            RetryHorizonPassed: there is no archive, or the outcome is not known (yet).
+            ArchiveError, StoreError: the lookup failed.
         """
         entry, reader = error.entry, await self.archive.reader()
         if entry is None or reader is None:
@@ -72,7 +72,7 @@ class LateAnswers:
         )
 
     async def all_applied(self, error: RetryHorizonPassed, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries of a call that is refused as too late, if all were applied.
+        """Return the entries of a call that was refused as too late, if all were applied.
 
         Raises:
             As `applied`, for the first that was not, or may not have been.
@@ -87,10 +87,10 @@ class LateAnswers:
     def _check_known(
         self, entry: Entry, net: NetChange | None, head: Archived, settings: Settings
     ) -> None:
-        """Refuse to say that what is not in the archive was never applied.
+        """Raise unless an entry that is not in the archive was certainly never applied.
 
         Raises:
-            RetryHorizonPassed: it may have been, with the reason.
+            RetryHorizonPassed: it may have been applied, with the reason.
         """
         lost = settings.terms.given_up_at
         reason = unknown_because(
@@ -118,7 +118,7 @@ def unknown_because(
 ) -> str:
     """Return why an id that is in no segment of a chain may have been applied; empty if it was not.
 
-    `named` are the ids in the net; `lost` is when the latest region was given up, if any was.
+    `named` are the ids in the net; `lost` is when a region was last given up, if any was.
     """
     if entry_id <= head.since or entry_id in named:
         return "it is older than the archive"
@@ -128,10 +128,10 @@ def unknown_because(
 
 
 def _same(ours: Entry, theirs: Entry, line: Line | None = None) -> Entry:
-    """Return the entry that was found, if it is the same change; an erased note says nothing.
+    """Return the entry that was found, if it is the same change; an erased note matches any.
 
     Raises:
-        KeyConflict: it is another one.
+        KeyConflict: it is another change.
     """
     is_erased = line is not None and line.is_erased
     if not same_change(replace(ours, note=None) if is_erased else ours, theirs):

@@ -1,4 +1,4 @@
-"""`Ledger`: writer, reader and cache of one region, the library's public face."""
+"""`Ledger`: writer, reader and cache of one region, the public face of the library."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 class Ledger(Readings, Listings, Feeding):
     """Counters and balances of one region.
 
-    Writes go to this region and are durable here when they return; they reach the others by the
-    table's own replication. Totals count the changes that have reached this region, each once,
-    merged or not.
+    Writes go to this region and are durable here when they return; global tables replicate them
+    to the others. Totals count each change that has reached this region exactly once, merged or
+    not.
 
     Any number of tasks of one asyncio event loop may use a ledger::
 
@@ -52,10 +52,11 @@ class Ledger(Readings, Listings, Feeding):
             await ledger.record("customer1-balance", 3, note="refund")
             total = await ledger.total("customer1-balance", max_age=0)
 
-    Any of them may enter it, and any other leave or `close` it, as fixtures and notebooks do
-    (`await ledger.__aenter__()`). It is open once at a time, and may be opened again. An error of a
-    task in the background, which would be a defect, closes it: later calls fail with it as their
-    cause, and closing raises it. A process that is forked meanwhile opens it anew.
+    Any task may enter it and any other may leave or `close` it, as fixtures and notebooks do
+    (`await ledger.__aenter__()`). Only one opening is active at a time; after closing it may be
+    opened again. An error of a background task, which would be a defect, closes the ledger: later
+    calls fail with that error as their cause, and closing raises it. A forked child process must
+    open it again.
     """
 
     def __init__(
@@ -118,8 +119,8 @@ class Ledger(Readings, Listings, Feeding):
         `registry` receives the metrics, to be served with those of the application.
 
         Raises:
-            SettingsError: these are no settings, or the region is not in them.
-            InvalidInput: `registry` is none of prometheus_client.
+            SettingsError: not a `Settings`, or the region is not in them.
+            InvalidInput: `registry` is not a registry of prometheus_client.
         """
         chosen = checked_settings(settings).home if region is None else region
         return cls(settings, region=chosen, registry=registry)
@@ -130,7 +131,7 @@ class Ledger(Readings, Listings, Feeding):
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[Parts]:
-        """Make the parts, and close them in the reverse order."""
+        """Open the parts, and close them in reverse order."""
         async with AsyncExitStack() as stack:
             parts, self._view = await self._given.open(stack)
             yield parts
@@ -144,16 +145,16 @@ class Ledger(Readings, Listings, Feeding):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; calls under way in other tasks end. It may be repeated.
+        """Close the connections and end calls under way in other tasks; idempotent.
 
-        Their reads fail; their writes return what is durable by now, or raise `OutcomeUnknown` with
-        the entries that may not be. Leaving `async with` closes as well. Any task of the event loop
-        that opened the ledger may call it; one that is cancelled meanwhile cuts short what is still
-        to be written for the compactor.
+        Reads under way fail; writes under way return if they are durable by now, or raise
+        `OutcomeUnknown` with the entries that may not be. Leaving `async with` closes as well. Any
+        task of the event loop that opened the ledger may call it; cancelling that task cuts short
+        the last writes for the compactor.
 
         Raises:
             LedgerError: another event loop opened it.
-            And an error of a task in the background.
+            Any error of a background task.
         """
         await self._opening.close()
 
@@ -171,34 +172,35 @@ class Ledger(Readings, Listings, Feeding):
         """Add `change` to a counter; durable in this region when it returns.
 
         Calls without a key that are made at the same time share requests; each returns the outcome
-        of its own change. For a counter that the settings combine, the entry returned may stand
-        for more changes than this one: `count` is their number, `change` their sum.
+        of its own change. For a counter that the settings combine, the returned entry may cover
+        more changes than this one: `count` is their number, `change` their sum.
 
-        Without a key each call is a change of its own; lost answers are retried within the call.
-        With a `key` that is a UUIDv7 or a ULID, or with any `key` and `at`, an aware time,
-        repeating the call, in any process and region, changes nothing: until that time is older
-        than `retry_horizon`, and in a table with an archive for as long as that is kept. Key and
-        time are chosen once, and kept for all tries::
+        Without a key each call is a separate change; lost answers are retried within the call.
+        With a `key` that is a UUIDv7 or a ULID, or with any `key` plus an aware time `at`,
+        repeating the call changes nothing, in any process and region: until that time is older
+        than `retry_horizon`, and with an archive for as long as the archive is kept. Choose key and
+        time once, and keep them for all attempts::
 
             order.key = str(uuid7())  # when the order is made
             await ledger.record("stock", -1, key=order.key)
             await ledger.record("stock", -1, key="order-17", at=order.made_at)  # the same
 
             await ledger.record("stock", -1, key="order-17", at=datetime.now(UTC))  # WRONG:
-            # a repeat has another time, so another id, and counts a second time
+            # a repeat has another time, hence another id, and counts a second time
 
         A key for another change is refused wherever the first one is visible; if two regions use it
         before either sees the other's, one of the changes is kept.
 
-        With `timeout` the call ends after so many seconds, with what is true by then: `NotSent`, or
-        `OutcomeUnknown` with the entry to `retry`. An `asyncio.timeout` around the call cancels it,
-        and the id that it made is lost: give `timeout`, or a key, which you have.
+        With `timeout`, in seconds, the call ends then and reports what is known: `NotSent`, or
+        `OutcomeUnknown` with the entry to `retry`. An `asyncio.timeout` around the call instead
+        cancels it and loses the id it generated: pass `timeout`, or a key of your own.
 
         Raises:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was written.
-            RetryHorizonPassed: `at` is too old; nothing was written. Whether it was before is not
-                known: there is no archive, or not each change of that time is merged yet.
-            NeverApplied: it was never applied, by the archive; a new key is safe.
+            RetryHorizonPassed: `at` is too old; nothing was written. Whether an earlier call wrote
+                it is not known: there is no archive, or some changes of that time are not merged
+                yet.
+            NeverApplied: the archive shows that it was never applied; a new key is safe.
             KeyConflict: the key already stands for another change.
             OutcomeUnknown: no answer within `write_deadline`, or `timeout`; see `retry`.
             NotSent: `timeout` ended, or the ledger was closed, before it was sent.
@@ -208,7 +210,7 @@ class Ledger(Readings, Listings, Feeding):
         parts, view = self._opening.here(), self._view
         end = NEVER if timeout is None else end_of(timeout)
         try:
-            if view is not None and view.is_due():  # one call in millions waits for it
+            if view is not None and view.is_due():  # rarely waits
                 await bounded(end, view.renew(), not_sent)
             if note is None and effective is None and key is None and at is None:
                 entry = await parts.writer.add(counter, change, end=end)
@@ -216,7 +218,7 @@ class Ledger(Readings, Listings, Feeding):
                 asked = Change(counter, change, note, effective, key, at)
                 entry = await parts.writer.record(asked, end=end)
         except RetryHorizonPassed as error:
-            late = error  # by `timeout` it is not known whether it was applied
+            late = error  # if `timeout` ends, whether it was applied is unknown
             return await self._counted(bounded(end, parts.late.applied(error), lambda: late))
         except LedgerError as error:
             self.metrics.error(self.region, error)
@@ -227,16 +229,16 @@ class Ledger(Readings, Listings, Feeding):
     async def record_many(
         self, changes: Iterable[ChangeLike], *, timeout: float | None = None
     ) -> list[Entry]:
-        """Record many changes, each on its own, in batches; all are checked before any is sent.
+        """Record many changes, each independently, in batches; all are checked before any is sent.
 
         A change is a `Change`, or a pair of counter and amount. `timeout` as in `record`.
 
         Raises:
             OutcomeUnknown: some are not confirmed: pass its `entries` to `retry`; all others are
                 durable.
-            KeyConflict: the key of one stands for another change, and its `outcome` is of that one:
-                the others may be written, so repeat only those that have keys.
-            And as `record`; a `StoreError` or `NotSent` means that none was written.
+            KeyConflict: the key of one stands for another change; its `outcome` refers to that one.
+                The others may be written, so repeat only those that have keys.
+            As `record`; a `StoreError` or `NotSent` means that none was written.
         """
         asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
         await self._renew_by(end)
@@ -271,12 +273,14 @@ class Ledger(Readings, Listings, Feeding):
         """Write the entries of an `OutcomeUnknown` again, under the same ids.
 
         Each counts once afterwards, whether the first attempt was applied or not. `together` as in
-        the error, `timeout` as in `record`; of `NotSent` the first attempt is as unknown as before.
+        the error, `timeout` as in `record`; after `NotSent` the outcome of the first attempt is
+        still unknown.
 
         Raises:
             InvalidInput: `entries` is not a list of entries; nothing was written.
-            As `record`; RetryHorizonPassed when it is too late to be sure: with an archive all of
-                them are looked up, and nothing is written.
+            RetryHorizonPassed: it is too late to be sure. With an archive all of them are looked up
+                instead, and nothing is written.
+            And as `record`.
         """
         parts, end = self._open_parts, end_of(timeout)
         checked_bool("together", together)
@@ -303,17 +307,17 @@ class Ledger(Readings, Listings, Feeding):
         token: str | None = None,
         timeout: float | None = None,
     ) -> Reconciled:
-        """Correct a total by a physical count, in the home region, by an entry of the difference.
+        """Correct a total to a physical count, in the home region, by an entry of the difference.
 
-        `counted` was there `at` a moment, by default now: the difference is taken from the total of
-        then, of what has reached home. `reason` is the entry's note. `token` names the count, by
-        default `at` does: repeated, however late, it changes nothing more and returns what was
-        corrected first. Without both each call is a count of its own.
+        `counted` is the quantity found `at` a moment, by default now; the difference is taken from
+        the total as of that moment, of what has reached home. `reason` becomes the entry's note.
+        `token` names the count, by default `at` does: a repeat, however late, changes nothing more
+        and returns the first correction. Without both, each call is a separate count.
 
         Raises:
-            InvalidInput: `at` is before what single entries still show (`settle` at least), or not
-                later than a count taken into account; the token stands for another count; this is
-                not the home region. Nothing was written.
+            InvalidInput: `at` is earlier than single entries still show (at least `settle` ago), or
+                not later than a count already taken into account; the token stands for another
+                count; this is not the home region. Nothing was written.
             OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call with the
                 token in the message.
             And as `record` and `total`.
@@ -328,17 +332,17 @@ class Ledger(Readings, Listings, Feeding):
     async def reverse(
         self, entry: Entry, *, note: str | None = None, timeout: float | None = None
     ) -> Entry:
-        """Take an entry back by the opposite change, in the home region, once; return that entry.
+        """Reverse an entry by the opposite change, in the home region, once; return the reversal.
 
         Its `reverses` is the entry's id. However often and late the call is repeated, it returns
-        the reversal that was made first. The entry may be merged long ago, if the table's archive
-        has it; `ledger.history` yields it. The reversal has no `effective` date, whatever the
-        entry's is: `total(at=, effective=True)` counts it from when it was made, so a period that
-        is closed stays as it was.
+        the first reversal. The entry may have been merged long ago, if the table's archive has it;
+        `ledger.history` yields it. The reversal has no `effective` date, whatever the entry's is:
+        `total(at=, effective=True)` counts it from when it was made, so a closed period does not
+        change.
 
         Raises:
-            InvalidInput: there is no such entry; it is a reversal itself, or was reversed with
-                another note; this is not the home region. Nothing was written.
+            InvalidInput: there is no such entry; the entry is itself a reversal, or was reversed
+                with another note; this is not the home region. Nothing was written.
             OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call.
             ArchiveError: the archive cannot be read.
             And as `record`.
@@ -359,10 +363,10 @@ class Ledger(Readings, Listings, Feeding):
     ) -> None:
         """Call a function when the total of a counter that matches a pattern crosses a bound.
 
-        Noticed when a total is read, in any region; decided once, by the home region's total.
-        Processes with a watch of one `name` (by default the pattern and the bound) share its
-        crossings: one of them is called, at least once, each time with the same `Crossing.id`,
-        within 30 seconds. The next crossing begins when the total was at `rearm` again.
+        Crossings are noticed when a total is read, in any region, and decided once, by the home
+        region's total. Processes with a watch of the same `name` (by default the pattern and the
+        bound) share its crossings: one of them is called, at least once, always with the same
+        `Crossing.id`, within 30 seconds. The watch fires again only after the total was at `rearm`.
 
         Raises:
             InvalidInput: bound, pattern, name or `call` breaks a rule, or the name is taken.
@@ -391,10 +395,10 @@ def store_here(ledger: Ledger) -> Store:
 
 
 def live_settings(ledger: Ledger) -> LiveSettings:
-    """Return the settings that an open ledger goes by, for other parts over the same store."""
-    return ledger._opening.resource.settings  # noqa: SLF001 (of this module; no name of the public face)
+    """Return the settings in force for an open ledger, for other parts over the same store."""
+    return ledger._opening.resource.settings  # noqa: SLF001 (same module, not public)
 
 
 def budget_parts(ledger: Ledger) -> BudgetParts:
-    """Return what the budgets of an open ledger are made of."""
-    return ledger._opening.here().budgets  # noqa: SLF001 (as above)
+    """Return the parts of an open ledger that its budgets use."""
+    return ledger._opening.here().budgets  # noqa: SLF001 (same module, not public)

@@ -1,6 +1,6 @@
 """The methods beside the ledger, as a `Table` opens them: counters, sequences, leases, versions.
 
-One region writes each of them; the pages of `ledger.primitives` say what each keeps.
+Each must be written in one region only; the pages of `ledger.primitives` say what each guarantees.
 """
 
 import os
@@ -55,7 +55,7 @@ _DEFAULT_TERMS = LeaseTerms()
 class Methods:
     """What a table opens besides its ledger, over the same store, clock and randomness.
 
-    `is_given` says that the ledger was given its store, so none may be opened beside it.
+    `is_given` means that the ledger was given its store, so no other may be opened beside it.
     """
 
     def __init__(
@@ -104,16 +104,16 @@ class Methods:
         """Return a counter kept by one of the methods of `ledger.primitives.counters`.
 
         The default method is the ledger's own, the only one that any number of regions may write.
-        The others hold `minimum` and `maximum`, and must be written in one region; with `shards`
-        they are kept in so many items, for more writes per second. The table says by which method
-        and in how many items a name is kept: `shards` makes them so many where it is new, or has
-        fewer; another method is refused at the first call (`MethodConflict`). `kept_seconds` is for
+        The others enforce `minimum` and `maximum`, and must be written in one region; `shards`
+        spreads them over that many items, for more writes per second. The table records the method
+        and the number of items of each name: `shards` applies if the name is new, or grows it if it
+        has fewer; another method is refused at the first call (`MethodConflict`). `kept_seconds` is
         how long markers live (a week), `tags_max` how many writers the history has (12).
 
         Raises:
             InvalidCounter: the name breaks a rule.
-            InvalidInput: there is no such method, it has no thresholds, shards or other options, or
-                0, where counters begin, is not within the thresholds.
+            InvalidInput: there is no such method, it does not take thresholds, shards or another
+                option given, or 0, the initial value, is not within the thresholds.
         """
         options = {"kept_seconds": kept_seconds, "tags_max": tags_max}
         own: dict[str, object] = {
@@ -152,15 +152,15 @@ class Methods:
         shards: int | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Keep a counter by another method, or in another number of items, while it is in use.
+        """Convert a counter to another method, or another number of items, while it is in use.
 
-        See `ItemCounter.convert`. Callers of the method before are refused from then on.
+        See `ItemCounter.convert`. Callers that use the previous method are refused afterwards.
 
         Raises:
-            InvalidInput: there is no such method, or the counter cannot be converted so.
-            AmountOverflow: no item could hold the sum.
+            InvalidInput: there is no such method, or the counter cannot be converted to it.
+            AmountOverflow: the sum does not fit in an item.
             NotSent, OutcomeUnknown: `timeout` seconds ended, as in `ItemCounter.convert`.
-            StoreError: DynamoDB could not do it; what was begun goes on at the next call.
+            StoreError: DynamoDB could not do it; the next call continues the conversion.
         """
         kind = item_method_named(method)
         counter = kind(self._store, name, clock=self._clock, randomness=self._random)
@@ -202,12 +202,12 @@ class Methods:
         """Return a sequence of numbers: by a counter item (fast, gaps) or by sort keys (no gaps).
 
         See `ledger.primitives.sequences` for the options. One region must write it. Calls of one
-        table to a sequence by sort keys go one after another, whichever object they are made of.
+        table to a sequence by sort keys run one after another, even through different objects.
 
         Raises:
             InvalidCounter: the name breaks a rule.
-            InvalidInput: there is no such method, an option is another method's, or has a value
-                that it cannot have.
+            InvalidInput: there is no such method, an option belongs to another method, or has
+                an invalid value.
         """
         _check_method(method, "counter", "sort-key")
         if method == "counter":
@@ -246,19 +246,21 @@ class Methods:
     ) -> Lease:
         """Return one contender for a lease: `async with table.lease("nightly-job").held() as held`.
 
-        `owner` names the contender to others and must be unique to it; by default it is made of
+        `owner` identifies the contender to others and must be unique; by default it is made of
         host, process and a random number. `key` places the item elsewhere. `in_thread` sends the
-        heartbeats of `held` from a thread with a connection of its own, for work that holds up the
+        heartbeats of `held` from a thread with a connection of its own, for work that blocks the
         event loop; `delete_on_release` leaves no item behind. See `ledger.primitives.leases`.
 
         Raises:
-            InvalidInput: the name or the key breaks a rule, the owner is empty, or the table was
-                given its store, of which a thread cannot open another.
+            InvalidInput: the name or the key breaks a rule, the owner is empty, or `in_thread` in
+                a table that was given its store, which a thread cannot reopen.
         """
         keeping: Keeping = in_loop
         if checked_bool("in_thread", in_thread):
             if self._is_given:
-                raise InvalidInput("a table that was given its store has no other for a thread")
+                raise InvalidInput(
+                    "in_thread needs a table that opens its own store, not one given to it"
+                )
             metrics = self.ledger.metrics
             keeping = thread_to(self.settings, self.region, metrics=metrics, clock=self._clock)
         return Lease(
@@ -274,9 +276,9 @@ class Methods:
         )
 
     def leases(self, *, timeout: float | None = None) -> AsyncIterator[LeaseRecord]:
-        """Yield all leases, those of compactors too, by a scan: every item is read and charged.
+        """Yield all leases, also those of compactors, by a scan: every item is read and charged.
 
-        Whether a holder is alive cannot be seen at once: see `Lease.watch`. `timeout` bounds each
+        One look does not show whether a holder is alive: see `Lease.watch`. `timeout` bounds each
         wait for the next one, in seconds.
 
         Raises:
@@ -327,8 +329,8 @@ class Methods:
         See `ledger.primitives.versions` for the options. One region must write.
 
         Raises:
-            InvalidInput: there is no such method, an option is another method's, or has a value
-                that it cannot have.
+            InvalidInput: there is no such method, an option belongs to another method, or has
+                an invalid value.
         """
         _check_method(method, "condition", "lock")
         if method == "condition":
@@ -358,11 +360,11 @@ class Methods:
 
     @property
     def _store(self) -> Store:
-        """The store that is open, for what outlives this opening."""
+        """The open store, for objects that outlive this opening."""
         return OpenedStore(self.ledger.store, partial(store_here, self.ledger))
 
     def _owner(self) -> str:
-        """Return a name that no other contender has, for people to recognize."""
+        """Return a name that no other contender has, readable by people."""
         unique = self._random.getrandbits(_OWNER_BITS)
         return f"{socket.gethostname()}-{os.getpid()}-{unique:016x}"
 

@@ -1,4 +1,4 @@
-"""What every call of an open `Ledger` does first and last: the contract, the end, the errors."""
+"""What every call of an open `Ledger` has around it: contract check, time limit, error count."""
 
 from collections.abc import AsyncIterator, Awaitable, Coroutine
 from random import Random
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class OpenedLedger:
-    """The parts of a ledger while it is open, for the calls that are made of them."""
+    """The parts of an open ledger, for the calls built on them."""
 
     settings: Settings
     region: str
@@ -28,19 +28,19 @@ class OpenedLedger:
     _opening: Supervised[Parts]
 
     async def _renew(self) -> None:
-        """Read the table's contract again if that is due."""
+        """Read the table's contract again if it is due."""
         if self._view is not None:
             await self._view.renew()
 
     async def _renew_by(self, end: float) -> None:
-        """Read it again for a call that writes, by the call's end."""
+        """Read the contract again if it is due, for a call that writes, within the call's time."""
         await self._counted(bounded(end, self._renew(), not_sent))
 
     async def _in_time(self, timeout: float, call: Coroutine[Any, Any, Result]) -> Result:
-        """Await a call that reads, for so many seconds.
+        """Await a call that reads, for at most `timeout` seconds.
 
         Raises:
-            ReadTooSlow: they have passed.
+            ReadTooSlow: `timeout` ended.
             And as the call.
         """
         try:
@@ -53,10 +53,10 @@ class OpenedLedger:
     async def _each_in_time(
         self, timeout: float, items: AsyncIterator[Result]
     ) -> AsyncIterator[Result]:
-        """Yield what an iterator yields, with so many seconds for each wait.
+        """Yield what an iterator yields, with at most `timeout` seconds for each wait.
 
         Raises:
-            ReadTooSlow: they have passed.
+            ReadTooSlow: `timeout` ended.
             And as the iterator.
         """
         while True:

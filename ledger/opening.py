@@ -1,4 +1,4 @@
-"""What an open `Ledger` is made of, opened in order and closed in the reverse one."""
+"""The parts of an open `Ledger`, opened in order and closed in reverse order."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 class Opening:
     """What a ledger is opened with.
 
-    `store`, `home`, `others`, `archive` and `stream` are given in place of those that the settings
-    name. Without `is_contracted` the settings stand for the table's contract.
+    `store`, `home`, `others`, `archive` and `stream`, if given, replace those that the settings
+    name. Without `is_contracted` the settings themselves are the table's contract.
     """
 
     settings: Settings
@@ -59,10 +59,11 @@ class Opening:
     is_contracted: bool
 
     async def open(self, stack: AsyncExitStack) -> tuple[Parts, ContractView | None]:
-        """Return the parts, and the view of the contract that they go by.
+        """Return the parts, and the view of the contract that they follow.
 
         Raises:
-            ContractMissing, ContractConflict, ContractDamaged, UpgradeNeeded: of the contract.
+            ContractMissing, ContractConflict, ContractDamaged, UpgradeNeeded: as reading the
+                contract.
             StoreError: it cannot be read.
         """
         store = await self._store(stack)
@@ -194,7 +195,7 @@ class Opening:
         return view
 
     def _shared_spans(self) -> "SharedSpans | None":
-        """Return what makes spans of what calls share, None if there are none."""
+        """Return the tracer of requests that calls share; None without tracing."""
         tracing = tracing_of(self.settings.tracing)
         if tracing is None:
             return None

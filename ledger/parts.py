@@ -1,4 +1,4 @@
-"""What an open `Ledger` is made of, and the check of what it is asked."""
+"""The parts of an open `Ledger`, and the checks of its arguments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Parts:
 
 
 WRITES = ("record", "record_many", "record_together", "retry", "reconcile", "reverse", "describe")
-"""The calls of a `Ledger` after which what was asked for is durable."""
+"""The calls of a `Ledger` that return once the change is durable."""
 READS = (
     "total",
     "totals",
@@ -60,14 +60,14 @@ CALLS = (*WRITES, *READS)
 
 
 def named_in(given: Mapping[str, Any]) -> Iterable[str]:
-    """Return the counters, or the prefix, that the arguments of a call of a `Ledger` name."""
+    """Return the counters, or the prefix, that the arguments of a call name."""
     if "counter" in given or "prefix" in given:
         return [given.get("counter", given.get("prefix"))]
     if "entry" in given:
         return [given["entry"].counter]
     several = given.get("counters", given.get("entries", given.get("changes", ())))
     if not isinstance(several, Sequence) or isinstance(several, str):
-        return ()  # an iterator is for the call alone
+        return ()  # an iterator can be consumed only by the call
     return dict.fromkeys(_counter_of(each) for each in several)
 
 
@@ -81,7 +81,7 @@ def counters_of(asked: Iterable[str]) -> list[str]:
     """Return the counters that are asked for, checked.
 
     Raises:
-        InvalidInput: it is not a list of them.
+        InvalidInput: not a list of counters.
         InvalidCounter: one is not a counter id.
     """
     if isinstance(asked, str):
@@ -90,21 +90,21 @@ def counters_of(asked: Iterable[str]) -> list[str]:
 
 
 def check_age(max_age: object, *, steady: bool, at: object = None, effective: bool = False) -> None:
-    """Refuse a bound of a total's age that is none, or one of a steady total, or of a moment's.
+    """Refuse an invalid `max_age`, and one that is combined with `steady` or `at`.
 
     Raises:
-        InvalidInput: it is not 0 or more seconds, or a steady total, or one at a moment, is to be
-            from the cache; or by effective date without one.
+        InvalidInput: it is not 0 or more seconds; a steady total, or one at a moment, is asked for
+            from the cache; or `effective` is given without `at`.
     """
     checked_bool("steady", steady)
     if checked_bool("effective", effective) and at is None:
-        raise InvalidInput("a total by effective date is one at a date: give it by `at`")
+        raise InvalidInput("effective=True needs a date: give it as `at`")
     if at is not None and (steady or max_age not in {None, 0}):
         raise InvalidInput(
-            f"a total at a moment is read now, and neither steady nor cached: got steady {steady},"
+            f"a total at a moment can be neither steady nor cached: got steady {steady},"
             f" max_age {max_age!r}"
         )
     if steady and max_age not in {None, 0}:
-        raise InvalidInput(f"a steady total is read now, never cached: got max_age {max_age!r}")
+        raise InvalidInput(f"a steady total is never cached: leave out max_age, got {max_age!r}")
     if max_age is not None and not (isinstance(max_age, int | float) and max_age >= 0):
         raise InvalidInput(f"max_age must be 0 or more seconds, got {max_age!r}")

@@ -31,26 +31,27 @@ class Readings(OpenedLedger):
         `max_age` is in seconds, by default `cache.max_age` of the settings; 0 reads the table, and
         then includes every change acknowledged in this region before the call.
 
-        A total of several shards, or pages, is no state of one moment: of the changes that arrive
-        while it is read, between `as_of` and `ended`, it counts some. A balance that was never
-        negative may be read as negative. With `steady` the table is read until two looks in a row
-        agree: the total then was true at every moment from `as_of` to `ended`. It costs at least
-        two strongly consistent reads, and fails where a counter is written all the time.
+        A total of several shards, or pages, is not a snapshot: of the changes that arrive while it
+        is read, between `as_of` and `ended`, it counts only some. A balance that was never negative
+        may be read as negative. With `steady` the table is read until two reads in a row agree: the
+        total was then true at every moment from `as_of` to `ended`. This costs at least two
+        strongly consistent reads, and fails where a counter is written all the time.
 
-        With `at` it is that of what was made before this moment (by the time in an entry's id), or
-        with `effective` what is effective before this date; a date begins in the zone of the
-        counter's periods, by default in UTC. Late and back-dated entries count where they belong.
-        Merged entries are told apart by the table's archive.
+        With `at` it is the total of what was made before this moment (by the time in an entry's
+        id), or with `effective` of what is effective before this date; a date begins in the zone of
+        the counter's periods, by default in UTC. Late and back-dated entries count where they
+        belong. Merged entries are read from the table's archive.
 
         Raises:
             InvalidCounter: not a counter id.
-            InvalidInput: `steady` with a `max_age`: a steady total is never cached. Or `at` is no
-                moment, or so far back that what was merged since, without an archive, is not known.
+            InvalidInput: `steady` with a `max_age`: a steady total is never cached. Or `at` is not
+                a moment, or so far back that, without an archive, what was merged since is not
+                known.
             ArchiveError: the archive cannot be read.
-            ReadTooSlow: the collection cannot be read within `read_deadline`, or the call's
-                `timeout` in seconds, or no two looks agreed within it.
+            ReadTooSlow: the collection cannot be read within `read_deadline`, or within the call's
+                `timeout` in seconds, or no two reads agreed within it.
             DamagedItem: an item cannot be counted; the message has its key.
-            NetVanished: what was merged, and was read here before, is no longer in the table.
+            NetVanished: a merged sum that was read here before is no longer in the table.
             AmountOverflow: the sum does not fit in 38 digits.
             StoreError: DynamoDB could not do it.
         """
@@ -82,13 +83,13 @@ class Readings(OpenedLedger):
     ) -> dict[str, Total]:
         """Return the totals of many counters by name, in the order asked, each name once.
 
-        Each is what `total` would return; a bounded number are read at a time, so they do not show
-        one moment. With `steady` they do, all together: each look reads all of them. Either all are
-        returned or an error is raised: the first read that fails cancels the rest, and the message
-        names its counter.
+        Each is what `total` would return. A bounded number are read at a time, so together they do
+        not show one moment; with `steady` they do, because each look reads all of them. Either all
+        are returned or an error is raised: the first read that fails cancels the rest, and the
+        message names its counter.
 
         Raises:
-            InvalidInput: `counters` is not a list of them; nothing was read.
+            InvalidInput: `counters` is not a list of counters; nothing was read.
             And as `total`.
         """
         if timeout is not None:
@@ -123,20 +124,20 @@ class Readings(OpenedLedger):
         effective: bool = False,
         timeout: float | None = None,
     ) -> PeriodTotals:
-        """Return what a counter came to by hour, by day or by month, read from the table.
+        """Return the sums of a counter by hour, by day or by month, read from the table.
 
-        Kept of the counters that match a pattern of `periods` in the table's contract, from the
-        first merge under it on; until an entry is merged it counts in its period just as well.
+        Kept for the counters that match a pattern of `periods` in the table's contract, from the
+        first merge under it on; entries that are not merged yet count in their period as well.
         `since` is by default as far back as sums of this kind are kept, `until` includes the latest
         change. A date begins in the zone of the pattern, and so do days and months. By default a
-        change counts when it was made (the time in its id); with `effective`, from its effective
-        date on, or the date on which it was made.
+        change counts when it was made (the time in its id); with `effective`, on its effective
+        date, or, without one, on the date on which it was made.
 
         Raises:
             InvalidCounter: not a counter id.
-            InvalidInput: no such sums are kept of this counter, or not so far back; a bound is
-                neither a date nor an aware time; or over 10,000 periods are asked for.
-            ReadTooSlow: a shard has over a million entries that are not merged; and as `total`.
+            InvalidInput: no such sums are kept for this counter, or not so far back; a bound is
+                neither a date nor an aware time; or more than 10,000 periods are asked for.
+            ReadTooSlow: a shard has over a million entries that are not merged; or as `total`.
             DamagedItem, NetVanished, AmountOverflow, StoreError: as `total`.
         """
         found = await self.periods_many(
@@ -154,7 +155,7 @@ class Readings(OpenedLedger):
         effective: bool = False,
         timeout: float | None = None,
     ) -> dict[str, PeriodTotals]:
-        """Return what `periods` would of many counters, by name, in the order asked.
+        """Return what `periods` returns for many counters, by name, in the order asked.
 
         A bounded number are read at a time; the first that fails cancels the rest.
         """
@@ -179,12 +180,11 @@ class Readings(OpenedLedger):
     ) -> AsyncIterator[Entry]:
         """Yield a counter's entries in the order of their ids, from all shards.
 
-        `after` and `before` are aware times or ids of entries; both bounds are left out. An id
-        that is not in the ledger's form must be that of an entry of this counter. Where the table
-        has an archive, entries that were merged since it began come from there, in their order;
-        those merged before, or without one, are not yielded. Pages are read as they are needed,
-        so the entries do not show one moment. `timeout` bounds each wait for the next one, in
-        seconds.
+        `after` and `before` are aware times or ids of entries; both bounds are exclusive. An id
+        that is not in the ledger's form must be that of an entry of this counter. If the table has
+        an archive, entries merged since it began come from there, in order; entries merged before,
+        or without an archive, are not yielded. Pages are read as they are needed, so the entries do
+        not show one moment. `timeout` bounds each wait for the next entry, in seconds.
 
         Raises:
             InvalidCounter, InvalidEntry: a bound or the counter breaks a rule.

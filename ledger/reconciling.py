@@ -1,18 +1,18 @@
-"""Correcting a total by a physical count: what differs becomes an entry like any other.
+"""Correcting a total to a physical count: the difference becomes an entry like any other.
 
-A count has a moment (`at`), and what it finds is compared with the total as of that moment: the net
-and every entry whose time is not later, and of earlier corrections those whose count was before.
-That is known as long as nothing later was merged, so for the age `settle` at least::
+A count has a moment (`at`) and is compared with the total as of that moment: the net, every entry
+whose time is not later, and earlier corrections only if their count was earlier. That is known as
+long as nothing later was merged, so for at least the age `settle`::
 
     look     net and entries of each shard at home, every record of this counter, the latest count
     write    one transaction: { put the record, if absent
                                 put the latest count, if it is still the one read
                                 put the entry of the difference }
 
-The record (`~reconcile~<counter>`, under the count's token) makes a repeat harmless for good: it
-returns what was corrected first, whatever came since. It commits with the entry, so whatever ends
-between look and write, or leaves a write without an answer, corrects once or not at all. The latest
-count keeps two corrections from resting on one look.
+The record (`~reconcile~<counter>`, under the count's token) makes every later repeat harmless: it
+returns the first correction. It commits with the entry, so a crash between look and write, or a
+write without an answer, corrects once or not at all. The latest count prevents two corrections
+that are based on the same look.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ from ledger.writing.plan import Change, Planned, checked_key
 from ledger.writing.planner import Planner
 
 LOOKS_MAX = 5
-"""Looks of one call, which another correction each time came before."""
+"""Attempts of one call, each of which lost to another correction."""
 KEYS_MAX = 1_000_000
 """Entries of a shard that one look holds in memory."""
 SHARDS_AT_ONCE = 16
@@ -67,9 +67,9 @@ class Count:
     reason: str | None
     token: str
     is_past: bool
-    """Whether entries later than `at` are to be left out."""
+    """Whether entries later than `at` are left out."""
     is_named: bool
-    """Whether the same call has the same token."""
+    """Whether a repeat of the call has the same token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Reconciler:
     ) -> Reconciled:
         """Correct a total by a physical count; see `Ledger.reconcile`.
 
-        `end` is a moment of the event loop's time, at which the outcome is unknown.
+        `end` is the event loop's time at which the outcome is reported as unknown.
         """
         settings = self._settings.current
         check_home(self._store, settings, what="a total is reconciled")
@@ -186,7 +186,8 @@ class Reconciler:
                 case Unknown(cause):
                     raise _unknown(count, cause)
         raise InvalidInput(
-            f"counter {count.counter!r} was corrected by others during each of {LOOKS_MAX} looks"
+            f"counter {count.counter!r} was corrected by other calls during each of {LOOKS_MAX}"
+            " attempts: repeat the call"
         )
 
     async def _records(self, counter: str) -> dict[str, Item]:
@@ -207,7 +208,7 @@ class Reconciler:
         """Return the total as of the count.
 
         Raises:
-            InvalidInput: a later count was taken into account, or what is later was merged.
+            InvalidInput: a later count was taken into account, or later entries were merged.
         """
         latest, at = await self._latest(count.counter), count.at
         if latest is not None and latest.at >= at:
@@ -216,7 +217,7 @@ class Reconciler:
                     f"counter {count.counter!r} was corrected by a count of"
                     f" {latest.at.isoformat()}: one of {at.isoformat()} is not later"
                 )
-            at = latest.at + _MICROSECOND  # by another clock, which is ahead
+            at = latest.at + _MICROSECOND  # made by another clock, which is ahead
         border = str(entry_id(count.at + _MICROSECOND, 0)) if count.is_past else None
         partitions = [
             keys.partition_key(count.counter, shard)
@@ -226,7 +227,7 @@ class Reconciler:
             [partial(self._shard, partition, border, settings) for partition in partitions],
             at_once=SHARDS_AT_ONCE,
         )
-        # Their counts were before this one, whenever they were taken into account.
+        # Their counts were earlier than this one, whenever they were taken into account.
         corrected = [
             number_of(record, "change")
             for record in records
@@ -292,7 +293,7 @@ class Reconciler:
     async def _written(
         self, done: Reconciled, planned: Planned | None, looked: Looked
     ) -> FinalOutcome:
-        """Write record, latest count and entry, all or none, until that is answered."""
+        """Write record, latest count and entry, all or none, until the outcome is known."""
         validity = self._settings.validity
         until = None if validity is None else validity.until
         partition, sort_key = _latest_key(done.counter)
@@ -319,15 +320,15 @@ class Reconciler:
 
 def _unknown(count: Count, cause: str) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"no answer for counter {count.counter!r}: it may be corrected or not ({cause}); repeat the"
-        f" call with token {count.token!r}, which corrects it once",
+        f"no answer for counter {count.counter!r}: it may be corrected or not ({cause}); repeat"
+        f" the call with token {count.token!r}, which corrects it once",
         entries=[],
         retryable=count.is_named,
     )
 
 
 def _repeated(count: Count, first: Reconciled) -> Reconciled:
-    """Return what a count did when it was first given.
+    """Return the result of a count's first call.
 
     Raises:
         InvalidInput: the token stands for another count.

@@ -1,12 +1,12 @@
-"""Reversing an entry: the opposite change, tied to it, once however often that is asked for.
+"""Reversing an entry: the opposite change, linked to it, once however often it is asked for.
 
 ::
 
     look     the record of this entry's reversal; the entry, in the table or in the archive
     write    one transaction, at home: { put the record, if absent; put the opposite entry }
 
-The record (`~reverse~<counter>`, under the entry's id) stays, so a repeat is harmless for good: it
-returns the reversal that was made first, long after both entries were merged.
+The record (`~reverse~<counter>`, under the entry's id) stays, which makes every later repeat
+harmless: it returns the first reversal, long after both entries were merged.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from ledger.writing.planner import Planner
 
 _ERASED = "erased"
 TRIES_MAX = 3
-"""Looks of one call, after each of which another came before it."""
+"""Attempts of one call, each of which lost to another reversal."""
 
 
 class Reverser:
@@ -63,7 +63,7 @@ class Reverser:
     async def reverse(self, entry: Entry, *, note: str | None, end: float = NEVER) -> Entry:
         """Write the opposite of an entry; see `Ledger.reverse`.
 
-        `end` is a moment of the event loop's time, at which the outcome is unknown.
+        `end` is the event loop's time at which the outcome is reported as unknown.
         """
         _check(entry)
         check_home(self._store, self._settings.current, what="an entry is reversed")
@@ -79,7 +79,10 @@ class Reverser:
             found = await self._written(entry, note)
             if found is not None:
                 return found
-        raise InvalidInput(f"entry {entry.id} of {entry.counter!r} is reversed by others just now")
+        raise InvalidInput(
+            f"entry {entry.id} of {entry.counter!r} is being reversed by other calls: repeat the"
+            " call"
+        )
 
     async def _written(self, entry: Entry, note: str | None) -> Entry | None:
         """Write a reversal; return None if there is one already.
@@ -152,10 +155,10 @@ def record_of(reversal: Entry, *, is_erased: bool = False) -> Item:
     `is_erased` if its note was erased: a repeat may have any.
 
     Raises:
-        ValueError: it reverses nothing.
+        ValueError: the entry does not reverse another.
     """
     if reversal.reverses is None:
-        raise ValueError(f"entry {reversal.id} is no reversal")
+        raise ValueError(f"entry {reversal.id} is not a reversal")
     partition, sort_key = reversal_key(reversal.counter, reversal.reverses)
     own = {"pk": {"S": partition}, "sk": {"S": sort_key}, "entry": {"S": reversal.id}}
     erased: Item = {_ERASED: {"BOOL": True}} if is_erased else {}

@@ -3,9 +3,10 @@
 One event loop runs in a thread of its own while a table or a ledger is open; any thread may call.
 Each class here has the methods, with the guarantees and errors, of its async namesake.
 
-A fork has no such thread: in a child process of gunicorn with `--preload`, Celery or
-multiprocessing what was opened before is refused (`LedgerError`), and so is what was made of it.
-Open it in the child, as in gunicorn's `post_fork`: the same object may be opened anew there.
+A fork does not have that thread: in a child process of gunicorn with `--preload`, Celery or
+multiprocessing, objects opened before the fork, and objects made from them, are refused
+(`LedgerError`). Open them in the child, as in gunicorn's `post_fork`; the same object may be opened
+again there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -105,7 +106,7 @@ class Ledger(_Opened[AsyncLedger]):
         rearm: int | Decimal | None = None,
         name: str | None = None,
     ) -> None:
-        """Call a function, in a thread of its own, for crossings; see the async `Ledger.watch`."""
+        """Call a function, in a separate thread, for crossings; see the async `Ledger.watch`."""
         checked_call(call)
 
         async def in_thread(crossing: Crossing) -> None:
@@ -126,7 +127,7 @@ class Counter(_Sync[counters.Counter]):
 
     @property
     def guarantees(self) -> counters.Guarantees:
-        """What this way of counting promises."""
+        """The guarantees of this method of counting."""
         return self._behind.guarantees
 
 
@@ -144,7 +145,7 @@ class ItemCounter(_Sync[counters.ItemCounter]):
 
     @property
     def guarantees(self) -> counters.Guarantees:
-        """What this way of counting promises."""
+        """The guarantees of this method of counting."""
         return self._behind.guarantees
 
 

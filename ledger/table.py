@@ -1,6 +1,6 @@
-"""`Table`: one region's table, opened once, and all that the library keeps in it.
+"""`Table`: one region's table, opened once, and everything the library keeps in it.
 
-The parts are made here, because connection, clock, randomness and metrics are the table's business.
+The parts are made here, because connection, clock, randomness and metrics belong to the table.
 The ledger is one of the parts (`table.ledger`): the table adds nothing to its calls.
 """
 
@@ -87,8 +87,8 @@ class Table(Methods):
         `registry` receives the metrics, to be served with those of the application.
 
         Raises:
-            SettingsError: these are no settings, or the region is not in them.
-            InvalidInput: `registry` is none of prometheus_client.
+            SettingsError: not a `Settings`, or the region is not in them.
+            InvalidInput: `registry` is not a registry of prometheus_client.
         """
         chosen = checked_settings(settings).home if region is None else region
         return cls(settings, region=chosen, registry=registry)
@@ -150,7 +150,8 @@ class Table(Methods):
         and reads every region when a run begins (unless the table was given its store).
 
         Raises:
-            ImportRefused: this is not the table of the contract's home region, or that moves.
+            ImportRefused: this is not the table of the contract's home region, or the home is
+                moving.
         """
         # Imported only here: most users of a table import nothing.
         from ledger.contract.opening import open_others  # noqa: PLC0415

@@ -1,9 +1,9 @@
 """The hints of one pass: which counters they name, and which of them are no longer needed.
 
 A hint stays in the table, and leads every pass to its counter, until visits of all the counter's
-collections have found nothing left to do. So a leader that dies, or does one pass only, keeps
-nothing in memory that its successor would miss. All hints here are ripe: no writer leaves them any
-more, so deleting one loses no later hint.
+collections have found nothing left to do. So a leader that dies, or does only one pass, keeps
+nothing in memory that its successor would miss. All hints here are ripe: writers no longer leave
+them, so deleting one loses no later hint.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -49,7 +49,7 @@ class Book:
         if counter not in self._open:
             self._open[counter] = set(partitions or self.named_by(hint))
             self._hints[counter] = []
-        # One of several hints is enough to lead the next pass here, and one that was asked more.
+        # One of several hints is enough to lead the next pass here; one that was asked about wins.
         kept, *others = sorted(
             [hint, *self._hints[counter]], key=lambda one: one.asked, reverse=True
         )

@@ -1,9 +1,9 @@
 """Finding the collections to merge: a parallel segmented Scan of keys in the home region.
 
 A run reads a bounded number of pages; where it stops is stored in the table (`~scan`), and the next
-run continues from there. A collection lies in one segment, its items adjacent, so it is complete
-when the next one begins; a collection cut by the end of a run counts as due, since the rest of it
-is unknown.
+run continues from there. A collection is in one segment, its items adjacent, so it is complete when
+the next one begins; a collection cut by the end of a run counts as due, since the rest of it is
+unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,20 +34,20 @@ _ATTRIBUTES = ("pk", "sk", "merged", "version")
 _OF_BUDGETS = ("grants",)
 """Read beside them where there are budgets: what is to be closed by its entries."""
 _OF_INDEX = ("change", "count")
-"""Read beside them where there is an index: what a net says, and which items count at all."""
+"""Read as well if there is an index: the net's attributes, and which items count at all."""
 
 
 class Backlog(NamedTuple):
-    """How many entries are to be merged, and the sort key of the oldest."""
+    """The number of entries to be merged, and the sort key of the oldest."""
 
     entries: int
     oldest: str | None
 
 
 _FAR_SECONDS = 1e9
-"""As far ahead as a search is said to be due: a longer `scan_every` has no date."""
+"""The furthest time at which a search is reported as due: a longer `scan_every` has no date."""
 KEYS_MAX = 2 * NAMED_MAX
-"""Of a longer collection further entries are only counted; what a net names comes before them."""
+"""Further entries of a longer collection are only counted; those that a net names come first."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Summary:
     """The keys of one collection in the home region, summarized; `settled` bounds those counted.
 
     At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is. `counts` is
-    whether anything in it counts, and `shown` what its net says: where there is an index.
+    whether anything in it counts, and `shown` the state of its net: if there is an index.
     """
 
     partition: str
@@ -77,7 +77,7 @@ class Summary:
         self.more += sum(key < self.settled for key in sort_keys[room:])
 
     def add_all(self, items: Sequence[Item], *, with_changes: bool = True) -> None:
-        """Add the keys of items; entries, of which few differ, are nearly all that there is.
+        """Add the keys of items, nearly all of which are entries with few differences.
 
         `with_changes` says whether the items were read with their changes, if they have any.
         """
@@ -96,7 +96,7 @@ class Summary:
     def add(self, item: Item) -> None:
         """Add the keys of one item."""
         sort_key = item["sk"]["S"]
-        # A net of nothing says what has settled of a counter that was only asked about.
+        # A net of nothing records what has settled of a counter that was only asked about.
         is_empty = sort_key.startswith(keys.NET_PREFIX) and item.get("count") == {"N": "0"}
         self.counts = self.counts or ("change" in item and not is_empty)
         if not sort_key.startswith(keys.RESERVED):
@@ -113,9 +113,9 @@ class Summary:
             self._add_sum(sort_key, item.get("version", {}).get("N", ""))
 
     def _show(self, sort_key: str, item: Item) -> None:
-        """Take what a net says of itself, if that was read; the last is of the highest generation.
+        """Take the state of a net, if that was read; the last is of the highest generation.
 
-        What cannot be read is for the visit to find, and to report.
+        Unreadable ones are left for the visit to find and report.
         """
         with suppress(DamagedItem):
             if "change" in item:
@@ -137,7 +137,7 @@ class Summary:
             return Backlog(0, None)
         named = frozenset(self._named())
         found = [key for key in self.entries if key < self.settled and key not in named]
-        ours = ids.ours(sorted(found))  # which they are, within a page
+        ours = ids.ours(sorted(found))  # already sorted, within a page
         return Backlog(len(ours) + self.more, ours[0] if ours else None)
 
     def _named(self) -> Sequence[str]:
@@ -148,7 +148,7 @@ class Summary:
         """Return whether a visit would find something to do: fold, delete, or drop ids.
 
         Of several nets all but the last are outdated: one that a lost region wrote may arrive once
-        its collection is quiet; and so may what it added to a sum. `backlog` is its own.
+        its collection is quiet, as may its additions to a sum. `backlog` is the collection's.
         """
         return (
             self.is_damaged
@@ -200,7 +200,7 @@ class Found:
 
 
 class Finder:
-    """One run of the search in one region; `indexer` compares what it sees with the index."""
+    """One run of the search in one region; `indexer` compares the pages with the index."""
 
     def __init__(
         self,
@@ -322,7 +322,7 @@ class Finder:
 
 
 def next_search(cursor: Cursor | None, every: float, *, now: datetime) -> datetime | None:
-    """Return when a round is next begun, `every` seconds after the last began; None: search now.
+    """Return when the next round begins, `every` seconds after the last began; None: search now.
 
     A round that is not finished is continued at once.
     """

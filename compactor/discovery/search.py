@@ -1,17 +1,17 @@
-"""The collections that a pass visits: those that ripe hints name, and those that a search finds.
+"""The collections that a pass visits: those named by ripe hints, and those found by a search.
 
 Reading the hints costs about one page per pass. The search reads the whole table, so a new round
-begins only every `scan_every`; it finds what no hint names: foreign entries, few entries that have
-grown old, imported entries, lost hints; and what the index lacks (`compactor.indexing`). It leaves
-a hint for each collection that it finds, then
+begins only every `scan_every`; it finds what no hint names: foreign entries, a few entries that
+have grown old, imported entries, lost hints; and what the index lacks (`compactor.indexing`). It
+leaves a hint for each collection that it finds, then
 advances its cursor, so that the merge, which takes several passes, needs no further search.
 
-The head alone searches, and visits what it finds in the slices that it leads; for the others it
-leaves hints. A hint of a counter belongs to the leader of its first shard's slice, who leaves a
-hint of each further shard that another leads.
+Only the head searches, and visits what it finds in the slices that it leads; for the others it
+leaves hints. A hint of a counter belongs to the leader of its first shard's slice, which leaves a
+hint for each further shard that another member leads.
 
-In a table that lost a region some collections are due of which home shows nothing: what the lost
-region wrote last may have reached another region alone. There the search reads every region.
+In a table that lost a region some due collections may not be visible at home: the lost region's
+last writes may have reached only one other region. There the search reads every region.
 """
 
 import logging
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 class Search:
     """The search of one pass, from the home region; `book` holds the hints that it has read.
 
-    `others` are the regions beside home that have to be searched, too. With `is_due` it does not
+    `others` are the regions besides home that have to be searched, too. With `is_due` it does not
     wait for `scan_every`.
     """
 
@@ -78,7 +78,7 @@ class Search:
 
         Raises:
             StoreError: the home region cannot be searched.
-            RegionUnreadable: another that has to be searched cannot be.
+            RegionUnreadable: another region that must be searched cannot be.
         """
         await self._read_hints(report)
         due = self.book.partitions()
@@ -97,7 +97,7 @@ class Search:
     async def _search(
         self, store: Store, name: str, known: Sequence[str], report: CompactorReport
     ) -> list[str]:
-        """Search a region if that is due, with a cursor of this name; return what is not known."""
+        """Search a region if that is due, with a cursor of this name; return what is new."""
         before = await load_cursor(self._store, name)
         every = self._compactor.scan_every
         due_at = next_search(before, every, now=self._now)
@@ -143,9 +143,9 @@ class Search:
         self._metrics.hinted("left", left)
 
     async def _take(self, hints: Sequence[Hint]) -> int:
-        """Add to the book what is ours of the hints; return how many were left for others.
+        """Add our own hints to the book; return how many were left for others.
 
-        What cannot be left keeps the counter's hint, since nothing finishes it here.
+        If some cannot be left, the counter's hint is kept, because nothing else finishes it here.
         """
         ours = [hint for hint in hints if self._leads(hint.counter)]
         others = {

@@ -1,7 +1,7 @@
-"""What a workload would cost in other ways: with other choices here, and without a ledger.
+"""The costs of a workload in other ways: with other choices here, and without a ledger.
 
-Dollars are those of `estimating`, by the same prices: writes and uncached totals in all regions,
-and the compactors where there are some.
+Dollars are those of `estimating`, at the same prices: writes and uncached totals in all regions,
+and the compactors, if there are any.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -20,9 +20,9 @@ from ledger.administration.estimating import (
 from ledger.settings import Settings
 
 COMBINED = 10.0
-"""Changes of an entry in the alternative that combines."""
+"""Changes per entry in the alternative that combines."""
 TRANSACTION_UNITS = 3.03
-"""Of a change whose entry the merging transaction deletes: `ledger bench --cases life`."""
+"""Write units of a change whose entry the merging transaction deletes (`bench --cases life`)."""
 KEPT_DAYS = 30
 
 
@@ -120,12 +120,12 @@ def _others(workload: Workload, prices: Prices) -> tuple[Alternative, ...]:
 
 
 def _read_after_days(rate: float) -> float:
-    """Return the read units of a total of all entries of `KEPT_DAYS`, at so many a second."""
+    """Return the read units of a total over all entries of `KEPT_DAYS`, at a rate per second."""
     return max(1.0, rate * KEPT_DAYS * DAY_SECONDS * ENTRY_BYTES / READ_UNIT_BYTES)
 
 
 def _dollars(workload: Workload, prices: Prices, *, units: float, reads: float) -> float:
-    """Return the dollars a month of so many units for a change, and read units for a total."""
+    """Return the dollars a month, from units per change and read units per total."""
     seconds = MONTH_HOURS * 3_600
     writes = workload.changes * units * workload.regions * prices.write_million
     totals = workload.totals * reads * prices.read_million

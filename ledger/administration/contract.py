@@ -1,7 +1,7 @@
 """The table's contract as operators handle it: written, shown, changed by name and value.
 
-A value is given as in a settings file. What the change of one value breaks is refused before
-anything is announced, by the rules of the settings: they are the same.
+A value is given as in a settings file. A change that breaks a rule is refused before anything is
+announced; the rules are those of the settings.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -26,16 +26,16 @@ from ledger.settings.model import CONTRACTED, contracted
 from ledger.store.opening import open_store, open_stores
 
 _LISTS = frozenset({"unmerged", "archive", "index"})
+"""Terms that are lists, given separated by commas."""
 _RULES = {
     "periods": "usage/*=hours:72,days:62,months:120,zone:Europe/Berlin",
     "budgets": "key/*=window:day,zone:Europe/Berlin,late:1h",
 }
-"""Values by pattern, each with an example."""
-"""Terms that are lists, given with commas between."""
+"""Terms by pattern, each with an example."""
 LOOK_SECONDS = 5.0
-"""For a look at the contract after an interrupt."""
+"""Time limit of a look at the contract after an interrupt."""
 SHARDS_AHEAD = timedelta(days=1)
-"""How far ahead a step of shards is dated, unless the operator names a date."""
+"""How far in the future a step of shards is dated, unless the operator gives a date."""
 
 
 def _ignore(_waiting: Waiting) -> None:
@@ -75,7 +75,7 @@ async def establish(
     Returns the contract that all regions show, or one whose change is pending.
 
     Raises:
-        ContractConflict: it has one, and the settings say otherwise.
+        ContractConflict: it has one that differs from the settings.
         StoreError: DynamoDB could not do it; repeat the call.
     """
     async with contract_writer(settings, clock=clock, report=report) as writer:
@@ -91,7 +91,7 @@ def first_values(given: Sequence[str]) -> dict[str, Any]:
     """Return settings from NAME=VALUE: values of a first contract, other than those of the file.
 
     Raises:
-        InvalidInput: it has another form, or names what a contract does not hold.
+        InvalidInput: it is not NAME=VALUE, or names what a contract does not hold.
     """
     values: dict[str, Any] = {}
     for each in given:
@@ -127,7 +127,7 @@ class Shown:
 
     @property
     def behind(self) -> tuple[str, ...]:
-        """The regions that do not show the newest."""
+        """The regions that do not show the newest one."""
         return tuple(region for region, each in self.regions.items() if each != self.newest)
 
 
@@ -153,7 +153,7 @@ async def _shown_in(settings: Settings, region: str, clock: Clock) -> Contract |
 
 
 async def left_behind(settings: Settings) -> str:
-    """Return what a change of the contract that was interrupted left, as far as it can be read."""
+    """Return the state that an interrupted change of the contract left, if it can be read."""
     contract = None
     with anyio.move_on_after(LOOK_SECONDS):
         contract = (await show(settings)).newest
@@ -163,7 +163,7 @@ async def left_behind(settings: Settings) -> str:
         return f"nothing is pending, revision {contract.revision} of the contract is in force"
     return (
         f"revision {contract.revision} of the contract is announced and pending: the same command"
-        " again finishes it, `ledger table set --withdraw` takes it back"
+        " again finishes it, `ledger table set --withdraw` withdraws it"
     )
 
 
@@ -178,7 +178,7 @@ async def change(
 ) -> Contract:
     """Change one value of the contract, given as for `refined`; returns what is in force then.
 
-    Takes half an hour by default. When interrupted, run it again, on any machine.
+    Takes half an hour by default. If interrupted, run it again, on any machine.
 
     Raises:
         InvalidInput, SettingsError: as `refined`; nothing was changed.
@@ -211,7 +211,7 @@ def refined(
 
     Raises:
         InvalidInput: there is no such value in a contract.
-        SettingsError: the new terms break a rule; the message has it.
+        SettingsError: the new terms break a rule; see the message.
     """
     terms = contract.terms
     new: Any
@@ -239,7 +239,7 @@ def refined(
     # The rules between the values are those of the settings.
     reach = {region: settings.reach(region) for region in changed.regions}
     checked = Settings(table=settings.table, regions=reach, **values).terms
-    # What earlier releases cannot read may be there for good.
+    # Terms that earlier releases cannot read may be there for good.
     return replace(checked, format=max(terms.format, checked.format))
 
 
@@ -262,7 +262,7 @@ def _with_rule(name: str, terms: Terms, value: str) -> dict[str, Mapping[str, ob
     }
     if given is None:
         if pattern not in rules:
-            raise InvalidInput(f"{name} have no rule for {pattern!r}: there is none to take back")
+            raise InvalidInput(f"{name} have no rule for {pattern!r} to remove")
         if name == "budgets":
             raise InvalidInput(
                 f"budgets keep the rule of {pattern!r}: entries may name grants under it for good;"
@@ -274,7 +274,7 @@ def _with_rule(name: str, terms: Terms, value: str) -> dict[str, Mapping[str, ob
 
 
 def _pattern_and_rule(name: str, value: str) -> tuple[str, Mapping[str, str] | None]:
-    """Return a pattern and its rule; None for one that is taken back."""
+    """Return a pattern and its rule; None if the rule is removed."""
     pattern, found, text = value.rpartition("=")
     parts = [part.partition(":") for part in text.split(",")] if text.strip() else []
     named = {name.strip(): value.strip() for name, _, value in parts}
@@ -287,7 +287,7 @@ def _pattern_and_rule(name: str, value: str) -> tuple[str, Mapping[str, str] | N
 
 
 def _check_effective(name: str, pattern: str, others: Iterable[str]) -> None:
-    """Refuse a new pattern that none of the counters it matches would go by: the first counts.
+    """Refuse a new pattern that would match nothing because an earlier one matches first.
 
     Raises:
         InvalidInput: an earlier one matches the same counters.

@@ -1,13 +1,13 @@
-"""What a workload costs and needs: units, dollars, shards, processes, and what gives out first.
+"""The costs and needs of a workload: units, dollars, shards, processes, and the first limit.
 
-A change is written, named by a fold, and deleted; each write is charged in every region. How large
-folds are follows from how often a counter changes: the compactor visits a counter once the span of
-its hint is over (`settle` / 3), and folds what has settled then, at least `fold_min` entries, or
-after `fold_age` whatever there is. Counters are as popular as in Zipf's law, with exponent `skew`.
+A change is written, named by a fold, and deleted; each write is charged in every region. The size
+of folds follows from how often a counter changes: the compactor visits a counter once the span of
+its hint is over (`settle` / 3), and folds what has settled then, if at least `fold_min` entries, or
+after `fold_age` any number. The popularity of counters follows Zipf's law, with exponent `skew`.
 
-What one core does is measured (`ledger bench`, the page beside it), on two shared cores; the limits
-of DynamoDB are documented ones. Storage, backups, transfer between regions, writers' and readers'
-machines and AWS's free tier are not in the dollars.
+The work of one core is measured (`ledger bench`, the page beside it), on two shared cores; the
+limits of DynamoDB are documented ones. Storage, backups, transfer between regions, writers' and
+readers' machines and AWS's free tier are not in the dollars.
 
 Sources: Amazon DynamoDB Developer Guide, "Best practices for designing and using partition keys
 effectively" (1,000 write and 3,000 read units a second of one partition), "Quotas in Amazon
@@ -30,29 +30,29 @@ from ledger.settings.groups import SHARDS_MAX, SLICES_MAX
 PARTITION_WRITES = 1_000
 """Units a second of one partition, and so of one shard of a counter."""
 TABLE_WRITES = 40_000
-"""Units a second of one table in one region, until more is asked for."""
+"""Units a second of one table in one region, until the quota is raised."""
 SHARD_SHARE = 0.7
-"""Of what a partition takes: bursts and retries need the rest."""
+"""Usable share of a partition: bursts and retries need the rest."""
 WRITE_SECONDS = 1 / 75_955
-"""Of a core, for a change by `record` over `lean`."""
+"""Core seconds of a change by `record` over `lean`."""
 ENTRY_SECONDS, FOLD_SECONDS = 23.9e-6, 0.95e-3
-"""Of a core, to merge an entry in three regions, and for each fold: from folds of 500 and of 20."""
+"""Core seconds to merge an entry in three regions, and per fold: from folds of 500 and of 20."""
 MEASURED_REGIONS = 3
 READ_SHARE = 0.3
-"""Of `ENTRY_SECONDS`, what reading it takes; it is done in every region, the rest at home."""
+"""The part of `ENTRY_SECONDS` for reading; it is spent in every region, the rest at home."""
 PERIOD_BYTES = 5_000
-"""Of a net that keeps sums by period: 72 hours, 62 days and 120 months of one axis."""
+"""Bytes of a net that keeps sums by period: 72 hours, 62 days and 120 months of one axis."""
 ENTRY_BYTES = 110
 NET_BYTES, ID_BYTES = 250, 16
 UNIT_BYTES, READ_UNIT_BYTES = 1_024, 4_096
 BUSY_SHARE = 0.7
-"""Of a core that a compactor may use: slices are not all alike, and loads have peaks."""
+"""Usable share of a core for a compactor: slices are not all alike, and loads have peaks."""
 PASS_SECONDS = 25.0
-"""Of one visit of a collection: the hold, and until a fold has reached the other regions."""
+"""Seconds of one visit of a collection: the hold, and the replication of a fold."""
 MONTH_HOURS = 730
 DAY_SECONDS = 86_400.0
 _RANKS, _STEP = 1_000, 1.02
-"""Counters taken one by one, and how many times longer each group of further ones is."""
+"""Counters computed one by one, and the growth factor of the groups that follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Changes and uncached totals a second in all regions together, and who changes.
+    """Changes and uncached totals a second in all regions together, and the counters that change.
 
     An entry stands for `combined` changes on average (`combine`); with `periods` every net keeps
     sums by hour, day and month.
@@ -106,7 +106,7 @@ class Workload:
                 raise InvalidInput(f"{name} must be from {least:g} to 1e15, got {value:g}")
 
     def groups(self) -> Iterator[tuple[int, float]]:
-        """Yield how many counters get so many entries a second each, the hottest first."""
+        """Yield how many counters get which rate of entries a second each, the hottest first."""
         ranks = list(_groups(self.counters))
         weights = [count * middle**-self.skew for count, middle in ranks]
         whole = sum(weights)
@@ -116,7 +116,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One thing that gives out: how much is used, of what, and what helps."""
+    """One limit: how much of it is needed, and what helps."""
 
     name: str
     used: float
@@ -225,7 +225,7 @@ def estimate(workload: Workload, settings: Settings, prices: Prices | None = Non
 
 
 def _limits(write_units: float, shards: int, processes: int) -> tuple[Limit, ...]:
-    """Return what gives out, the nearest first."""
+    """Return the limits, the nearest first."""
     found = (
         Limit(
             name="write units a second of a new table",
@@ -257,7 +257,7 @@ def _limits(write_units: float, shards: int, processes: int) -> tuple[Limit, ...
 
 
 def _fold_of(rate: float, settings: Settings) -> float:
-    """Return how many entries a fold of a counter takes that changes so often a second."""
+    """Return how many entries a fold of a counter takes at this rate of changes."""
     compactor = settings.compactor
     in_time = rate * max(compactor.fold_age, settings.settle)
     if in_time < compactor.fold_min:
@@ -273,13 +273,13 @@ def _fold_units(entries: float, net_bytes: int) -> float:
 
 
 def _units_of(rate: float, settings: Settings, net_bytes: int) -> float:
-    """Return the write units of an entry of such a counter, in one region."""
+    """Return the write units of an entry of a counter at this rate, in one region."""
     entries = _fold_of(rate, settings)
     return 2 + _fold_units(entries, net_bytes) / entries
 
 
 def _groups(counters: int) -> Iterator[tuple[int, float]]:
-    """Yield counts of counters and the middle of their ranks, the first ones alone."""
+    """Yield counts of counters and the middle of their ranks, the first ones singly."""
     first = 1
     while first <= counters:
         last = first if first <= _RANKS else int(first * _STEP)

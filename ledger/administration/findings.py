@@ -1,7 +1,7 @@
-"""What is wrong with a collection, from what all regions show of it.
+"""Problems of a collection, from what all regions show of it.
 
-Entries older than `settle` must be everywhere and alike, but for those that a net names: they may
-be deleted region by region. What every region counts of them must be the same sum. Sums of
+Entries older than `settle` must be everywhere and identical, except those that a net names, which
+may be deleted region by region. The sums that regions count of them must be equal. Sums of
 pipelines may be behind in a region, but one version of a sum has one value.
 
 Pure: no clock, no randomness, no I/O.
@@ -21,13 +21,13 @@ from ledger.core.values import Entry, NetChange
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a verification found: what, and where.
+    """A finding of a verification: what, and where.
 
     `kind` is "damaged" (an item that cannot be counted), "missing" (an entry that some regions do
-    not show), "differs" (an entry that is not alike), "total" (regions that count otherwise),
-    "home" (a net that names no region of the table), "generation" (a net that no home of it wrote);
-    or, harmless by itself, "foreign", "ignored" or "busy" (it changed while it was read, so it is
-    not compared).
+    not show), "differs" (an entry that differs between regions), "total" (regions with different
+    sums), "home" (a net that names no region of the table), "generation" (a net that no home of the
+    table wrote); or, harmless by itself, "foreign", "ignored" or "busy" (it changed while it was
+    read, so it is not compared).
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether totals are, or may become, wrong or refused."""
+        """Whether totals are, or may become, wrong or unreadable."""
         return self.kind not in {"foreign", "ignored", "busy"}
 
     @property
@@ -52,9 +52,9 @@ class Finding:
 class Comparison:
     """One collection, compared item by item in the order of sort keys.
 
-    `nets` has each region's net, None for none, as it was read before the items; `settled` is the
-    sort key up to which entries are old enough to be everywhere. Where an item cannot be read, no
-    sum is compared, and without its net no entry is known to be missing.
+    `nets` has each region's net, None if missing, as it was read before the items; `settled` is the
+    sort key up to which entries are old enough to be everywhere. If an item cannot be read, sums
+    are not compared, and without its net no entry is known to be missing.
     """
 
     partition: str
@@ -77,10 +77,10 @@ class Comparison:
         }
 
     def take(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
-        """Take in what each region shows under a sort key, and return what is wrong there."""
+        """Record what each region shows under a sort key, and return what is wrong there."""
         self.items += 1
         if not any(shown.values()):
-            return []  # deleted everywhere since
+            return []  # deleted everywhere meanwhile
         if sort_key.startswith(keys.NET_PREFIX):
             return self._damaged(sort_key, shown)
         if sort_key.startswith(SUM_PREFIX):
@@ -104,7 +104,7 @@ class Comparison:
                 "generation",
                 self.partition,
                 (region,),
-                f"has a net of generation {net.generation}, which counts alone, and the table's"
+                f"has a net of generation {net.generation}, which alone counts, but the table's"
                 f" contract is of {generation}: none of its homes wrote it",
                 keys.net_sort_key(net.generation),
             )
@@ -113,11 +113,11 @@ class Comparison:
         ]
         if self.has_every_net and not self._is_damaged and len(set(self._sums.values())) > 1:
             sums = ", ".join(f"{name} {one}" for name, one in self._sums.items())
-            text = f"the regions count settled entries otherwise: {sums}"
+            text = f"the regions count different sums of settled entries: {sums}"
             found.append(Finding("total", self.partition, tuple(self._sums), text))
         for kind, number, text in (
             ("foreign", self.foreign, "items of another form are counted, and never merged"),
-            ("ignored", self.ignored, "items without a change are no part of the total"),
+            ("ignored", self.ignored, "items without a change are not part of the total"),
         ):
             if number:
                 everywhere = tuple(self.nets)
@@ -132,7 +132,7 @@ class Comparison:
                 try:
                     change = number_of(item, "change")
                 except DamagedItem:
-                    continue  # named already
+                    continue  # already reported
                 self._sums[region] = amounts.total_wide([self._sums[region], change])
 
     def _take_foreign(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
@@ -153,7 +153,7 @@ class Comparison:
         return found
 
     def _unlike_sums(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
-        """Compare a sum: versions may differ on their way, but one version has one value."""
+        """Compare a sum: versions may differ while replicating, but one version has one value."""
         sums = {name: sum_of(item)[2] for name, item in shown.items() if item is not None}
         if len(set(sums.values())) == len({each.version for each in sums.values()}):
             return []
@@ -161,7 +161,7 @@ class Comparison:
             f"{name} {amounts.to_text(each.value)} at version {each.version}"
             for name, each in sums.items()
         )
-        text = f"one version of a sum is not alike, as if two regions wrote it: {values}"
+        text = f"one version of a sum has different values, as if two regions wrote it: {values}"
         return [Finding("differs", self.partition, tuple(sums), text, sort_key)]
 
     def _unlike(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
@@ -176,7 +176,7 @@ class Comparison:
         entries = {region: entry_of(item) for region, item in shown.items() if item is not None}
         if len(set(entries.values())) > 1:
             differing = "; ".join(_differing(entries))
-            text = f"older than settle, and not alike: {differing}"
+            text = f"older than settle, and different: {differing}"
             return [Finding("differs", self.partition, tuple(entries), text, sort_key)]
         return []
 

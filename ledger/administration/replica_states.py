@@ -1,7 +1,7 @@
-"""What is wrong with the replicas of a table, as its regions describe them.
+"""Problems of a table's replicas, as its regions describe them.
 
 A replica that DynamoDB cannot reach, or may not replicate to, receives nothing and sends nothing:
-merging waits for it, and after 20 hours DynamoDB takes it out of the group for good. What it has
+merging waits for it, and after 20 hours DynamoDB removes it from the group for good. What it has
 not received by then it never will.
 
 Sources: botocore's model of DynamoDB (`ReplicaDescription`, `ReplicaStatus`, `TableStatus`) for
@@ -16,7 +16,7 @@ from ledger.administration.table_plan import TableView, Views
 _OUT = "; after 20 hours DynamoDB takes it out of the global table, and that cannot be undone"
 REASONS = {
     "REPLICATION_NOT_AUTHORIZED": (
-        "DynamoDB may not replicate to or from it: let AWSServiceRoleForDynamoDBReplication do so"
+        "DynamoDB may not replicate to or from it: allow it to AWSServiceRoleForDynamoDBReplication"
         f" in the policies of the table and of its key{_OUT}"
     ),
     "REGION_DISABLED": f"the region is disabled for the account: enable it{_OUT}",
@@ -32,9 +32,9 @@ REASONS = {
 
 
 def problems(views: Views) -> tuple[str, ...]:
-    """Return what keeps replicas from replicating, one line a replica; empty if all do.
+    """Return what keeps replicas from replicating, one line per replica; empty if all replicate.
 
-    A region's own state counts, and what each other region says of it.
+    Both a region's own state and the other regions' view of it count.
     """
     seen = {region: view for region, view in views.items() if view is not None}
     named = dict.fromkeys([*views, *(name for view in seen.values() for name in view.replicas)])

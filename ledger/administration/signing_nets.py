@@ -1,11 +1,11 @@
 """Signing the net changes of a table: those from before it had keys, and those of a former key.
 
-Merging signs each net that it writes; a counter that rests would keep an unsigned one for good. So
-each is put again as it is, signed, through home and on condition that it still is that one: in
-every region either form is the same net, whichever arrives. What has a wrong signature, cannot be
-read or is of no generation of the contract is named and left.
+Merging signs each net that it writes; an idle counter would keep an unsigned one for good. So each
+is put again unchanged, signed, through home and on condition that it is still that one: in every
+region both forms are the same net, whichever arrives. A net that has a wrong signature, cannot be
+read or is of no generation of the contract is reported and left.
 
-What is signed is taken for right: verify the table first, if who may write it was not trusted.
+Signing vouches for a net: verify the table first, if not everyone who may write it was trusted.
 """
 
 from dataclasses import dataclass, field
@@ -24,15 +24,15 @@ from ledger.store.writes import Applied, Put, Rejected
 from ledger.totals.collection import check_generation
 
 FAULTS_MAX = 100
-"""Nets that are named, of those that are not to be trusted."""
+"""The most untrusted nets that are named."""
 
 
 @dataclass(slots=True)
 class SignedNets:
-    """What became of the net changes of a table.
+    """The result for the net changes of a table.
 
-    `there` had a signature of the first key, `signed` got one, `left` are still to get one,
-    `changed` were written anew meanwhile; `faults` names some of the `faulty`.
+    `there` had a signature of the first key, `signed` got one, `left` still lack one, `changed`
+    were rewritten meanwhile; `faults` names some of the `faulty`.
     """
 
     there: int = 0
@@ -62,7 +62,7 @@ class NetSigner:
     dry_run: bool = False
 
     async def run(self) -> SignedNets:
-        """Look through the table, and sign what is to be signed.
+        """Scan the table, and sign the nets that need it.
 
         Raises:
             HomeMoving, InvalidInput: the store is not the home's.
@@ -83,7 +83,7 @@ class NetSigner:
     async def _net(self, item: Item, done: SignedNets) -> None:
         bare = {name: item[name] for name in item if name not in {FAULT, SIGNATURE}}
         try:
-            # Without a signature it is not to be trusted where one is required: that is the task.
+            # Without a signature it is not trusted if one is required: adding it is the task.
             net = net_of(item if SIGNATURE in item else bare)
             check_generation(net, key_of(item)[0], self.home.region, self.settings.current.terms)
         except DamagedItem as error:

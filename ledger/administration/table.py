@@ -1,8 +1,8 @@
-"""The global table: made, inspected and deleted through boto3, one observed step at a time.
+"""The global table: created, inspected and deleted through boto3, one observed step at a time.
 
 Each turn observes every region, asks `ledger.administration.table_plan` what is left, takes the
-first step if the tables rest, and waits otherwise. So a run can be repeated after any interruption,
-and a second operator at the same time does no harm.
+first step if the tables are idle, and waits otherwise. So a run can be repeated after any
+interruption, and a second operator at the same time does no harm.
 """
 
 import dataclasses
@@ -65,7 +65,7 @@ Clients = Mapping[str, "DynamoDBClient"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What happens now: a step is taken, or waited for; `done` of `total` are behind it."""
+    """Current progress: a step is taken, or waited for; `done` of `total` are finished."""
 
     step: Step
     done: int
@@ -79,7 +79,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What every region showed at the end, and the steps that this run took to get there.
+    """The state of every region at the end, and the steps that this run took to get there.
 
     `expiry` is whether the settings want time to live; `warm` is the throughput asked for.
     """
@@ -108,7 +108,7 @@ def connect(settings: Settings) -> Clients:
     Raises:
         AccessDenied: a profile does not exist.
     """
-    # Slow to import: only commands that make or look at tables wait for it.
+    # Slow to import: only commands that create or inspect tables wait for it.
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
@@ -117,7 +117,7 @@ def connect(settings: Settings) -> Clients:
         connect_timeout=settings.request_timeout,
         read_timeout=settings.request_timeout,
     )
-    session_of = cache(boto3.Session)  # each reads botocore's models, which takes long
+    session_of = cache(boto3.Session)  # creating one reads botocore's models, which is slow
     clients: dict[str, DynamoDBClient] = {}
     for name in settings.home_first:
         region = settings.region(name)
@@ -142,15 +142,15 @@ def create_table(
     monotonic: Callable[[], float] = _MONOTONIC,
     connect: Connect = connect,
 ) -> TableState:
-    """Make the global table, or finish what is missing of it; change nothing if all is there.
+    """Create the global table, or complete it; change nothing if it is complete.
 
     On-demand, encrypted with AWS's key for DynamoDB, a stream of both images, a replica in every
     region, and in each of them point-in-time recovery and deletion protection. Time to live as
-    `settings.time_to_live` says. With `warm` all replicas are made to serve that much at once; AWS
-    charges for it, and it can never be lowered.
+    `settings.time_to_live` says. `warm` raises the warm throughput of all replicas; AWS charges for
+    it, and it can never be lowered.
 
     Raises:
-        RequestRefused: a table of another shape has the name; nothing was changed.
+        RequestRefused: a table of this name has another shape; nothing was changed.
         SettingsError: the table has a replica in a region that the settings do not name.
         Unreachable: a region does not answer, or the steps are not done within `timeout` seconds.
         AccessDenied: the credentials are missing, wrong, or lack a permission.
@@ -204,7 +204,7 @@ class _Work:
     warm: Warm | None = None
 
     def run(self, steps_of: Callable[[Views], tuple[Step, ...]]) -> TableState:
-        """Take step after step until none is left and the tables rest, within the timeout."""
+        """Take step after step until none is left and the tables are idle, within the timeout."""
         began, table = self.monotonic(), self.settings.table
         taken: dict[Step, None] = {}
         total = 0
@@ -254,7 +254,7 @@ class _Work:
 
 
 def _act(clients: Clients, step: Step, through: str, table: str, warm: Warm | None) -> None:
-    """Send the one request of a step, to its own region or to the one that keeps the replicas."""
+    """Send the one request of a step, to its own region or to the one that manages replicas."""
     own, base, region = clients[step.region], clients[through], step.region
     match step.kind:
         case Kind.CREATE:
@@ -299,7 +299,7 @@ def _create(client: "DynamoDBClient", table: str) -> None:
 
 
 def _observe(client: "DynamoDBClient", region: str, table: str) -> TableView | None:
-    """Describe one region's table, None if there is none."""
+    """Describe one region's table; None if it is missing."""
     try:
         description = client.describe_table(TableName=table)["Table"]
         view = table_view(region, description)
@@ -352,11 +352,11 @@ def table_view(region: str, description: "TableDescriptionTypeDef") -> TableView
 
 
 def _expires(client: "DynamoDBClient", table: str) -> str | None:
-    """Return the attribute that time to live goes by, or is about to; None while there is none."""
+    """Return the attribute of time to live, enabled or about to be; None if there is none."""
     try:
         described = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
     except ClientError as error:
-        # As for backups: it may not be known of a table that is still being made.
+        # As with backups, it may be unknown for a table that is still being created.
         if error_code(error) in MISSING_CODES:
             return None
         raise
@@ -374,7 +374,7 @@ def _has_recovery(client: "DynamoDBClient", table: str) -> bool:
     try:
         backups = client.describe_continuous_backups(TableName=table)
     except ClientError as error:
-        # DynamoDB does not know the backups of a table that is still being made.
+        # DynamoDB does not know the backups of a table that is still being created.
         if error_code(error) in MISSING_CODES:
             return False
         raise

@@ -1,14 +1,14 @@
-"""What is missing between the tables that the regions show and the global table that is wanted.
+"""The difference between the tables that the regions show and the wanted global table.
 
-From one observation of every region it gives the steps that are left, in order, or an error
-that names what cannot be mended. Nothing is remembered between observations, so a run that was
+From one observation of every region it derives the remaining steps, in order, or an error that
+names what cannot be repaired. Nothing is remembered between observations, so a run that was
 interrupted anywhere is finished by the next one.
 
-Time to live is one setting of the whole global table. It may be on for the ledger's own attribute
-and for no other: an entry that happened to have that one would expire, and its change with it.
+Time to live is one setting of the whole global table. It may be on only for the ledger's own
+attribute: an entry that happened to have another one would expire, and its change with it.
 
-AWS never carries point-in-time recovery and deletion protection from one replica to another: each
-region has its own, so each is a step of its own.
+AWS never copies point-in-time recovery and deletion protection from one replica to another: each
+region has its own, so each is a separate step.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -26,12 +26,12 @@ from ledger.core.keys import EXPIRES
 KEYS = (("pk", "HASH", "S"), ("sk", "RANGE", "S"))
 """Name, role and type of each key attribute, as the ledger writes them."""
 STREAM_VIEW: Final = "NEW_AND_OLD_IMAGES"
-"""What AWS asks for of a table with replicas."""
+"""What AWS requires of a table with replicas."""
 PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
-"""States that end by themselves; every other but ACTIVE needs a person."""
+"""Transient states; every other state except ACTIVE needs a person."""
 
 USABLE = frozenset({"ACTIVE", "UPDATING"})
-"""States of a replica that is there; all show UPDATING while another one is being added."""
+"""States of a usable replica; all show UPDATING while another one is being added."""
 
 
 class Kind(Enum):
@@ -64,8 +64,8 @@ class Step:
 class TableView:
     """One region's table, as DynamoDB described it.
 
-    `expires` is what its time to live goes by; `warm` what it serves at once, `warming` while that
-    is being raised. `inaccessible` is since when a replica has been so.
+    `expires` is its time-to-live attribute; `warm` its warm throughput, `warming` while that is
+    being raised. `inaccessible` is since when a replica has been inaccessible.
     """
 
     region: str
@@ -89,20 +89,20 @@ class TableView:
 
 
 Views = Mapping[str, TableView | None]
-"""Each region of the settings, home first, with its table, or None where there is none."""
+"""Each region of the settings, home first, with its table, or None if missing."""
 
 
 def base_of(views: Views) -> TableView | None:
-    """Return the table through which replicas are added: home's, or the first one there is."""
+    """Return the table through which replicas are added: home's, or the first existing one."""
     return next((view for view in views.values() if view), None)
 
 
 def check(table: str, views: Views) -> None:
-    """Check that what is there can be, or become, the global table of the settings.
+    """Check that the existing tables can be, or become, the global table of the settings.
 
     Raises:
-        RequestRefused: a table has another shape, belongs to no other, or is in a state that does
-            not pass.
+        RequestRefused: a table has another shape, is not a replica of the others, or is in a
+            permanent state.
         SettingsError: the table has a replica in a region that the settings do not name.
     """
     base = base_of(views)
@@ -112,7 +112,7 @@ def check(table: str, views: Views) -> None:
         check_view(table, view)
         if view is not base and view.active and view.region not in base.replicas:
             raise RequestRefused(
-                f"{view.region}, table {table}: it is a table of its own, no replica of the one in "
+                f"{view.region}, table {table}: it is a separate table, no replica of the one in "
                 f"{base.region}: choose another table name, or delete one of the two"
             )
     for region, status in base.replicas.items():
@@ -128,7 +128,7 @@ def check_view(table: str, view: TableView) -> None:
     """Check that one region's table can be, or become, a replica of a global table of the ledger.
 
     Raises:
-        RequestRefused: it has another shape, or is in a state that does not pass.
+        RequestRefused: it has another shape, or is in a permanent state.
     """
     _check_shape(table, view)
     _check_state(table, view.region, view.status)
@@ -148,7 +148,7 @@ def _check_shape(table: str, view: TableView) -> None:
         )
     if view.consistency != "EVENTUAL":
         raise RequestRefused(
-            f"{where}: its replicas are {view.consistency} consistent, where AWS offers no "
+            f"{where}: its replicas are {view.consistency} consistent, for which AWS offers no "
             "transactions; the ledger needs them: choose another table name"
         )
     _check_expiry(where, view)
@@ -177,7 +177,7 @@ def _keys_text(keys: Sequence[tuple[str, str, str]]) -> str:
 def steps_to_create(
     views: Views, *, expiry: bool = False, warm: Warm | None = None
 ) -> tuple[Step, ...]:
-    """Return the steps that are left until every region has a protected, recoverable replica.
+    """Return the steps left until every region has a protected, recoverable replica.
 
     With `expiry` the table's time to live is turned on as well, and its throughput is raised to
     `warm`; without, they are left as they are.
@@ -204,7 +204,7 @@ def _steps_to_create(views: Views, *, expiry: bool, warm: Warm | None) -> Iterat
 
 
 def _own_steps(views: Views) -> Iterator[Step]:
-    """Return what each replica has of its own."""
+    """Return the settings of a replica that each region has separately."""
     for region, view in views.items():
         if not (view and view.recovery):
             yield Step(Kind.RECOVERY, region)
@@ -214,7 +214,7 @@ def _own_steps(views: Views) -> Iterator[Step]:
 
 
 def steps_to_delete(views: Views) -> tuple[Step, ...]:
-    """Return the steps that are left until no region has the table: the base's own comes last."""
+    """Return the steps left until no region has the table: the base's own comes last."""
     return tuple(_steps_to_delete(views))
 
 
@@ -237,7 +237,7 @@ def at_rest(views: Views) -> bool:
 
 
 def is_ready(step: Step, views: Views) -> bool:
-    """Return whether a step can be taken now: DynamoDB changes only tables that rest."""
+    """Return whether a step can be taken now: DynamoDB changes only idle tables."""
     base, own = base_of(views), views[step.region]
     if base is None:
         return step.kind is Kind.CREATE

@@ -5,9 +5,9 @@
     each collection    nets of all regions | items, merged by sort key | suspects again | nets again
     the whole table    a scan of home, then of the others for what home does not show
 
-Writers and the compactor go on meanwhile. A net that changes while its collection is read starts
-the comparison again, and so does what looked wrong and does not when it is read a second time. At
-most a page of each region, and a bounded number of suspects, are in memory.
+Writers and the compactor keep running. If a net changes while its collection is read, the
+comparison starts again, and suspicious items are read a second time. At most a page of each region,
+and a bounded number of suspects, are in memory.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ COLLECTIONS_AT_ONCE = 8
 TRIES_MAX = 5
 """Comparisons of one collection whose nets change meanwhile."""
 SUSPECTS_MAX = 100
-"""Items of one collection that are named; of the rest the number is."""
+"""Items of one collection that are named; the rest are only counted."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Verification:
             self.on_finding(finding)
 
     async def _compared(self, partition: str) -> tuple[list[Finding], bool]:
-        """Compare a collection once; return what is wrong, and whether it stood still."""
+        """Compare a collection once; return what is wrong, and whether it stayed unchanged."""
         settled = self.clock.now() - timedelta(seconds=self.settings.settle)
         nets, is_whole = await self._nets(partition)
         comparison = Comparison(partition, nets, str(entry_id(settled, 0)), is_whole)

@@ -1,4 +1,4 @@
-"""How much a table serves at once: its warm throughput.
+"""A table's warm throughput.
 
 A new on-demand table serves 4,000 write units and 12,000 read units a second at first, then up to
 twice its last peak within half an hour; what exceeds that is throttled. More can be asked for in
@@ -23,7 +23,7 @@ NEW_TABLE_READS = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """Write and read units a second; None for what is left as it is."""
+    """Write and read units a second; None to leave one unchanged."""
 
     writes: int
     reads: int | None = None

@@ -1,1 +1,1 @@
-"""Entries kept whole beyond their merging: objects of segments, and the places where they lie."""
+"""Entries kept whole after they are merged: objects of segments, and the places that store them."""

@@ -20,7 +20,7 @@ from ledger.settings.live import LiveSettings
 
 
 class ArchiveAccess:
-    """Opens the places of the contract's archive once, and again when it names others."""
+    """Opens the places of the contract's archive once, and again when the contract names others."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ArchiveAccess:
         self._reader: ArchiveReader | None = None
 
     async def reader(self) -> ArchiveReader | None:
-        """Return what reads the archive; None if the contract names none.
+        """Return the reader of the archive; None if the contract names no archive.
 
         Raises:
             ArchiveError: a place cannot be opened.
@@ -79,7 +79,7 @@ class ArchiveAccess:
 
 
 def archived_of(net: NetChange | None, partition: str) -> Archived:
-    """Return what a net says of its archive; an empty chain if it says nothing.
+    """Return a net's head of its archive; an empty chain if it has none.
 
     Raises:
         DamagedItem: it cannot be read.

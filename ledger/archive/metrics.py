@@ -1,14 +1,14 @@
-"""What the archive's places were asked, and where segments were found, for Prometheus."""
+"""Metrics of requests to the archive's places, and of where segments were found."""
 
 from functools import cache
 
 from ledger.runtime.metrics import MetricMaker, RegistryMetrics
 
 DURATION_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""From a folder of this machine to the read timeout of S3's client."""
+"""From a local folder to the read timeout of S3's client."""
 DONE = "done"
 CACHE, PLACE, DAMAGED = "cache", "place", "damaged"
-"""Where a segment was found; damaged if it is in no place as what leads to it says."""
+"""Where a segment was found; damaged if no place has it as its pointer says."""
 
 
 class ArchiveMetrics(RegistryMetrics):
@@ -17,7 +17,7 @@ class ArchiveMetrics(RegistryMetrics):
     def _define(self, make: MetricMaker) -> None:
         self.requests = make.counter(
             "ledger_archive_requests_total",
-            "Requests to places of the archive: done, or why not.",
+            "Requests to places of the archive, by outcome: done, or the reason.",
             ("region", "place", "operation", "outcome"),
         )
         self.bytes = make.counter(
@@ -27,7 +27,7 @@ class ArchiveMetrics(RegistryMetrics):
         )
         self.duration = make.histogram(
             "ledger_archive_duration_seconds",
-            "Time that one request to a place of the archive took, in seconds.",
+            "Duration of one request to a place of the archive, in seconds.",
             ("region", "place", "operation"),
             buckets=DURATION_BUCKETS_SECONDS,
         )

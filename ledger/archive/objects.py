@@ -4,13 +4,13 @@
 
     gzip member: segment | gzip member: segment | ... | gzip member: index | trailer of 70 bytes
 
-The whole is a gzip file of JSON Lines, which any tool reads; each member can be read by itself. The
-trailer is an empty member whose extra field says where the index is. No byte is left unchecked:
-headers and trailer have one form only, and the index has the SHA-256 of each member as it lies
-there, the trailer that of the index.
+The whole is a gzip file of JSON Lines, which any tool reads; each member can be read separately.
+The trailer is an empty member whose extra field says where the index is. Every byte is checked:
+headers and trailer have only one form, the index has the SHA-256 of each member as stored, and the
+trailer that of the index.
 
-A segment may be written again shorter, without what had to be erased: it keeps its place, its
-member is filled up to its former length by a comment of spaces in its header.
+A segment may be written again shorter, without what had to be erased: it keeps its place, and its
+member is padded to its former length by a comment of spaces in its header.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -64,7 +64,7 @@ def name_of(made: EntryId) -> str:
 
 
 def id_of(name: str) -> EntryId | None:
-    """Return what `name_of` made this name of, None if it is not an object's."""
+    """Return the time and the random bits in a name; None if it is not the name of an object."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -109,7 +109,7 @@ def _with_room(body: bytes, room: int) -> bytes:
 
 
 def lines_of(packed: bytes, what: str) -> bytes:
-    """Return the bytes of one gzip member, which `packed` has to be, whole and nothing else.
+    """Return the content of bytes that must be exactly one complete gzip member.
 
     Raises:
         ArchiveDamaged: it is not; `what` names it.
@@ -129,7 +129,7 @@ def lines_of(packed: bytes, what: str) -> bytes:
         raise ArchiveDamaged(f"{what} is damaged: {error}") from None
     expected = _TAIL.pack(zlib.crc32(lines), len(lines) & 0xFFFFFFFF)
     if not unpacker.eof or unpacker.unused_data != expected:
-        raise ArchiveDamaged(f"{what} is damaged: it is cut, or its checksum is another")
+        raise ArchiveDamaged(f"{what} is damaged: it is truncated, or its checksum does not match")
     return lines
 
 
@@ -140,7 +140,7 @@ def index_member(segments: Sequence[Indexed]) -> bytes:
 
 
 def trailer(offset: int, index: bytes) -> bytes:
-    """Return what ends an object whose index lies at an offset."""
+    """Return the end of an object whose index is at an offset."""
     at = _INDEX_AT.pack(offset, len(index), hashlib.sha256(index).digest())
     head = _MAGIC + bytes([_EXTRA_FLAG]) + _FIXED
     return head + _EXTRA.pack(len(at) + 4, b"LG", len(at)) + at + _EMPTY
@@ -167,10 +167,10 @@ def index_of(packed: bytes, digest: bytes, what: str) -> list[Indexed]:
     """Return the segments that an index names.
 
     Raises:
-        ArchiveDamaged: it is not the index that the trailer is of.
+        ArchiveDamaged: it is not the index of the trailer.
     """
     if hashlib.sha256(packed).digest() != digest:
-        raise ArchiveDamaged(f"{what} is damaged: its index is another than its trailer says")
+        raise ArchiveDamaged(f"{what} is damaged: its index does not match its trailer")
     try:
         found = orjson.loads(lines_of(packed, what))
         return [Indexed(*row) for row in found["segments"]]
@@ -196,7 +196,7 @@ def whole_index(data: bytes, what: str) -> list[Indexed]:
             )
         place += each.length
     if place != offset or offset + length + TRAILER_BYTES != len(data):
-        raise ArchiveDamaged(f"{what} is damaged: {len(data):,} bytes are not what it should have")
+        raise ArchiveDamaged(f"{what} is damaged: {len(data):,} bytes is not its length")
     return found
 
 

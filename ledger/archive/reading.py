@@ -2,11 +2,11 @@
 
 A range of time is found without reading what lies between it and the head (`ledger.core.archived`):
 from a segment, each pointer that may lead to something earlier than the range's end is followed,
-many at a time; none whose target, and all before it, ended before the range begins.
+many at a time, except those whose target, and everything before it, ended before the range begins.
 
-A long range is read window by window: as many segments as lie between two borders, the latest times
+A long range is read window by window: the segments between two borders, which are the latest times
 up to each 256th segment. So memory does not grow with the chain: at most 16 segments are unpacked
-at a time, beside the entries of those that overlap in time, and `CACHE_BYTES` of packed ones.
+at a time, besides the entries of those that overlap in time, and `CACHE_BYTES` of packed ones.
 """
 
 import heapq
@@ -26,11 +26,11 @@ from ledger.runtime.tasks import run_all
 
 FETCHED_AT_ONCE = 16
 WINDOW_SEGMENTS = BASE**4
-"""Segments between two borders; a power of `BASE`, so that one has a pointer to the one before."""
+"""Segments between two borders; a power of `BASE`, so each border points to the previous one."""
 CACHE_BYTES = 32 * 1024 * 1024
-"""Compressed segments kept in memory."""
+"""Compressed segments cached in memory."""
 CACHE_SECONDS = 300.0
-"""For how long: a note that was erased is shown by a running process no longer than that."""
+"""How long they are cached: a running process shows an erased note at most that long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class Found:
 
 
 class ArchiveReader:
-    """Reads segments, keeps those read last, and checks each against what leads to it.
+    """Reads segments, caches those read last, and checks each against its pointer.
 
-    Of several places each is asked until one has the segment as it was archived. Kept ones are
-    read again after `CACHE_SECONDS` of `monotonic`; without a clock they are kept for good.
+    Of several places each is tried until one has the segment as it was archived. Cached ones are
+    read again after `CACHE_SECONDS` of `monotonic`; without a clock they are cached for good.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ArchiveReader:
         """Return the segment that a pointer leads to.
 
         Raises:
-            ArchiveDamaged: it is another, or was changed.
+            ArchiveDamaged: it is another one, or was changed.
             ArchiveError: it cannot be read.
         """
         name = objects.name_of(pointer.place.object)
@@ -98,7 +98,7 @@ class ArchiveReader:
         return packed
 
     async def _fetched(self, place: Place, name: str, read: Callable[[bytes], Segment]) -> Segment:
-        """Return a segment from the first place that has it as it was; only then is it kept."""
+        """Return a segment from the first place that has it intact; only then is it cached."""
 
         def accept(packed: bytes) -> tuple[bytes, Segment]:
             self.fetched += 1
@@ -108,7 +108,7 @@ class ArchiveReader:
         packed, found = await self._places.accepted(
             name, accept, start=place.offset, length=place.length
         )
-        if (before := self._cache.pop(place, None)) is not None:  # read twice at the same time
+        if (before := self._cache.pop(place, None)) is not None:  # two concurrent reads
             self._cached -= len(before[1])
         self._cache[place] = (self._monotonic(), packed)
         self._cached += len(packed)
@@ -151,7 +151,7 @@ class ArchiveReader:
         return [found[number] for number in sorted(found)]
 
     async def _outline(self, partition: str, pointer: Pointer) -> tuple[Found, tuple[Pointer, ...]]:
-        """Return from when to when a segment is, and its pointers: its entries are not kept."""
+        """Return the time range of a segment, and its pointers, without keeping its entries."""
         segment = await self.segment(partition, pointer)
         return Found(pointer, segment.first, segment.last), segment.pointers
 
@@ -160,8 +160,8 @@ class ArchiveReader:
     ) -> AsyncIterator[Line]:
         """Yield the entries between two ids, both included, in order, window by window.
 
-        `since` and `until` are the times of the ids, in microseconds since 1970, or of what is
-        before and after them.
+        `since` and `until` are the times of the ids, in microseconds since 1970, or of the ids just
+        outside of them.
 
         Raises:
             ArchiveError: as `segment`.
@@ -209,7 +209,7 @@ class ArchiveReader:
         """Yield every segment from the head back to the first, each link checked.
 
         Raises:
-            ArchiveDamaged: a link does not hold: of chain, sums, or numbers.
+            ArchiveDamaged: a link of chain, sums, or numbers does not hold.
             ArchiveError: as `segment`.
         """
         chain, pointers, number = head.chain, head.pointers, head.number
@@ -225,7 +225,7 @@ class ArchiveReader:
                 )
             if change is not None and (segment.change, segment.count) != (change, count):
                 raise ArchiveDamaged(
-                    f"after segment {number:,} of {partition!r} the net came to {segment.change} of"
+                    f"after segment {number:,} of {partition!r} the net was {segment.change} of"
                     f" {segment.count:,} entries, before the next one to {change} of {count:,}"
                 )
             yield segment
@@ -236,7 +236,7 @@ class ArchiveReader:
             raise ArchiveDamaged(f"the first segment of {partition!r} follows another")
         if change is not None and (change, count) != (head.base_change, head.base_count):
             raise ArchiveDamaged(
-                f"before the first segment of {partition!r} the net came to {change} of {count:,}"
+                f"before the first segment of {partition!r} the net was {change} of {count:,}"
                 f" entries, not to {head.base_change} of {head.base_count:,}"
             )
 
@@ -246,7 +246,7 @@ def _led_to(packed: bytes, partition: str, pointer: Pointer, what: str) -> Segme
     is_it = found.partition == partition and found.number == pointer.number
     if not is_it or found.chain()[:STAMP_BYTES] != pointer.stamp:
         raise ArchiveDamaged(
-            f"{what} is another than the one that was archived there: it is segment"
+            f"{what} is not the one that was archived there: it is segment"
             f" {found.number:,} of {found.partition!r}"
         )
     return found
@@ -264,7 +264,7 @@ def _leading(pointers: tuple[Pointer, ...], *, first: int, last: int, after: int
         if each.until < first or each.number <= after:
             continue
         kept.append(each)
-        if each.least > last:  # what it leaps over is all later
+        if each.least > last:  # everything it skips is later
             break
     return kept
 
@@ -272,7 +272,7 @@ def _leading(pointers: tuple[Pointer, ...], *, first: int, last: int, after: int
 async def archived_line(
     reader: ArchiveReader, partition: str, head: Archived, entry_id: str
 ) -> Line | None:
-    """Return an entry as a collection's archive has it, None if it has none of this id.
+    """Return an entry from a collection's archive; None if it has none of this id.
 
     Raises:
         ArchiveError: the archive cannot be read.

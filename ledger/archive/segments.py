@@ -1,10 +1,10 @@
-"""Segments: the entries of one fold, whole, with what links them to those before.
+"""Segments: the entries of one fold, whole, and their links to earlier ones.
 
-A segment is a header and a line for each entry, JSON Lines. Its digest covers what the header says
-and each entry; its chain is SHA-256(chain of the segment before + digest), and the head of the
-chain is in the net change of the collection. Of a note the digest covers SHA-256(salt + note)
-alone, so a note can be erased with its salt, and the chain stays whole: without the salt nothing
-can be guessed from what is left.
+A segment is a header and a line for each entry, JSON Lines. Its digest covers the header's content
+and each entry; its chain is SHA-256(chain of the previous segment + digest), and the head of the
+chain is in the net change of the collection. For a note the digest covers only SHA-256(salt +
+note), so a note can be erased with its salt without breaking the chain: without the salt the rest
+reveals nothing.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -40,14 +40,14 @@ _OWN = {"pk", "sk", "change", "count"}
 _TEXTS = ("region", "effective", "note", "reverses")
 _ERASED = "gone"
 NOTE_DIGEST_CHARACTERS = 32
-"""As many as a salt has: what is left of an erased note must not take more room than it did."""
+"""The length of a salt: the rest of an erased note must not take more room than the note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One entry of a segment; `note_digest` is SHA-256(salt + note), cut to 32 hexadecimal digits.
 
-    `note` and `salt` are None where there was none, and where it was erased. `other` has further
+    `note` and `salt` are None if there was no note, or if it was erased. `other` has further
     attributes, in DynamoDB's JSON.
     """
 
@@ -119,7 +119,7 @@ class Segment:
     pointers: tuple[Pointer, ...]
     lines: tuple[Line, ...]
     _digest: bytes = field(default=b"", init=False, repr=False, compare=False)
-    """Once it was asked for: it takes longer than all else."""
+    """Cached after the first use: it takes longer than all the rest."""
 
     @property
     def first(self) -> int:
@@ -150,7 +150,7 @@ class Segment:
         return hashlib.sha256(self.previous + self.digest()).digest()
 
     def said(self) -> dict[str, Any]:
-        """Return what the header says beside digest and chain."""
+        """Return the content of the header, without digest and chain."""
         return {
             "partition": self.partition,
             "segment": self.number,
@@ -205,7 +205,7 @@ def segment_of(
 
 
 def head_with(before: Archived, segment: Segment, place: Place, *, settled: int) -> Archived:
-    """Return what the net says once this segment, at a place, follows those before."""
+    """Return the net's head once this segment, at a place, follows the earlier ones."""
     return followed(
         before,
         place,
@@ -279,7 +279,7 @@ def erased(segment: Segment, entries: set[str]) -> Segment:
 def _line(item: Item, salt: bytes) -> Line:
     known = {name: text for name in _TEXTS if (text := item.get(name, {}).get("S")) is not None}
     if "effective" in known and not _is_date(known["effective"]):
-        del known["effective"]  # of a foreign writer: kept as it is
+        del known["effective"]  # of a foreign writer: kept unchanged
     taken = {*known, *_OWN, COPIES}
     other = {name: value for name, value in item.items() if name not in taken}
     note = known.get("note")
@@ -347,5 +347,5 @@ def _line_of(text: Mapping[str, Any]) -> Line:
         other=text.get("other", {}),
     )
     if _line_values(line) != text:
-        raise ValueError(f"line {text!r} has more than an entry has")
+        raise ValueError(f"line {text!r} has fields that an entry does not have")
     return line

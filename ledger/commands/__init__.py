@@ -1,1 +1,1 @@
-"""The commands: one module a group, loaded when it is used."""
+"""The commands: one module per group, loaded when it is used."""

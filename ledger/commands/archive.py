@@ -1,4 +1,4 @@
-"""`ledger archive`: remove what no net names, erase notes, write a table again."""
+"""`ledger archive`: remove what no net names, erase notes, rebuild a table."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[OpenTable, Copies]]:
     """Open a table and the archive that its contract names.
 
     Raises:
-        InvalidInput: it names none.
+        InvalidInput: it names no archive.
     """
     clock = SystemClock()
     async with open_table(settings, clock=clock) as table:
@@ -47,11 +47,11 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[OpenTable, Copies]]:
 @app.command("sweep")
 def sweep_objects(
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would go.")] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove objects, a day old at least, that folds which lost their race have left.
+    """Remove objects, at least a day old, that were left by folds which lost their race.
 
     The whole archive is read and checked before anything is removed.
     """
@@ -77,9 +77,9 @@ def sweep_objects(
     )
     if swept.only_here:
         say(
-            f"{swept.only_here:,} of those that stay have entries that this table does not show:"
+            f"{swept.only_here:,} of those that stay contain entries that this table does not show:"
             " nets were lost (`ledger verify --archive` names them, `ledger archive rebuild` makes"
-            " them again), another table has this archive, too, or it was taken back and begun"
+            " them again), another table uses this archive, too, or it was removed and begun"
             " again, which ended their chain",
             err=True,
         )
@@ -95,7 +95,7 @@ def erase(
 ) -> None:
     """Erase the notes of entries, in every place; digests and chain stay whole.
 
-    Where a bucket keeps versions, delete the former ones of the objects, too.
+    If a bucket keeps versions, delete the former versions of the objects, too.
     """
 
     async def call() -> int:
@@ -118,10 +118,10 @@ def erase(
 
 @app.command()
 def rebuild(*, config: Config = None, as_json: AsJson = False) -> None:
-    """Make the collections of a table from its archive alone, through the home region.
+    """Rebuild the collections of a table from its archive alone, through the home region.
 
-    The table has a contract with this archive, and none of these collections; compactors and
-    writers are stopped. An interrupted run is continued by another.
+    The table must have a contract with this archive, and none of these collections; stop compactors
+    and writers before. An interrupted run is continued by another.
     """
 
     def show(done: Rebuilt) -> None:

@@ -27,7 +27,7 @@ from ledger.runtime.tables import Column, Grid, print_grid, prose
 from ledger.settings import Settings
 
 NONE = "none"
-"""Of a value that only the terms in force have, or only those that are pending."""
+"""Suffixes of values that only the terms in force have, or only the pending ones."""
 FirstValues = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,14 +41,14 @@ FirstValues = Annotated[
 def adopt(config: Config = None, first: FirstValues = None, *, as_json: AsJson = False) -> None:
     """Write the contract of a table that has none, from the settings; nothing has to stop.
 
-    Afterwards remove from the settings what the contract holds. Safe to run again: if the table has
+    Afterwards remove the contract's values from the settings. Safe to run again: if the table has a
     a contract, it only checks that the settings agree with it.
     """
     established(Settings.load(config, **first_values(first or ())), as_json=as_json)
 
 
 def established(settings: Settings, *, as_json: bool) -> None:
-    """Write the table's first contract, unless it has one that agrees, and say what it has."""
+    """Write the table's first contract, unless it has one that agrees, and report its values."""
     _say(anyio.run(partial(establish, settings, report=SayOnce())), as_json=as_json)
 
 
@@ -95,18 +95,16 @@ def set_value(
     since: Annotated[
         str | None, typer.Option(help="With shards: from when on.", show_default="in a day")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Finish the change that is pending.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish the pending change.")] = False,
     withdraw: Annotated[
-        bool, typer.Option("--withdraw", help="Take the change that is pending back.")
+        bool, typer.Option("--withdraw", help="Withdraw the pending change.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Change a value of the contract, while everything goes on: announce, wait, in force.
 
-    Takes half an hour by default: until no request can arrive that was signed under the old
-    value. When interrupted, run it again, anywhere.
+    Takes half an hour by default: until no request signed under the old value can arrive. If
+    interrupted, run it again, from any machine.
     """
     if resume + withdraw + bool(name) != 1 or bool(name) != bool(value):
         raise InvalidInput("give NAME and VALUE, or --resume, or --withdraw")

@@ -1,4 +1,4 @@
-"""`ledger counters`: list the counters of a prefix, with what they came to."""
+"""`ledger counters`: list the counters of a prefix, with their values."""
 
 from typing import Annotated
 
@@ -20,17 +20,17 @@ app = new_app()
 
 @app.command()
 def counters(
-    prefix: Annotated[str, typer.Argument(help="What their ids begin with.")] = "",
+    prefix: Annotated[str, typer.Argument(help="Prefix of their ids.")] = "",
     *,
     after: Annotated[
-        str | None, typer.Option(help="Only counters behind this one, in the order of ids.")
+        str | None, typer.Option(help="Only counters after this one, in the order of ids.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of counters shown.")] = 1000,
     exact: Annotated[
         bool, typer.Option("--exact", help="Read each total from the table, as `ledger total`.")
     ] = False,
     described: Annotated[
-        bool, typer.Option("--described", help="Show what they are described by, too.")
+        bool, typer.Option("--described", help="Show their descriptions, too.")
     ] = False,
     region: Region = None,
     config: Config = None,
@@ -38,7 +38,7 @@ def counters(
 ) -> None:
     """List counters by prefix with what was merged of them, from the table's index.
 
-    The index is kept for the patterns of the contract's `index` (`ledger table set index`).
+    The index covers the patterns of the contract's `index` (`ledger table set index`).
     """
     settings = Settings.load(config)
     place = region_of(settings, region)

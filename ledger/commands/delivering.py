@@ -1,4 +1,4 @@
-"""The worker of webhooks as commands run it: in the home region, beside whatever else they do."""
+"""The worker of webhooks as commands run it: in the home region, beside the command's work."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def sender(metrics: WebhookMetrics) -> AsyncIterator["Sender"]:
-    """Open what sends events.
+    """Open the senders of events.
 
     Raises:
         LedgerError: httpx is not installed.
@@ -39,7 +39,7 @@ async def sender(metrics: WebhookMetrics) -> AsyncIterator["Sender"]:
 
 
 async def home_of(settings: Settings) -> str:
-    """Return the home by the table's contract, which a file need not name: webhooks lie there.
+    """Return the home by the table's contract, which a file need not name: webhooks are kept there.
 
     Raises:
         LedgerError: the table cannot be opened.
@@ -54,7 +54,7 @@ async def delivering(
 ) -> AsyncIterator[str]:
     """Deliver webhooks while the body runs, whenever no other process does; yield the home.
 
-    What is under way at the end is left as it is: whoever is next delivers it again.
+    Deliveries under way at the end are abandoned: the next worker delivers them again.
 
     Raises:
         LedgerError: the table cannot be opened, or a secret cannot be used.

@@ -70,7 +70,7 @@ TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str,
 }
 
 OF_THE_TABLE = "table"
-"""The name, among those of roles, of the resource policy of a replica."""
+"""The name of a replica's resource policy, among those of roles."""
 
 OutputOption = Annotated[
     Path | None, typer.Option("--output", help="File to write.", show_default="standard output")
@@ -94,18 +94,18 @@ def write_template(
         str | None,
         typer.Option(
             metavar="WRITES[,READS]",
-            help="Of the table: units a second to serve at once; charged, and never lowered.",
+            help="For the table: warm throughput in units a second; charged, and never lowered.",
         ),
     ] = None,
     kms_key: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="REGION=ARN", help="Of the table: a KMS key for each replica; for all or none."
+            metavar="REGION=ARN", help="For the table: a KMS key for each replica; for all or none."
         ),
     ] = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Of the table: a tag of every replica."),
+        typer.Option(metavar="NAME=VALUE", help="For the table: a tag of every replica."),
     ] = None,
 ) -> None:
     """Write a CloudFormation template."""
@@ -142,12 +142,12 @@ def write_policy(
     ] = None,
     principals: Annotated[
         list[str] | None,
-        typer.Option("--for", metavar="ARN", help="Of the table: a role that uses its items."),
+        typer.Option("--for", metavar="ARN", help="For the table: a role that uses its items."),
     ] = None,
     replica: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="REGION=ACCOUNT", help="Of the table: the account of each other replica."
+            metavar="REGION=ACCOUNT", help="For the table: the account of each other replica."
         ),
     ] = None,
 ) -> None:
@@ -177,7 +177,7 @@ def checked_account(account: str) -> str:
     """Return an AWS account id.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not an account id.
     """
     if not (len(account) == len(ACCOUNT_EXAMPLE) and account.isascii() and account.isdigit()):
         raise InvalidInput(f"--account must be 12 digits, got {account!r}")

@@ -1,4 +1,4 @@
-"""`ledger describe`: show, set and remove what a counter is described by."""
+"""`ledger describe`: show, set and remove the attributes of a counter's description."""
 
 from typing import Annotated
 
@@ -33,7 +33,7 @@ def describe(
 ) -> None:
     """Show what a counter is described by, after setting and removing attributes.
 
-    Written in one region; of writes in two regions at once the last one counts, whole.
+    Written in one region; of concurrent writes in two regions the last one wins, as a whole.
     """
     asked = _asked(attributes or [], remove or [])
     settings = Settings.load(config)

@@ -1,8 +1,8 @@
-"""`ledger doctor`: what is wrong with a table, and what to do, in every region.
+"""`ledger doctor`: what is wrong with a table in every region, and what to do about it.
 
 Settings, credentials, table, replicas, contract, clock, permissions, lag, the compactor's passes,
-hot counters, throttling: each is looked at on its own, within its own time, so that what fails or
-hangs hides nothing else.
+hot counters, throttling: each is checked separately, with its own time limit, so a check that fails
+or hangs hides nothing else.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ from ledger.settings import Settings
 from ledger.settings.file import read_sources
 
 SECONDS_MAX = 15.0
-"""Of each look; a region that hangs is waited for once, not for each of them in turn."""
+"""Time limit of each look; a region that hangs is waited for once, not for each look in turn."""
 LEAST_SECONDS, MOST_SECONDS = 1.0, 300.0
 NUMBER_BITS = 64
 Found = TypeVar("Found")
@@ -97,7 +97,7 @@ def doctor(
         source = _source(config)
         settings = Settings.load(config)
     except SettingsError as error:
-        do = "correct the file or the variable that it names: regions.yaml explains each setting"
+        do = "correct the file or the variable in the message: regions.yaml explains each setting"
         found = [Finding(Check.SETTINGS, "", State.PROBLEM, text, do) for text in error.problems]
         _show(found, title="settings", as_json=as_json)
         raise typer.Exit(FAILED) from None
@@ -197,7 +197,7 @@ class _Doctor:
             transports = {}
             for region, notes in seen.notes.items():
                 opening = asked(seen.settings, region, notes, looks)
-                with suppress(BotoCoreError, LedgerError):  # the line of its table says why
+                with suppress(BotoCoreError, LedgerError):  # the line of its table reports why
                     transports[region] = await stack.enter_async_context(opening)
             return await probed(
                 transports,
@@ -227,6 +227,6 @@ def _show(found: Sequence[Finding], *, title: str, as_json: bool) -> None:
 
 
 def _said(one: Finding) -> Text:
-    """Return what a finding says and asks for in one cell, so that they stay together."""
+    """Return a finding and what to do in one cell, so that they stay together."""
     lines = [one.what, *([f"to do: {one.do}"] if one.do else [])]
     return Text("\n".join(map(printable, lines)))

@@ -1,4 +1,4 @@
-"""`ledger estimate`: what a workload costs and needs, by a model."""
+"""`ledger estimate`: costs and needs of a workload, by a model."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -22,16 +22,16 @@ def estimate_command(
     counters: Annotated[int, typer.Option(help="Counters that change.")] = 10_000,
     *,
     skew: Annotated[
-        float, typer.Option(help="Exponent of Zipf's law: 0 for all alike, 1 as usual.")
+        float, typer.Option(help="Exponent of Zipf's law: 0 for a uniform load, 1 as usual.")
     ] = 1.0,
     totals: Annotated[
         float, typer.Option(help="Totals read past the cache a second, in all regions.")
     ] = 0.0,
     combined: Annotated[
-        float, typer.Option(help="Changes that an entry stands for on average, by `combine`.")
+        float, typer.Option(help="Average number of changes combined in an entry, by `combine`.")
     ] = 1.0,
     periods: Annotated[
-        bool, typer.Option("--periods", help="Every counter keeps sums by hour, day and month.")
+        bool, typer.Option("--periods", help="Every counter has sums by hour, day and month.")
     ] = False,
     regions: Annotated[int | None, typer.Option(help="Regions.", show_default="settings")] = None,
     config: Config = None,
@@ -39,7 +39,7 @@ def estimate_command(
 ) -> None:
     """Estimate units, dollars, shards and processes of a workload, and what gives out first.
 
-    Beside it stand other choices, and other ways to count, with what they mean.
+    Alternatives, and other ways to count, are listed with their consequences.
 
     A model, from measured speeds, documented limits and list prices of us-east-1, on demand.
     Storage, backups, transfer between regions and your own machines are not in it.

@@ -35,7 +35,7 @@ app = new_app()
 
 
 class Form(StrEnum):
-    """The form of an export."""
+    """The format of an export."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -43,13 +43,13 @@ class Form(StrEnum):
 
 
 class Writer(Protocol):
-    """Takes entries one after the other."""
+    """Receives entries one after the other."""
 
     def take(self, row: dict[str, Any]) -> None:
         """Write one entry."""
 
     def end(self) -> None:
-        """Write what waits."""
+        """Write what is buffered."""
 
 
 @app.command()
@@ -58,7 +58,7 @@ def export(
         list[str] | None, typer.Argument(help="Counter ids; without one, the whole table.")
     ] = None,
     *,
-    form: Annotated[Form, typer.Option("--format", help="Of the output.")] = Form.JSONL,
+    form: Annotated[Form, typer.Option("--format", help="Output format.")] = Form.JSONL,
     output: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="standard output")
     ] = None,
@@ -72,7 +72,7 @@ def export(
     """Write the entries of counters, from table and archive, each once, in order.
 
     Amounts are exact: text in JSON Lines and CSV, decimal(38, SCALE) in Parquet (extra `parquet`).
-    The file appears under its name once it is whole.
+    The file appears under its name once it is complete.
     """
     asked = [keys.checked_counter(counter) for counter in counters or ()]
     if form is Form.PARQUET and output is None:
@@ -112,16 +112,16 @@ def export(
 
 
 def _made(output: Path) -> Path:
-    """Return what is written: a file beside it that takes its place once it is whole.
+    """Return the path to write: a temporary file beside it, moved to its place once complete.
 
-    A device or a pipe is written itself: its place is not to be taken.
+    A device or a pipe is written directly, because it must not be replaced.
     """
     is_plain = output.is_file() or not output.exists()
     return output.with_name(f".{output.name}.part") if is_plain else output
 
 
 async def counters_in(store: Store) -> list[str]:
-    """Return the counters that a region shows anything of, sorted."""
+    """Return the counters of which a region shows anything, sorted."""
     found: set[str] = set()
     scan = Scan(attributes=("pk",))
     while True:
@@ -171,7 +171,7 @@ class _Csv:
         self._rows.writerow(self._shown(row))
 
     def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row as it is in a file, and with its texts made harmless on a terminal."""
+        """Return a row as it is in a file, with its texts escaped for a terminal."""
         if not self._file.isatty():
             return row
         return {

@@ -66,7 +66,7 @@ def history(
 ) -> None:
     """Show a counter's entries in order; merged entries are summed in the first line.
 
-    Where the table has an archive, entries that were merged since it began are shown, too.
+    If the table has an archive, entries merged since it began are shown, too.
     """
     checked = checked_counter(counter)
     suffix = None if key is None else f"{suffix_of(checked, one_spelling(checked_key(key))):016x}"
@@ -104,7 +104,7 @@ def history(
 
 
 def history_grid(entries: Sequence[Entry]) -> Grid:
-    """Return entries as a table, with the columns that any of them has something in."""
+    """Return entries as a table, with the columns that any of them uses."""
     every = [(column, [cell(entry) for entry in entries]) for column, cell in _COLUMNS]
     used = [(column, cells) for column, cells in every if any(cells) or column.name in _ALWAYS]
     rows = list(zip(*(cells for _, cells in used), strict=True))
@@ -116,15 +116,15 @@ def _first(since: str | None, after: str | None) -> Bound:
     if start is None:
         return _bound("--after", after)
     if after is not None:
-        raise InvalidInput("--since and --after are two bounds of one side: give one of them")
+        raise InvalidInput("--since and --after are both lower bounds: give one of them")
     if start == _BEGINNING:
         return None
-    return start - timedelta(microseconds=1)  # bounds are left out
+    return start - timedelta(microseconds=1)  # bounds are exclusive
 
 
 def _last(until: str | None, before: str | None) -> Bound:
     if until is not None and before is not None:
-        raise InvalidInput("--until and --before are two bounds of one side: give one of them")
+        raise InvalidInput("--until and --before are both upper bounds: give one of them")
     return iso_time("--until", until) if until is not None else _bound("--before", before)
 
 

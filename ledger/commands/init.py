@@ -1,4 +1,4 @@
-"""`ledger init`: regions.yaml and the files of deploy/ for somebody's regions."""
+"""`ledger init`: regions.yaml and the files of deploy/ for the user's regions."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ SETTINGS = "regions.yaml"
 SAMPLE_REGIONS = "regions:\n  us-east-1:\n  eu-west-1:\n  ap-southeast-1:\n"
 SAMPLE_TABLE = "\ntable: ledger\n"
 COPIED = ("container", "kubernetes", "systemd", "prometheus", "grafana", "compose", "runbooks")
-"""Folders of deploy/ that are the same for every table; CloudFormation and IAM are made."""
+"""Folders of deploy/ that are the same for every table; CloudFormation and IAM are generated."""
 COPIED_ALONE = {
     "deploy/README.md": "deploy/README.md",
     "deploy/constraints.txt": "deploy/constraints.txt",
@@ -51,13 +51,13 @@ def init(
 ) -> None:
     """Write regions.yaml and deploy/ for a new table: templates, policies, alerts, runbooks.
 
-    Nothing is sent to AWS. If a file is there already nothing is written, unless with --force.
+    Nothing is sent to AWS. If any of the files exists nothing is written, unless with --force.
     """
     if not folder.is_dir():
-        what = "is a file, and must be a folder" if folder.is_file() else "is not a folder"
+        what = "is a file, but must be a folder" if folder.is_file() else "is not a folder"
         raise InvalidInput(f"--folder {folder} {what}")
     if repeated := {region for region in regions if regions.count(region) > 1}:
-        raise InvalidInput(f"named twice: {', '.join(sorted(repeated))}")
+        raise InvalidInput(f"given twice: {', '.join(sorted(repeated))}")
     if len(regions) == 1:
         raise InvalidInput(f"one region only, {regions[0]}: nothing replicates; name two or more")
     try:
@@ -81,11 +81,11 @@ def init(
 
 
 def _check(path: Path, *, within: Path, force: bool) -> None:
-    """Check that a file may be written, and that no folder of it is a file."""
+    """Check that a file may be written, and that no folder on its path is a file."""
     for parent in reversed(path.relative_to(within).parents):
         if (within / parent).exists() and not (within / parent).is_dir():
             raise LedgerError(
-                f"{within / parent} is a file, and must be a folder: move it away; nothing was"
+                f"{within / parent} is a file, but must be a folder: move it away; nothing was"
                 " written"
             )
     if path.parent.is_dir():
@@ -93,7 +93,7 @@ def _check(path: Path, *, within: Path, force: bool) -> None:
 
 
 def _write_all(folder: Path, made: Mapping[str, str]) -> None:
-    """Write all files beside their places, and move them there once the disk has taken them all."""
+    """Write all files under temporary names, and move them once all are on the disk."""
     name, is_begun = "", False
     try:
         with TemporaryDirectory(prefix=".ledger-init-", dir=folder) as aside:
@@ -117,7 +117,7 @@ def _settings_text(settings: Settings) -> str:
     """Return the sample with these regions and this table; it explains every value."""
     sample = packaged().joinpath(SETTINGS).read_text(encoding="utf-8")
     if SAMPLE_REGIONS not in sample or SAMPLE_TABLE not in sample:
-        raise LedgerError("the package's sample of regions.yaml is not the one of this release")
+        raise LedgerError("the package's sample of regions.yaml does not belong to this release")
     named = "".join(f"  {region}:\n" for region in settings.regions)
     text = sample.replace(SAMPLE_REGIONS, f"regions:\n{named}", 1)
     return text.replace(SAMPLE_TABLE, f"\ntable: {settings.table}\n", 1)
@@ -133,7 +133,7 @@ def _made(settings: Settings, account: str) -> Mapping[str, str]:
 
 
 def _copied(made: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the files that are the same for every table, in pages the links as they are there."""
+    """Yield the files that are the same for every table; links in pages fit their new places."""
     root = packaged()
     sources = {source: root.joinpath(source) for source in COPIED_ALONE}
     for folder in COPIED:
@@ -147,10 +147,10 @@ def _copied(made: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def relinked(text: str, source: str, places: Mapping[str, str]) -> str:
-    """Return a page with its relative links as they are where it is written.
+    """Return a page with relative links that fit the place where it is written.
 
-    `places` has where each file of the repository is written. A link to any other becomes its text
-    and the file's name.
+    `places` has where each file of the repository is written. A link to any other file becomes its
+    text and the file's name.
     """
     folder = dirname(places[source])
 
@@ -169,7 +169,7 @@ def packaged() -> Traversable:
     """Return where the files are: in the package, or in the repository that it runs from.
 
     Raises:
-        LedgerError: in neither.
+        LedgerError: they are in neither.
     """
     package = files("ledger")
     inside = package.joinpath("files")
@@ -179,5 +179,5 @@ def packaged() -> Traversable:
     if (repository / SETTINGS).is_file() and (repository / "deploy").is_dir():
         return repository
     raise LedgerError(
-        "the files of deploy/ are neither in the package nor beside it: install it anew"
+        "the files of deploy/ are neither in the package nor beside it: reinstall the package"
     )

@@ -15,10 +15,10 @@ LABORATORY = "Laboratory"
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """A command, or a group of them, that `module` makes as its `app`.
+    """A command, or a group of them, that `module` defines as its `app`.
 
-    `about` is the first paragraph of its own help, repeated here so that listing the commands
-    imports none of them.
+    `about` repeats the first paragraph of its own help, so that listing the commands does not
+    import them.
     """
 
     name: str

@@ -53,16 +53,16 @@ def run(
     region: HomeRegion = None,
     config: Config = None,
 ) -> None:
-    """Run a command while its lease is held, by no two at once; exit as the command does.
+    """Run a command while its lease is held, by one process at a time; exit as the command does.
 
-    `ledger lease run nightly -- ./report.sh --all`. The lease is kept by heartbeats and given back
-    at the end. Signals are passed on to the command and what it started. It finds the lease in
+    `ledger lease run nightly -- ./report.sh --all`. Heartbeats keep the lease, which is released at
+    the end. Signals are passed on to the command and its children. The command finds the lease in
     LEDGER_LEASE_NAME, LEDGER_LEASE_OWNER and LEDGER_LEASE_EPOCH, a number that grows with each
     holder.
 
-    If the lease is lost the command is terminated, and killed before another can hold the lease:
-    exit status 79. Exit status 75: another holds the lease, and the command was not run; 126 and
-    127: it cannot be run.
+    If the lease is lost the command is terminated, and killed before another process can hold the
+    lease: exit status 79. Exit status 75: another process holds the lease, and the command was not
+    run; 126 and 127: it cannot be run.
     """
     terms = _terms(lease, grace)
     patience = lease + terms.heartbeat_seconds if wait is None else wait
@@ -88,7 +88,7 @@ def _terms(lease_seconds: float, grace_seconds: float) -> LeaseTerms:
     """Return terms whose margin is the grace: the command is dead before another can begin.
 
     Raises:
-        InvalidInput: the lease is out of its range, or the grace half of it or more.
+        InvalidInput: the lease is out of range, or the grace is half of it or more.
     """
     if not 0 < lease_seconds <= LEASE_SECONDS_MAX:
         raise InvalidInput(

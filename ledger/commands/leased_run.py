@@ -6,7 +6,7 @@
     child               started ...            SIGTERM ─── SIGKILL
                                                   grace = margin
 
-The child leads a session of its own: what it started is signalled with it.
+The child leads its own session, so its children are signalled with it.
 """
 
 import os
@@ -26,9 +26,9 @@ from ledger.runtime.tasks import background_tasks
 NOT_HELD = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
 LOST = 79
-"""One above those of sysexits.h, so that it is hardly a program's own."""
+"""One above those of sysexits.h, so that a program is unlikely to use it."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
-"""As a shell ends."""
+"""The exit statuses of a shell."""
 PASSED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -70,12 +70,12 @@ class LeasedRun:
     async def run(self, wait_seconds: float, *, take_expired: bool) -> int:
         """Wait for the lease, run the command, and return the status to exit with.
 
-        That is the command's own (128 and the signal's number if a signal ended it), `NOT_HELD`,
+        That is the command's own (128 plus the signal's number if a signal ended it), `NOT_HELD`,
         `LOST`, or a shell's for a command that cannot be run. Signals are passed on to the child;
-        one that comes while the lease is waited for ends the wait.
+        one that comes while waiting for the lease ends the wait.
 
         Raises:
-            LedgerError: the lease could not be asked for.
+            LedgerError: the lease could not be requested.
         """
         with anyio.open_signal_receiver(*PASSED) as signals:
             async with background_tasks() as tasks:
@@ -142,7 +142,7 @@ class LeasedRun:
                 self._signal(number)
 
     def _signal(self, number: int) -> None:
-        """Signal the child and what it started; none may be left."""
+        """Signal the child and its session; nothing of it must remain."""
         if self._child is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)

@@ -1,4 +1,4 @@
-"""Work under a live display: a panel on a terminal, a plain line now and then elsewhere."""
+"""Work under a live display: a panel on a terminal, otherwise a plain line now and then."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -23,7 +23,7 @@ async def with_display(
     panel: Callable[[], RenderableType],
     line: Callable[[], str] | None = None,
 ) -> Result:
-    """Run the work to its end while its state is shown; its error is raised alone."""
+    """Run the work to its end while its state is shown; its error is raised by itself."""
     async with background_tasks() as tasks:
         tasks.start_soon(_show_on, console, panel, line)
         return await work()

@@ -95,7 +95,7 @@ def up(
     """Run a global table until Ctrl-C, and print how to reach it.
 
     A change reaches the other regions after LAG plus a random delay of up to JITTER. With --data a
-    later start with the same regions goes on from there, with what was on its way.
+    later start with the same regions continues from there, with the items that were in flight.
     """
     names = _split(regions)
     if config is not None:
@@ -215,9 +215,9 @@ def _print_endpoints(world: LocalGlobalTable, config: Path | None, data: Path | 
 def status(
     control_url: ControlUrl = None, config: Config = None, *, as_json: AsJson = False
 ) -> None:
-    """Show regions, links and what is wrong with them; ends with 1 if something is.
+    """Show regions, links and problems; exits with 1 if there is a problem.
 
-    What was asked for is not wrong: pauses, outages, clocks, faults.
+    Requested states are not problems: pauses, outages, clocks, faults.
     """
     if show(running_table(control_url, config), as_json=as_json):
         raise typer.Exit(FAILED)
@@ -282,7 +282,7 @@ def clock(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Let REGION's clock be SECONDS ahead of this machine's, below 0 behind, in its answers."""
+    """Set REGION's clock SECONDS ahead of this machine's, below 0 behind, in its answers."""
     world = running_table(control_url, config)
     world.set_clock(region, seconds)
     show(world, as_json=as_json)
@@ -316,7 +316,7 @@ def fault(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Inject a fault into requests from now on, in place of those before; `none` ends all."""
+    """Inject a fault into requests from now on, replacing earlier ones; `none` ends all."""
     if kind != NO_FAULT and kind not in list(Fault):
         known = ", ".join([*Fault, NO_FAULT])
         raise InvalidInput(f"KIND must be one of {known}, got {kind!r}")
@@ -334,7 +334,7 @@ def fault(
 def reset(
     control_url: ControlUrl = None, config: Config = None, *, as_json: AsJson = False
 ) -> None:
-    """Delete all items in all regions, and all on their way; tables and the contract stay.
+    """Delete all items in all regions, and all in flight; tables and the contract stay.
 
     Lag, pauses, outages, clocks and faults stay as they are.
     """

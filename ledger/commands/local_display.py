@@ -11,7 +11,7 @@ from ledger.runtime.printing import print_json, printable, say
 from ledger.runtime.tables import Column, Grid, new_console, number, print_grid, print_line
 
 RESTARTS_SHOWN_MAX = 3
-"""The last restarts of a region that are shown."""
+"""How many of a region's last restarts are shown."""
 
 
 def show(world: LocalGlobalTable, *, as_json: bool) -> bool:

@@ -1,7 +1,7 @@
 """Which of the running local global tables a command of `ledger local` acts on.
 
-Each table that `ledger local up` runs leaves its control URL in a file of its own meanwhile; one
-that was killed leaves a file behind, and does not answer.
+Each table that `ledger local up` runs has its control URL in a file of its own; one that was killed
+leaves a file behind, and does not answer.
 """
 
 import json
@@ -43,11 +43,11 @@ def forget(path: Path | None) -> None:
 def running_table(control_url: str | None, config: Path | None) -> LocalGlobalTable:
     """Return the table at a control URL, else that of the settings, else the one started last.
 
-    The last is for settings without endpoints, and is said then.
+    The last is for settings without endpoints, and is reported then.
 
     Raises:
         SettingsError: the settings are wrong.
-        LocalTableError: there is no such table, or none of the settings' endpoints.
+        LocalTableError: there is no such table, or none at the settings' endpoints.
     """
     if control_url is not None:
         return LocalGlobalTable.connect(control_url)
@@ -97,7 +97,7 @@ def _running() -> Iterator[LocalGlobalTable]:
 def _started(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except OSError:  # it has ended meanwhile
+    except OSError:  # it has ended in the meantime
         return 0.0
 
 

@@ -52,7 +52,7 @@ COMMANDS = (
     LazyCommand(
         "reverse",
         "ledger.commands.reverse",
-        "Take an entry back by the opposite change, through the home region, once.",
+        "Reverse an entry by the opposite change, through the home region, once.",
     ),
     LazyCommand(
         "import",
@@ -136,6 +136,12 @@ COMMANDS = (
         "chaos",
         "ledger.lab.chaos.chaos_command",
         "Inject faults into a local global table and verify every read.",
+        LABORATORY,
+    ),
+    LazyCommand(
+        "soak",
+        "ledger.lab.soak.soak_command",
+        "Load the service while instances, regions and requests fail; verify every answer.",
         LABORATORY,
     ),
     LazyCommand(

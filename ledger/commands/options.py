@@ -1,4 +1,4 @@
-"""Options and values that the commands about counters share."""
+"""Options and values shared by the commands about counters."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -45,7 +45,7 @@ def amount_of(text: str) -> Decimal:
     """Return the amount of an argument, which a counter can take.
 
     Raises:
-        InvalidAmount: it is none, or beyond 38 digits.
+        InvalidAmount: it is not an amount, or beyond 38 digits.
     """
     try:
         return amounts.addend(amounts.parse(text))

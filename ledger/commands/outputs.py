@@ -1,4 +1,4 @@
-"""Files that commands write: what is there already is replaced only if the user says so."""
+"""Files that commands write: an existing one is replaced only if the user says so."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,24 +8,24 @@ import typer
 from ledger.core.errors import InvalidInput, LedgerError
 
 _FORCE = "--force"
-_FORCE_HELP = "Replace a file that is there already."
+_FORCE_HELP = "Replace an existing file."
 Force = Annotated[bool, typer.Option(_FORCE, help=_FORCE_HELP)]
 UnlistedForce = Annotated[bool, typer.Option(_FORCE, help=_FORCE_HELP, hidden=True)]
-"""Of a command with many options: the refusal names it."""
+"""The option of a command with many: the refusal names it."""
 
 
 def check_output(path: Path, *, force: bool) -> None:
     """Check that a file may be written, before there is anything to write.
 
-    What is no plain file, such as /dev/stdout or a named pipe, may always be written.
+    A path that is not a plain file, such as /dev/stdout or a named pipe, may always be written.
 
     Raises:
-        InvalidInput: it is a folder, or would be in one that is not there.
-        LedgerError: the file is there, and `force` is not given.
+        InvalidInput: it is a folder, or its folder does not exist.
+        LedgerError: the file exists, and `force` is not given.
     """
     try:
         is_folder, is_file, has_folder = path.is_dir(), path.is_file(), path.parent.is_dir()
-    except OSError as error:  # a name too long, or a folder that may not be entered
+    except OSError as error:  # a name too long, or a folder without access
         raise InvalidInput(f"{path} cannot be written: {error.strerror or error}") from None
     if is_folder:
         raise InvalidInput(f"{path} is a folder: name a file")

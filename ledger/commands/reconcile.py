@@ -22,7 +22,7 @@ app = new_app()
 def reconcile(
     counter: Annotated[str, typer.Argument(help="Counter id.")],
     *,
-    counted: Annotated[str, typer.Option(help="What was there, an exact decimal number.")],
+    counted: Annotated[str, typer.Option(help="The quantity found, an exact decimal number.")],
     at: Annotated[
         str | None,
         typer.Option(help="ISO time of the count, with a zone.", show_default="now"),
@@ -37,7 +37,7 @@ def reconcile(
 ) -> None:
     """Correct a total by a physical count, through the home region, once for each count.
 
-    With --at or --token, repeating the command changes nothing more and shows what was corrected.
+    With --at or --token, repeating the command changes nothing more and shows the first correction.
     """
     settings = Settings.load(config)
     found, moment = amount_of(counted), iso_time("--at", at)

@@ -32,7 +32,7 @@ def record(
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(help="Key of your own, part of the entry's id; with --at, unless a UUIDv7."),
+        typer.Option(help="Your own key, part of the entry's id; needs --at, unless a UUIDv7."),
     ] = None,
     at: Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")] = None,
     region: Region = None,
@@ -69,7 +69,7 @@ def record(
 
 
 def with_outcome(error: LedgerError) -> str:
-    """Return the message of an error, with what became of the change and what to do about it."""
+    """Return the message of an error, with the outcome of the change and what to do."""
     text = str(error)
     if isinstance(error, OutcomeUnknown):
         entry = error.entries[0]

@@ -1,9 +1,9 @@
-"""The region that a command reads or writes, and what every region answers.
+"""The region that a command reads or writes, and the answers of all regions.
 
 The region is that of --region, else of LEDGER_REGION, else of AWS_REGION if it is one of the
-settings' regions (whoever runs beside the table sets it, for other things as well), else the home.
-Where work belongs to one region (leases, lanes of pipelines, physical counts) the machine's region
-must not decide: there it is that of --region, else the home.
+settings' regions (where processes run beside the table, it is set, for other purposes as well),
+else the home. Where work belongs to one region (leases, lanes of pipelines, physical counts) the
+machine's region must not decide: there it is that of --region, else the home.
 """
 
 import os
@@ -63,8 +63,8 @@ def checked_region(settings: Settings, source: str, name: str) -> str:
     """Return the region that an option or a variable named.
 
     Raises:
-        InvalidInput: it is empty, or an option named what is not one of the regions.
-        SettingsError: a variable did.
+        InvalidInput: it is empty, or an option named an unknown region.
+        SettingsError: a variable named an unknown region.
     """
     if not name:
         raise InvalidInput(f"{source} is empty: it must be one of {', '.join(settings.regions)}")
@@ -78,7 +78,7 @@ def checked_region(settings: Settings, source: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[Found]):
-    """What the regions answered, in their order, and the errors of those that did not."""
+    """The answers of the regions, in order, and the errors of those that did not answer."""
 
     found: Sequence[Found]
     errors: dict[str, LedgerError]
@@ -94,10 +94,10 @@ class Answers(Generic[Found]):
 async def ask_each(
     regions: Sequence[str], ask: Callable[[str], Awaitable[Sequence[Found]]]
 ) -> Answers[Found]:
-    """Ask regions side by side; of several, those that do not answer hold up no other.
+    """Ask regions concurrently; of several, those that do not answer delay no other.
 
     Raises:
-        InvalidInput: the question is wrong, in whichever region.
+        InvalidInput: the question is invalid in any region.
         LedgerError: only one region was asked, and did not answer.
     """
     errors: dict[str, LedgerError] = {}

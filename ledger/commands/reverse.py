@@ -1,4 +1,4 @@
-"""`ledger reverse`: take an entry back by the opposite change."""
+"""`ledger reverse`: reverse an entry by the opposite change."""
 
 from decimal import Decimal
 from functools import partial
@@ -30,20 +30,20 @@ def reverse(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take an entry back by the opposite change, through the home region, once.
+    """Reverse an entry by the opposite change, through the home region, once.
 
-    Repeating the command changes nothing more and shows the reversal that was made first. An entry
-    that was merged can be taken back where the table has an archive.
+    Repeating the command changes nothing more and shows the first reversal. An entry that was
+    merged can be reversed if the table has an archive.
     """
     settings = Settings.load(config)
-    # Its change, and all else, are read from the table or the archive.
+    # Its change, and everything else, are read from the table or the archive.
     named = Entry(checked_counter(counter), entry, Decimal(0))
     made = anyio.run(partial(_reversed, settings, home_or(settings, region), named, note))
     if as_json:
         print_json([entry_fields(made)])
         return
     say(
-        f"{made.counter}: {made.reverses} taken back by {amounts.to_text(made.change)}, recorded in"
+        f"{made.counter}: {made.reverses} reversed by {amounts.to_text(made.change)}, recorded in"
         f" {made.region} as {made.id}"
     )
 

@@ -43,7 +43,7 @@ def serve(
         typer.Option(envvar=TOKENS_VARIABLE, help="File of tokens, as `ledger token` writes it."),
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Ask for no token; on a loopback address alone.")
+        bool, typer.Option("--insecure", help="Require no token; only on a loopback address.")
     ] = False,
     local: Annotated[
         bool,
@@ -66,18 +66,18 @@ def serve(
         ),
     ] = None,
     drain: Annotated[
-        str, typer.Option(help="From SIGTERM until no new requests are taken.")
+        str, typer.Option(help="Time from SIGTERM until new requests are refused.")
     ] = "5s",
     log_format: LogFormatOption = LogFormat.TEXT,
     config: Config = None,
 ) -> None:
     """Serve the ledger of one region over HTTP, until SIGTERM.
 
-    Any number of processes may serve beside each other. After SIGTERM /readyz answers 503 while
-    requests go on for as long as --drain says; then those under way end.
+    Any number of processes may serve in parallel. After SIGTERM /readyz answers 503 while requests
+    are still accepted for the time of --drain; then those under way are finished.
     """
     if local and (config is not None or region is not None):
-        raise InvalidInput("--local makes a table of its own: give no --config and no --region")
+        raise InvalidInput("--local makes its own table: leave out --config and --region")
     access = _access_of(tokens, host=host, insecure=insecure)
     tls = _tls_of(tls_certificate, tls_key, tls_clients)
     options = ServiceOptions(
@@ -90,7 +90,7 @@ def serve(
 
 
 def _access_of(tokens: Path | None, *, host: str, insecure: bool) -> Access:
-    """Return who may do what.
+    """Return the access rules: the tokens and what each may do.
 
     Raises:
         InvalidInput: neither tokens nor --insecure is given, or both; or not on a loopback address.
@@ -98,23 +98,23 @@ def _access_of(tokens: Path | None, *, host: str, insecure: bool) -> Access:
     """
     if insecure:
         if tokens is not None:
-            raise InvalidInput("--insecure asks for no token: give no --tokens beside it")
+            raise InvalidInput("--insecure requires no token: leave out --tokens")
         if host not in LOOPBACK:
             raise InvalidInput(
                 f"--insecure is for a loopback address (127.0.0.1, ::1), not for --host {host}:"
-                " everybody who reaches it could write; make tokens with `ledger token create`"
+                " anyone who reaches it could write; make tokens with `ledger token create`"
             )
         return OpenAccess()
     if tokens is None:
         raise InvalidInput(
             "give --tokens FILE, which `ledger token create --tokens FILE` makes, or --insecure to"
-            " try it on this machine alone"
+            " try it on this machine only"
         )
     return FileAccess(tokens, SystemClock())
 
 
 def _tls_of(certificate: Path | None, key: Path | None, clients: Path | None) -> Tls | None:
-    """Return what TLS goes by; None if it is not used.
+    """Return the TLS files; None if TLS is not used.
 
     Raises:
         InvalidInput: a part of it is missing.

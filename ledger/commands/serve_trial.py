@@ -1,4 +1,4 @@
-"""What `ledger serve --local` serves: a local global table, with all that the page can show."""
+"""The table of `ledger serve --local`: a local global table with everything the page can show."""
 
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -11,7 +11,7 @@ from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 
 PASS_SECONDS = 2.0
-"""Between two passes of its compactor, so that a new counter is listed soon."""
+"""The wait between two passes of its compactor, so that a new counter is listed soon."""
 log = logging.getLogger(__name__)
 
 

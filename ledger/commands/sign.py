@@ -1,4 +1,4 @@
-"""`ledger table sign`: the net changes that have no signature yet, or one of a former key."""
+"""`ledger table sign`: sign net changes that have no signature yet, or one of a former key."""
 
 from typing import Annotated
 
@@ -23,12 +23,12 @@ def sign_net_changes(
 ) -> None:
     """Sign the net changes that merging has not signed yet, by the first key of the settings.
 
-    The whole table is read at home. Exits with 1 while one is left, or is not to be trusted.
+    The whole table is read at home. Exits with 1 while one is unsigned or cannot be trusted.
     """
     settings = Settings.load(config)
     keys = net_keys(settings)
     if keys is None:
-        raise SettingsError("signatures.keys names no file of keys to sign net changes by")
+        raise SettingsError("signatures.keys does not name a key file to sign net changes with")
 
     async def call() -> SignedNets:
         clock = SystemClock()
@@ -42,7 +42,7 @@ def sign_net_changes(
     else:
         say(
             f"{done.there + done.signed + done.changed:,} net changes are signed, {done.signed:,}"
-            f" of them now; {done.left:,} are not yet, {done.faulty:,} are not to be trusted"
+            f" of them now; {done.left:,} are not yet, {done.faulty:,} cannot be trusted"
         )
         for fault in done.faults:
             say(fault, err=True)

@@ -49,7 +49,7 @@ def create(
         str | None,
         typer.Option(
             metavar="WRITES[,READS]",
-            help="Units a second to serve at once; charged, and never lowered.",
+            help="Warm throughput in units a second; charged, and never lowered.",
             show_default="4000,12000, as AWS begins",
         ),
     ] = None,
@@ -98,7 +98,7 @@ def status(
 
 
 def _is_whole(state: TableState, option: str, *, as_json: bool) -> bool:
-    """Show a table in every region; returns whether nothing is missing and all replicates.
+    """Show a table in every region; returns whether it is complete and replicates everywhere.
 
     Raises:
         TableMissing: it exists in no region.
@@ -157,7 +157,7 @@ def delete(
 ) -> None:
     """Delete the table and all its data in every region, even if it is protected from deletion.
 
-    Of several tables of states, the one that --confirm names.
+    If there are several tables of states, --confirm chooses one.
     """
     settings = Settings.load(config)
     if states:
@@ -180,7 +180,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
     """Check that the table's name was given, or ask for it.
 
     Raises:
-        InvalidInput: another name was given, or none and standard input is not a terminal.
+        InvalidInput: another name was given, or no name and standard input is not a terminal.
     """
     if confirm is None and sys.stdin.isatty():
         regions = ", ".join(settings.regions)

@@ -1,4 +1,4 @@
-"""`ledger token`: the file of tokens that `ledger serve` goes by."""
+"""`ledger token`: the file of tokens that `ledger serve` reads."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -6,15 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
+from ledger.core.errors import InvalidInput
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, new_app
 from ledger.runtime.printing import print_json, say, utc_text
 from ledger.runtime.tables import Column, Grid, print_grid
+from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import (
     create_token,
     read_tokens,
     revoke_tokens,
     rotate_token,
+    set_proxy,
 )
 from ledger.service.access.tokens import SCOPES, TokenRecord, checked_grant
 from ledger.settings.durations import seconds_of
@@ -23,7 +26,7 @@ from ledger.settings.variables import TOKENS_VARIABLE
 app = new_app(about="Make, list, rotate and revoke tokens of the service.")
 
 Tokens = Annotated[Path, typer.Option("--tokens", envvar=TOKENS_VARIABLE, help="File of tokens.")]
-Name = Annotated[str, typer.Argument(help="Whose token: the name that logs show.")]
+Name = Annotated[str, typer.Argument(help="The holder's name, as logs show it.")]
 _FILE = Path("tokens.json")
 
 
@@ -34,7 +37,7 @@ def create(
     scope: Annotated[list[str], typer.Option(help=f"One of {', '.join(SCOPES)}; repeatable.")],
     prefix: Annotated[
         list[str] | None,
-        typer.Option(help="Of counters; repeatable.", show_default="every counter"),
+        typer.Option(help="Pattern of counters; repeatable.", show_default="every counter"),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Requests a second.", show_default="no limit")
@@ -43,7 +46,7 @@ def create(
         int | None, typer.Option(help="Requests at a time.", show_default="no limit")
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(help="After how long, such as 90d.", show_default="never")
+        str | None, typer.Option(help="Validity, such as 90d.", show_default="never")
     ] = None,
     tokens: Tokens = _FILE,
     as_json: AsJson = False,
@@ -60,11 +63,11 @@ def create(
 def rotate(
     name: Name,
     *,
-    overlap: Annotated[str, typer.Option(help="How long the old token goes on.")] = "24h",
+    overlap: Annotated[str, typer.Option(help="How long the old token stays valid.")] = "24h",
     tokens: Tokens = _FILE,
     as_json: AsJson = False,
 ) -> None:
-    """Make another token of a name, and print it; the one before ends after the overlap."""
+    """Make another token for a name, and print it; the previous one ends after the overlap."""
     token = rotate_token(
         tokens,
         name,
@@ -77,7 +80,7 @@ def rotate(
 
 @app.command()
 def revoke(name: Name, *, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
-    """End the tokens of a name; services that run see it within a second."""
+    """End the tokens of a name; running services see it within a second."""
     ended = revoke_tokens(tokens, name, now=SystemClock().now())
     if as_json:
         print_json([{"name": name, "revoked": ended}])
@@ -87,8 +90,10 @@ def revoke(name: Name, *, tokens: Tokens = _FILE, as_json: AsJson = False) -> No
 
 @app.command("list")
 def list_(*, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
-    """List the tokens: whose they are, what they allow, and until when."""
-    records = sorted(read_tokens(tokens).values(), key=lambda one: (one.grant.name, one.made))
+    """List the tokens: their names, what they allow, and until when."""
+    records = sorted(
+        read_tokens(tokens).records.values(), key=lambda one: (one.grant.name, one.made)
+    )
     if as_json:
         print_json(map(_fields, records))
         return
@@ -97,6 +102,41 @@ def list_(*, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
         Column("expires (UTC)"), Column("state"),
     )  # fmt: skip
     print_grid(Grid(columns, [tuple(map(str, _fields(one).values())) for one in records]))
+
+
+@app.command()
+def proxy(
+    header: Annotated[
+        str | None, typer.Argument(help="Header that has the caller's name, as X-Caller.")
+    ] = None,
+    addresses: Annotated[
+        list[str] | None,
+        typer.Argument(help="Where the proxy asks from, as 10.0.7.0/24.", metavar="ADDRESS..."),
+    ] = None,
+    *,
+    none: Annotated[
+        bool, typer.Option("--none", help="Take no header any more: callers show tokens.")
+    ] = False,
+    tokens: Tokens = _FILE,
+    as_json: AsJson = False,
+) -> None:
+    """Let a proxy name callers by a header, from its addresses alone; without one, show it.
+
+    The name is that of a token, which says what the caller may do and need not be handed out.
+    Services that run see it within a second.
+    """
+    if none and header is not None:
+        raise InvalidInput("--none takes the header away: give no HEADER beside it")
+    if none:
+        set_proxy(tokens, None)
+    elif header is not None:
+        set_proxy(tokens, ProxyHeader.of(header, addresses or ()))
+    found = read_tokens(tokens).proxy
+    shown = [] if found is None else [*map(str, found.networks)]
+    if as_json:
+        print_json([{"header": found.name if found else None, "addresses": shown}])
+    else:
+        say(f"{found.name} from {', '.join(shown)}" if found else "no header is taken")
 
 
 def _print(token: str, name: str, *, as_json: bool) -> None:

@@ -20,7 +20,7 @@ app = new_app()
 
 @app.command()
 def top(
-    prefix: Annotated[str, typer.Argument(help="What their ids begin with; '' for all.")],
+    prefix: Annotated[str, typer.Argument(help="Prefix of their ids; '' for all.")],
     *,
     count: Annotated[
         int, typer.Option("-n", "--count", min=1, max=TOP_MAX, help="How many are shown.")
@@ -29,7 +29,7 @@ def top(
         bool, typer.Option("--smallest", help="Those with the smallest values.")
     ] = False,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Read the totals of those found from the table.")
+        bool, typer.Option("--exact", help="Read the totals of the counters found from the table.")
     ] = False,
     region: Region = None,
     config: Config = None,

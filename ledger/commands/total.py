@@ -22,7 +22,7 @@ from ledger.totals.total import Total
 from ledger.wire.values import is_known, periods_fields, total_fields
 
 UNKNOWN = "unknown"
-"""In place of the total of a counter of which the region has nothing: no change, no net."""
+"""Shown for a counter of which the region has nothing: no change, no net."""
 
 app = new_app()
 
@@ -38,7 +38,7 @@ def total(
     steady: Annotated[
         bool,
         typer.Option(
-            "--steady", help="Read until two looks agree: totals of one moment, in each region."
+            "--steady", help="Read until two reads agree: totals of one moment, in each region."
         ),
     ] = False,
     by: Annotated[By | None, typer.Option(help="Show sums by period, too.")] = None,
@@ -60,11 +60,11 @@ def total(
     """
     settings = Settings.load(config)
     if everywhere and region is not None:
-        raise InvalidInput("--everywhere is of all regions, --region of one: give one of them")
+        raise InvalidInput("--everywhere means all regions, --region one: give one of them")
     regions = list(settings.regions) if everywhere else [region_of(settings, region)]
     if by is not None:
         if steady:
-            raise InvalidInput("--steady is of totals: sums by period have no such reading")
+            raise InvalidInput("--steady applies to totals, not to sums by period")
         bounds = iso_bound("--since", since), iso_bound("--until", until)
         read_sums = partial(_read_periods, settings, counters, by, bounds, effective=effective)
         sums = anyio.run(ask_each, regions, read_sums)
@@ -155,7 +155,7 @@ def periods_grid(found: PeriodTotals) -> Grid:
     )
     rows = [("before", amounts.to_text(found.opening), "")]
     for each in found.periods:
-        note = "" if each.is_whole else "not all: some of it was merged before"
+        note = "" if each.is_whole else "incomplete: some of it was merged before"
         rows.append((each.start.strftime(form), amounts.to_text(each.value), note))
     rows.append(("in all", amounts.to_text(found.closing), ""))
     return Grid((Column(str(found.by)), number("sum"), prose("")), rows)

@@ -1,4 +1,4 @@
-"""`ledger verify`: compare what all regions show, and say what is wrong where."""
+"""`ledger verify`: compare all regions, and report what is wrong and where."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -37,8 +37,8 @@ def verify(
 ) -> None:
     """Compare totals, items and nets of all regions; exit with 1 if anything is damaged.
 
-    Writers and compactors may go on. It reads every item in every region once, and with --archive
-    every object of each place. That a net is an older one, put back whole, only --archive can see.
+    Writers and compactors may keep running. It reads every item in every region once, and with
+    --archive every object of each place. Only --archive can detect an older net that was put back.
     """
     settings = Settings.load(config)
     asked = [keys.checked_counter(counter) for counter in counters or ()]
@@ -70,7 +70,7 @@ async def _verify(settings: Settings, counters: Sequence[str], show: Any) -> Pro
 
 
 async def _check_archive(settings: Settings, counters: Sequence[str], as_json: bool) -> int:  # noqa: FBT001
-    """Check the archive against the nets of all regions; return how much is wrong."""
+    """Check the archive against the nets of all regions; return how many problems there are."""
 
     def show(wrong: Wrong) -> None:
         if as_json:

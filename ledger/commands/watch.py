@@ -23,7 +23,7 @@ app = new_app()
 def watch(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Watches, also those made in code; without one, the settings'."),
+        typer.Argument(help="Watches, also those made in code; by default all in the settings."),
     ] = None,
     *,
     region: Region = None,
@@ -32,8 +32,8 @@ def watch(
 ) -> None:
     """Show the watched counters that crossed their bound: where each stands, and how often.
 
-    A counter is listed from its first crossing on: `crossed` while that waits to be delivered,
-    then `delivered`, and `armed` once the total came back.
+    A counter is listed from its first crossing on: `crossed` until the crossing is delivered, then
+    `delivered`, and `armed` once the total came back.
     """
     settings = Settings.load(config)
     place = region_of(settings, region)

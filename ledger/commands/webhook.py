@@ -1,4 +1,4 @@
-"""`ledger webhook`: deliver webhooks, show how far they came, send again what was not taken."""
+"""`ledger webhook`: deliver webhooks, show their progress, send refused events again."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import print_json, say
-from ledger.runtime.serving import Health, keep_beating, serve
+from ledger.runtime.serving import Health, MetricsServer, keep_beating, serve
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tables import Column, Grid, print_grid
 from ledger.runtime.tasks import background_tasks
@@ -41,7 +41,7 @@ def run(
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Port of Prometheus metrics and /healthz.")
     ] = None,
-    metrics_host: Annotated[str, typer.Option(help="Address for them.")] = "127.0.0.1",
+    metrics_host: Annotated[str, typer.Option(help="Address of that port.")] = "127.0.0.1",
     log_format: LogFormatOption = LogFormat.TEXT,
     config: Config = None,
 ) -> None:
@@ -55,6 +55,8 @@ def run(
     registry, health = CollectorRegistry(), Health()
     port = metrics_port
     page = nullcontext() if port is None else serve(port, registry, metrics_host, health=health)
+    if isinstance(page, MetricsServer):
+        say(f"metrics on http://{page.host}:{page.port}/metrics", err=True)
 
     async def work() -> None:
         ended = anyio.Event()
@@ -105,7 +107,7 @@ async def _described(kept: Kept, hook: Hook) -> dict[str, Any]:
 
 @app.command()
 def dead(name: Name, *, config: Config = None, as_json: AsJson = False) -> None:
-    """Show the events of a webhook that were not taken, the oldest first."""
+    """Show the events of a webhook that were not accepted, oldest first."""
     settings = Settings.load(config)
 
     async def call() -> list[dict[str, Any]]:
@@ -138,9 +140,9 @@ def redeliver(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send dead letters again, once each, under the ids that they had; what is taken is forgotten.
+    """Send dead letters again, once each, under their original ids; accepted ones are forgotten.
 
-    Exits with 1 if one is not taken again.
+    Exits with 1 if one is not accepted again.
     """
     settings, hook = Settings.load(config), _hook(read_hooks(file), name)
 
@@ -172,7 +174,7 @@ def redeliver(
 
 @app.command("test")
 def send_test(file: HooksFile, name: Name, *, as_json: AsJson = False) -> None:
-    """Send an event of type `test`, once; exit with 1 if it is not taken."""
+    """Send an event of type `test`, once; exit with 1 if it is not accepted."""
     hook = _hook(read_hooks(file), name)
 
     async def call() -> str:
@@ -180,7 +182,7 @@ def send_test(file: HooksFile, name: Name, *, as_json: AsJson = False) -> None:
             event = of_test(name, SystemClock().now().isoformat())
             sent = await made.send(hook, event, tries_max=1)
             if sent.ended is not Ended.DELIVERED:
-                raise LedgerError(f"{name}: the event was not taken: {sent.said}")
+                raise LedgerError(f"{name}: the event was not accepted: {sent.said}")
             return sent.said
 
     said = anyio.run(call)
@@ -192,9 +194,9 @@ def send_test(file: HooksFile, name: Name, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def enable(name: Name, *, config: Config = None, as_json: AsJson = False) -> None:
-    """Deliver a webhook again that was disabled by an answer of 410, from where it was left.
+    """Deliver a webhook again that was disabled by an answer of 410, from where it stopped.
 
-    What came in a day's time meanwhile is delivered; the stream has no more.
+    Events of the last day are delivered; the stream keeps no older ones.
     """
     settings = Settings.load(config)
 

@@ -1,12 +1,12 @@
-"""Writing the contract: the first one, and changes of it in steps that any process may finish.
+"""Writing the contract: the first one, and changes in steps that any process may finish.
 
 ::
 
     in force (even) ── announce ──> pending (odd) ── every region shows it ── wait ──> in force
 
-A run that ends at any point leaves a contract that is in force or pending: the same call again, by
-anyone, goes on from there. While a change is pending all processes obey the stricter of old and
-new, so it may stay so for any time. `ledger.core.contract` has the reasons.
+A run that ends at any point leaves a contract that is in force or pending: the same call again,
+from any process, continues from there. While a change is pending all processes obey the stricter of
+old and new, so it may stay pending for any time. `ledger.core.contract` has the reasons.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -39,7 +39,7 @@ _TICK_SECONDS = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a change waits for: regions that do not show a revision yet, time, replicas to go."""
+    """What a change waits for: regions that do not show a revision, time, or replicas' removal."""
 
     revision: int
     regions: tuple[str, ...] = ()
@@ -58,14 +58,14 @@ class Waiting:
             return (
                 f"revision {self.revision} comes into force once the replica in"
                 f" {', '.join(self.replicas)} is removed: when `ledger verify` finds nothing that"
-                " is only there, remove it by `aws dynamodb update-table --replica-updates`"
+                " is only there, remove it with `aws dynamodb update-table --replica-updates`"
             )
         return f"revision {self.revision} comes into force in {self.seconds_left:.0f} s"
 
 
 Report = Callable[[Waiting], None]
 Refine = Callable[[Contract], Terms]
-"""Returns the terms wanted in place of those in force."""
+"""Returns the wanted terms, given those in force."""
 
 
 class ContractWriter:
@@ -105,7 +105,7 @@ class ContractWriter:
         return dict(zip(self._stores, shown, strict=True))
 
     async def find(self) -> Contract | None:
-        """Return the newest contract that any region shows, None if none shows any.
+        """Return the newest contract that any region shows; None if none shows one.
 
         Raises:
             As `read_all`.
@@ -116,7 +116,7 @@ class ContractWriter:
         """Return the newest contract that any region shows.
 
         Raises:
-            ContractMissing: none shows any.
+            ContractMissing: no region shows one.
             And as `read_all`.
         """
         found = await self.find()
@@ -130,10 +130,10 @@ class ContractWriter:
         """Write the first contract unless the table has one, and bring it into force.
 
         It is in force once every region has shown it: two operators with different homes may both
-        have written one, and until then either may be replaced by the other.
+        have written one, and until then one may be replaced by the other.
 
         Raises:
-            ContractConflict: the table has another one.
+            ContractConflict: the table has another contract.
             StoreError: DynamoDB could not do it; repeat the call.
         """
         first = Contract(terms=terms, revision=1, coming=terms)
@@ -157,11 +157,10 @@ class ContractWriter:
     async def change(self, refine: Refine) -> Contract:
         """Bring other terms into force, or finish the change that is pending.
 
-        `refine` is called with the contract in force. Waits minutes; when interrupted, run it
-        again.
+        `refine` is called with the contract in force. Waits minutes; if interrupted, run it again.
 
         Raises:
-            ContractChangeRefused: another change is pending, or the new terms break a promise.
+            ContractChangeRefused: another change is pending, or the new terms break a guarantee.
             StoreError: DynamoDB could not do it; run it again.
         """
         contract = await self.newest()
@@ -175,7 +174,7 @@ class ContractWriter:
         if contract.coming is None:
             if wanted == contract.terms:
                 return await self._until_all_show(contract)
-            # The change before this one has to be known everywhere before the next begins.
+            # The previous change must be known everywhere before the next begins.
             await self._until_all_show(contract)
             announced = replace(contract, coming=wanted)
             self._check_reach(announced)
@@ -184,17 +183,17 @@ class ContractWriter:
         elif contract.coming != wanted:
             raise ContractChangeRefused(
                 "another change of the contract is pending: finish it with `ledger table set"
-                " --resume`, or take it back with `ledger table set --withdraw`"
+                " --resume`, or withdraw it with `ledger table set --withdraw`"
             )
         return await self.finish(contract)
 
     async def finish(self, pending: Contract) -> Contract:
-        """Wait as long as a pending change has to, then bring it into force.
+        """Wait as long as a pending change requires, then bring it into force.
 
         The wait is counted by this process, from when it saw the last region show the change.
 
         Raises:
-            ContractChangeRefused: its shards' date came before it could be in force.
+            ContractChangeRefused: the date of its shards came before it could be in force.
             StoreError: DynamoDB could not do it; run it again.
         """
         if pending.coming is None:
@@ -220,13 +219,13 @@ class ContractWriter:
         return await self._until_all_show(await self._step(pending, done))
 
     async def withdraw(self, pending: Contract) -> Contract:
-        """Take a pending change back.
+        """Withdraw a pending change.
 
-        Without a wait: those who know the change obey the stricter of both terms, which holds
-        beside the old ones as it did since the announcement.
+        Without a wait: processes that know the change obey the stricter of both terms, which is
+        compatible with the old terms, as it has been since the announcement.
 
         Raises:
-            ContractChangeRefused: it gives a region up, which would have to show the contract.
+            ContractChangeRefused: it gives up a region, which would have to show the contract.
             StoreError: DynamoDB could not do it; run it again.
         """
         if pending.coming is None:
@@ -235,7 +234,7 @@ class ContractWriter:
             return await self.finish(pending)
         if pending.giving_up:
             raise ContractChangeRefused(
-                f"{', '.join(pending.giving_up)}: given up for good, which cannot be taken back:"
+                f"{', '.join(pending.giving_up)}: given up for good, which cannot be withdrawn:"
                 " finish it with `ledger table set --resume`"
             )
         return await self._until_all_show(await self._step(pending, replace(pending, coming=None)))
@@ -245,12 +244,13 @@ class ContractWriter:
 
         Also if the home does not show the newest contract: a lost region that was home before may
         have written it, and it may never arrive.
-        The stores are those of the remaining regions. A change that is pending is taken back: it
-        could never be in force without the lost regions. Of two operators who take over at the
-        same time one wins, and the other gives up. When interrupted, run it again.
+        The stores are those of the remaining regions. A pending change is withdrawn, because it
+        could never be in force without the lost regions. If two operators take over at the same
+        time, one wins, and the other gives up. If interrupted, run it again.
 
         Raises:
-            InvalidInput: `home` is not a remaining region, or the home is not lost and another one.
+            InvalidInput: `home` is not a remaining region, or the home is not lost and is another
+                region.
             ClockOff: this machine's clock dates the loss, and is off by more than `clock_skew`.
             ContractChangeRefused: another operator took over.
             ContractConflict: a remaining region is not among the stores; nothing was written.
@@ -260,7 +260,7 @@ class ContractWriter:
         terms, coming = contract.terms, contract.coming
         if coming is not None and set(lost) <= set(contract.giving_up):
             _check_home(coming.home, home)
-            return await self.finish(contract)  # begun by an earlier run
+            return await self.finish(contract)  # an earlier run began it
         if coming is None and set(lost) <= set(terms.lost) - set(terms.regions):
             _check_home(terms.home, home)
             return await self._until_all_show(contract)
@@ -279,7 +279,7 @@ class ContractWriter:
             if await read_contract(self._store(home)) == contract:
                 step = replace(contract, coming=wanted)
                 return await self.finish(await self._step(contract, step))
-        # What the lost home wrote is never overwritten: a late write of it could win by its stamp.
+        # Never overwrite what the lost home wrote: a late write of it could win by its stamp.
         pending = Contract(
             terms=terms,
             revision=contract.revision + 1 + contract.revision % 2,
@@ -291,7 +291,7 @@ class ContractWriter:
         found = await self._until_all_show(pending)
         if found != pending:
             raise ContractChangeRefused(
-                f"another operator took the home over: to {found.written_through}"
+                f"another operator moved the home: to {found.written_through}"
             )
         return await self.finish(pending)
 
@@ -299,7 +299,7 @@ class ContractWriter:
         """Refuse to date or to end a change by a clock that is off.
 
         Raises:
-            ClockOff: by the answers of a region, by more than `clock_skew`.
+            ClockOff: by more than `clock_skew`, according to a region's answers.
         """
         for region, store in self._stores.items():
             check_offset(store.clock_offset, skew=terms.clock_skew, region=region)
@@ -308,7 +308,7 @@ class ContractWriter:
         """Refuse a step of shards that ids of its time may precede.
 
         Raises:
-            ContractChangeRefused: in so many seconds, at the earliest, it would be in force.
+            ContractChangeRefused: it would be in force in `seconds_left` seconds at the earliest.
         """
         coming, now = pending.coming or pending.terms, self._clock.now()
         known = {step for steps in pending.terms.shards.values() for step in steps}
@@ -322,11 +322,12 @@ class ContractWriter:
 
     async def _step(self, before: Contract, after: Contract) -> Contract:
         revision = before.revision + 1
-        # Odd while a change is pending: two further where one change takes the place of another.
+        # Odd while a change is pending: two more if one change replaces another.
         revision += is_pending(revision) != (after.coming is not None)
         after = replace(after, revision=revision)
         still = Equals("revision", {"N": str(before.revision)})
-        # A change of the home is brought into force through the old one, which wrote all before.
+        # A change of the home is brought into force through the old one, which wrote all earlier
+        # ones.
         return await self._put(after, still, through=before.written_through)
 
     async def _put(self, contract: Contract, condition: Condition, *, through: str) -> Contract:
@@ -347,7 +348,7 @@ class ContractWriter:
                 return contract
             if not isinstance(outcome, Unknown):
                 raise ContractChangeRefused(
-                    "another process changed the contract meanwhile: look at `ledger table show`"
+                    "another process changed the contract meanwhile: see `ledger table show`"
                 )
             await self._clock.sleep(self._poll_seconds)
         raise StoreError(f"{store.region} did not confirm the write of the contract: run it again")
@@ -358,7 +359,7 @@ class ContractWriter:
         return self._stores[home]
 
     def _check_reach(self, contract: Contract) -> None:
-        """Check that every region that has to show a contract is among the stores."""
+        """Check that every region that must show a contract is among the stores."""
         if unknown := [region for region in contract.regions if region not in self._stores]:
             raise ContractConflict(
                 f"region {unknown[0]} must show the contract before it changes, and is not in the"
@@ -376,14 +377,14 @@ class ContractWriter:
             found = await self.read_all()
             newest = newest_of(found.values()) or contract
             if contract.is_older_than(newest):
-                contract = newest  # what another operator did meanwhile must be known as widely
+                contract = newest  # another operator's change must be as widely known
                 self._check_reach(contract)
             behind = tuple(
                 region
                 for region in contract.regions
                 if (each := found[region]) is None or each.is_older_than(contract) or each != newest
             )
-            if set(behind) & set(contract.leaving):  # once its replica is gone it shows nothing
+            if set(behind) & set(contract.leaving):  # once its replica is removed it shows nothing
                 listed = await self._listed(contract)
                 behind = tuple(
                     each for each in behind if each not in contract.leaving or each in listed
@@ -396,7 +397,8 @@ class ContractWriter:
     async def _until_removed(self, pending: Contract) -> None:
         """Wait until no region that a change takes out is a replica any more.
 
-        In force, nothing of it is observed; while it is a replica it still shows what it has.
+        Once in force, such a region is no longer observed; while it is a replica it still shows its
+        items.
         """
         while still := tuple(set(pending.leaving) & set(await self._listed(pending))):
             self._report(Waiting(pending.revision, replicas=still))
@@ -415,7 +417,7 @@ async def _shown_in(store: Store) -> Contract | TableMissing | None:
 
 
 def _check_home(home: str, wanted: str) -> None:
-    """Check that the home which is, or comes, is the one that an operator named.
+    """Check that the present or coming home is the one that an operator named.
 
     Raises:
         InvalidInput: it is another.
@@ -428,7 +430,7 @@ def _check_same(shown: Iterable[Contract], terms: Terms) -> None:
     """Check that the table's contract is what its operator wants to establish.
 
     Raises:
-        ContractConflict: it has other terms, or brings others.
+        ContractConflict: it has other terms, or a pending change to others.
     """
     if any(each.terms != terms or each.coming not in (None, terms) for each in shown):
         raise ContractConflict(
@@ -440,8 +442,8 @@ def _check_same(shown: Iterable[Contract], terms: Terms) -> None:
 def _too_early(pattern: str, since: datetime, seconds_left: float) -> str:
     named = f"shards of {pattern!r}: the date {since.isoformat()}"
     if seconds_left:
-        return f"{named} is too near: the change takes at least {seconds_left:.0f} s"
+        return f"{named} is too early: the change takes at least {seconds_left:.0f} s"
     return (
-        f"{named} has come before the change was in force: withdraw it with `ledger table set"
+        f"{named} passed before the change was in force: withdraw it with `ledger table set"
         " --withdraw`, and announce a later date"
     )

@@ -1,4 +1,4 @@
-"""What is done through the home region alone, so that its conditions hold for all regions."""
+"""The check of operations that are allowed only through the home region."""
 
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import HomeMoving, InvalidInput

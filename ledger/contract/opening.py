@@ -16,7 +16,7 @@ from ledger.store.opening import open_store, open_stores
 from ledger.store.port import Store
 
 OpenOthers = Callable[[], AbstractAsyncContextManager[Mapping[str, Store]]]
-"""Opens the stores of the regions beside the one that a part works in, when it needs them."""
+"""Opens the stores of the other regions when a part needs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ async def open_table(
 ) -> AsyncIterator[OpenTable]:
     """Read the contract in the first region that shows it, and open every region that it names.
 
-    The settings' home comes first: it may be lost, or have left the table, before that is in the
-    settings.
+    The settings' home comes first: it may be lost, or have left the table, before the settings say
+    so.
 
     Raises:
         ContractMissing, ContractDamaged, UpgradeNeeded: it cannot be read by this release.
-        ContractConflict: the settings say otherwise, or not where a region is reached.
+        ContractConflict: the settings differ from it, or do not say how a region is reached.
         StoreError: DynamoDB could not do it.
     """
     async with AsyncExitStack() as stack:
@@ -65,7 +65,7 @@ async def _first_to_show(
     """Return the first region that shows a contract which names it, and the view of it.
 
     Raises:
-        LedgerError: none does; the reason of the first.
+        LedgerError: no region does; with the reason of the first.
     """
     failures: list[LedgerError] = []
     for region in settings.home_first:
@@ -90,7 +90,7 @@ async def open_others(
     metrics: Metrics | None = None,
     randomness: Random | None = None,
 ) -> AsyncIterator[Mapping[str, Store]]:
-    """Open every region but this one of those that the settings name now.
+    """Open every region, except this one, that the settings name now.
 
     Raises:
         AccessDenied: a profile does not exist.

@@ -16,7 +16,7 @@ NEWEST = Query(
 
 
 async def read_contract(store: Store) -> Contract | None:
-    """Return the contract of the highest generation that a region shows, None if there is none.
+    """Return the contract of the highest generation that a region shows; None without one.
 
     Strongly consistent in the region.
 

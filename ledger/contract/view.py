@@ -1,13 +1,13 @@
-"""What one process knows of the table's contract, and for how long it may act on it.
+"""One process's view of the table's contract, and how long it may act on it.
 
 ::
 
     read ──── a minute ──── read again ...          each read renews the validity
       └────────── contract_life ──────────┤         no request is signed later than this
 
-The contract is read strongly consistent in the process's own region. What a view gives are the
-settings of the process with the contract's values in place of its own; while a change is pending,
-the stricter of the old and the new.
+The contract is read strongly consistent in the process's own region. A view returns the settings of
+the process with the contract's values in place of its own; while a change is pending, the stricter
+of the old and the new.
 """
 
 import logging
@@ -33,20 +33,20 @@ from ledger.store.port import Store
 REFRESH_SECONDS = 60.0
 """How old a view may be before the next piece of work reads the contract again."""
 AGAIN_VOID_SECONDS = 0.5
-"""The same while the view is void: calls in between fail at once, and not one after another."""
+"""The same while the view is void: calls in between fail at once, instead of one by one."""
 REFRESH_SHARE = 1 - VIEW_SHARE_LEFT
-"""Of `contract_life`, where that is short: time for several tries before the view is void."""
+"""Part of a short `contract_life`: time for several tries before the view is void."""
 AGAIN_SECONDS = 5.0
-"""How long after a read that failed the next one is tried, while the view is still valid."""
+"""The wait after a failed read, while the view is still valid."""
 _REFRESH = timedelta(seconds=REFRESH_SECONDS)
 log = logging.getLogger(__name__)
 
 
 class ContractView:
-    """The contract of a table as one region shows it, kept fresh by those who act on it.
+    """The contract of a table as one region shows it, renewed by the processes that act on it.
 
     `renew` is awaited before each piece of work; `current` and `validity` are taken together, and
-    everything that rests on `current` is sent within `validity`.
+    every request based on `current` is sent within `validity`.
     """
 
     def __init__(self, store: Store, settings: Settings, *, clock: Clock) -> None:
@@ -67,7 +67,7 @@ class ContractView:
 
         Raises:
             ContractMissing: the table has none.
-            ContractConflict: the settings say otherwise.
+            ContractConflict: the settings differ from it.
             ContractDamaged, UpgradeNeeded: it cannot be read by this release.
             StoreError: DynamoDB could not do it.
         """
@@ -102,22 +102,22 @@ class ContractView:
 
     @property
     def validity(self) -> Validity | None:
-        """Until when a request that rests on `current` may be signed."""
+        """Until when a request based on `current` may be signed."""
         return self._validity
 
     def is_due(self) -> bool:
-        """Whether the contract is to be read again before the next piece of work."""
+        """Whether the contract must be read again before the next piece of work."""
         return (
             self._clock.monotonic() >= self._due_elapsed
             or not self._due_from <= self._clock.now() < self._due_at
         )
 
     def close(self) -> None:
-        """Read no more: calls that wait for the contract end with an error."""
+        """Stop reading; calls that wait for the contract end with an error."""
         self._is_closed = True
 
     async def renew(self) -> None:
-        """Read the contract again if it is due; calls at the same time share one read.
+        """Read the contract again if it is due; concurrent calls share one read.
 
         Raises:
             LedgerError: it was closed meanwhile.
@@ -131,7 +131,7 @@ class ContractView:
             if self._is_closed:
                 raise LedgerError("closed while the table's contract was read: nothing was written")
             if not self.is_due():
-                self._check_valid()  # a call before this one may have read in vain
+                self._check_valid()  # a previous call's read may have failed
                 return
             try:
                 await self._read()
@@ -149,7 +149,7 @@ class ContractView:
         if found.is_founding:
             raise ContractMissing(
                 f"the first contract of table {self._settings.table} is not in force yet: `ledger"
-                " table adopt`, run again, finishes it"
+                " table adopt`, run again, completes it"
             )
         if known is not None and found.is_older_than(known):
             raise ContractStale(

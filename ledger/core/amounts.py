@@ -4,8 +4,8 @@ DynamoDB numbers hold 38 significant digits, magnitudes from 1E-130 to 9.99...E+
 DynamoDB Developer Guide, "Data types"). Sums are taken in a context wide enough for any number of
 such amounts in any order, and checked once at the end: intermediate sums may be of any size.
 
-What is to be added to a counter has narrower bounds (`addend`): 10^100 is a legal amount, and
-beside any other change leaves a total that no 38 digits hold.
+A change to be added to a counter has narrower bounds (`addend`): 10^100 is a legal amount, but
+together with any other change it would make a total that does not fit in 38 digits.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -138,9 +138,9 @@ def portion(number: Decimal, place: int, places: int) -> Decimal:
 def whole_portion(number: Decimal, place: int, places: int) -> Decimal:
     """Return one of `places` portions of an amount, in whole units; one place has the fraction.
 
-    The portions add up to the amount exactly, and each grows with the amount: of two amounts of one
-    sign the larger has nowhere a smaller portion, whatever fractions they have, which `portion`
-    does not promise. Amounts over 10^36 are divided as there.
+    The portions add up to the amount exactly, and each grows with the amount: of two amounts of the
+    same sign the larger has no smaller portion anywhere, whatever their fractions. `portion` does
+    not guarantee that. Amounts over 10^36 are divided as by `portion`.
     """
     if number.adjusted() >= DIGITS_MAX - 1:
         return portion(number, place, places)
@@ -151,7 +151,7 @@ def whole_portion(number: Decimal, place: int, places: int) -> Decimal:
 
 
 def parse(text: str) -> Decimal:
-    """Return the amount that a text from a person or a file states.
+    """Return the amount in a text from a person or a file.
 
     Raises:
         InvalidAmount: not a decimal number.
@@ -173,7 +173,7 @@ def are_plain(texts: Collection[str]) -> bool:
     """Return whether each text is certainly an amount, much faster than `parse` would.
 
     True for integers and decimals of up to 19 digits on each side of the point, the common case;
-    False means only that `parse` has to check them one by one.
+    False means only that each has to be checked with `parse`.
 
     Raises:
         TypeError: one of them is not a str.

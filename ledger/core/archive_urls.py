@@ -30,7 +30,7 @@ def wrong_place(url: str) -> str:
 
 
 def bucket_of(url: str) -> tuple[str, str]:
-    """Return the bucket of an S3 place, and what the keys of its objects begin with."""
+    """Return the bucket of an S3 place, and the prefix of the keys of its objects."""
     bucket, _, prefix = url.removeprefix(S3).partition("/")
     return bucket, f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
 

@@ -1,18 +1,19 @@
-"""What a net change says of the archive of its entries: the head of a chain of segments.
+"""What a net change records about the archive of its entries: the head of a chain of segments.
 
 A *segment* holds the entries of one fold, whole; the net names the newest, each the one before::
 
     net: chain 7, pointers to 7, 4 ──> segment 7 ──> 6 ──> 5 ──> 4 ──> 3 ──> 2 ──> 1
                                                   └──────────────> 4 (a pointer further back)
 
-`chain` is a hash over the digests of all of them, so the net vouches for each. Beside the segment
-before, each keeps pointers to the newest whose number is a multiple of 4, of 16, and so on: a date
-far back is reached without what lies between. A pointer says what that is: `least`, the earliest
-time of an entry in what it leaps over, and `until`, the latest of any entry up to its target.
+`chain` is a hash over the digests of all of them, so the net authenticates each. Besides the
+previous segment, each keeps pointers to the newest segments whose numbers are multiples of 4, of
+16, and so on, so a date far back is reached without reading what lies between. A pointer summarizes
+what it skips: `least`, the earliest time of an entry that it skips, and `until`, the latest time of
+any entry up to its target.
 
 What was merged before the archive began is in the base: its sum, count, and `since`, the newest id.
-`settled` is a time: each entry that was ever acknowledged with an id up to it, in any region, is in
-the archive or in the base.
+`settled` is a time: every entry ever acknowledged with an id up to it, in any region, is in the
+archive or in the base.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -26,12 +27,12 @@ from ledger.core import amounts, ids
 from ledger.core.ids import MICROSECONDS_MAX, PACKED_BYTES, EntryId
 
 BASE = 4
-"""Each level of pointers leaps over so many times more segments than the one before."""
+"""Factor by which each level of pointers skips more segments than the level before."""
 CHAIN_BYTES = 32
 STAMP_BYTES = 8
-"""Of a segment's chain, in a pointer to it."""
+"""Bytes of a segment's chain that a pointer to it keeps."""
 NOTHING_BETWEEN = MICROSECONDS_MAX + 1
-"""The `least` of a pointer that leaps over nothing."""
+"""The `least` of a pointer that skips nothing."""
 _POINTER = struct.Struct(">I16sIIQQ8s")
 _HEAD = struct.Struct(">BI32sQ16sQB")
 _FORM = 1
@@ -40,7 +41,7 @@ _NUMBER_MAX = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a segment lies: its object, and the bytes of it there."""
+    """Where a segment is stored: its object, and its range of bytes there."""
 
     object: EntryId
     offset: int
@@ -49,11 +50,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Number and place of an earlier segment; times in microseconds since 1970.
+    """Number and location of an earlier segment; times in microseconds since 1970.
 
-    `least` is the earliest of the entries in the segments after it, up to the one that has the
-    pointer, and without that; `until` the latest in all segments up to it, and in the base.
-    `stamp` begins its chain.
+    `least` is the earliest time in the segments after it, up to but excluding the segment that has
+    the pointer; `until` the latest in all segments up to it, and in the base. `stamp` is the
+    beginning of its chain.
     """
 
     number: int
@@ -67,8 +68,8 @@ class Pointer:
 class Archived:
     """The head of a chain of `number` segments, which begins after a base.
 
-    `pointers` are in descending order of their numbers, the first one's is `number`. `settled` is
-    0 as long as nothing is known.
+    `pointers` are in descending order of their numbers; the first one's is `number`. `settled` is
+    0 while nothing is known.
     """
 
     number: int
@@ -87,10 +88,10 @@ BEGUN = Archived(0, bytes(CHAIN_BYTES), ())
 def followed(
     before: Archived, place: Place, chain: bytes, *, first: int, last: int, settled: int
 ) -> Archived:
-    """Return the head once a segment follows, whose entries are from `first` to `last`.
+    """Return the head after one more segment, whose entries are from `first` to `last`.
 
     Raises:
-        ValueError: there are over four billion segments.
+        ValueError: there are more than four billion segments.
     """
     number = before.number + 1
     if number > _NUMBER_MAX:
@@ -108,7 +109,7 @@ def followed(
 
 
 def _levels(pointers: Sequence[Pointer]) -> tuple[Pointer, ...]:
-    """Return of descending pointers the first, and the first multiple of each power of `BASE`."""
+    """Return, of descending pointers, the first, and the first multiple of each power of `BASE`."""
     kept: list[Pointer] = []
     step = 1
     for each in pointers:
@@ -139,7 +140,7 @@ def unpack_pointers(packed: bytes) -> tuple[Pointer, ...]:
     """Return the pointers in bytes of `pack_pointers`.
 
     Raises:
-        ValueError: they are cut, or not in descending order.
+        ValueError: they are truncated, or not in descending order.
     """
     if len(packed) % _POINTER.size:
         raise ValueError(f"pointers have {_POINTER.size} bytes each, got {len(packed)}")
@@ -154,7 +155,7 @@ def unpack_pointers(packed: bytes) -> tuple[Pointer, ...]:
 
 
 def to_bytes(archived: Archived) -> bytes:
-    """Return the form in which a net keeps it."""
+    """Return the bytes in which a net keeps it."""
     change = amounts.to_text(archived.base_change).encode()
     since = EntryId(0, 0) if not archived.since else _id_of(archived.since)
     head = _HEAD.pack(
@@ -170,16 +171,16 @@ def to_bytes(archived: Archived) -> bytes:
 
 
 def of_bytes(packed: bytes) -> Archived:
-    """Return what `to_bytes` made these bytes of.
+    """Return the head in bytes of `to_bytes`.
 
     Raises:
-        ValueError: they are cut, or of another form.
+        ValueError: they are truncated, or of another form.
     """
     if len(packed) < _HEAD.size:
         raise ValueError(f"archive must have at least {_HEAD.size} bytes, got {len(packed)}")
     form, number, chain, settled, since, count, size = _HEAD.unpack_from(packed)
     if form != _FORM:
-        raise ValueError(f"archive is of form {form}, this release knows {_FORM}")
+        raise ValueError(f"archive is of form {form}, this release knows only {_FORM}")
     start = _HEAD.size + size
     try:
         change = amounts.parse(packed[_HEAD.size : start].decode("ascii"))

@@ -6,6 +6,8 @@ Pure: no clock, no randomness, no I/O.
 from dataclasses import dataclass
 from typing import Literal
 
+WINDOW_MARK = "@"
+"""Stands between a budget's counter and its window's beginning; no such counter has it itself."""
 WindowName = Literal["none", "hour", "day", "month"]
 OnOutage = Literal["refuse", "allow"]
 OnExpiry = Literal["void", "settle"]
@@ -27,3 +29,8 @@ class BudgetRule:
     grant_life: float = 60.0
     on_outage: OnOutage = "refuse"
     on_expiry: OnExpiry = "void"
+
+
+def budget_in(counter: str) -> str:
+    """Return the budget's counter of a window's, such as `key/42` of `key/42@2026-11-25`."""
+    return counter.rpartition(WINDOW_MARK)[0] or counter

@@ -10,7 +10,7 @@ def checked_bool(name: str, value: object) -> bool:
     """Return `value` if it is True or False.
 
     Raises:
-        InvalidInput: it is something else; every text that is not empty would count as True.
+        InvalidInput: it is something else; any non-empty text would count as True.
     """
     if not isinstance(value, bool):
         raise InvalidInput(f"{name} must be True or False, got {value!r:.80}")

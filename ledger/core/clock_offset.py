@@ -1,14 +1,14 @@
 """How far this machine's clock is from a region's, by the `Date` of the region's answers.
 
-`Date` has whole seconds, cut off, and the moment at which the answer got it lies anywhere between
-the sending of the request and its answer. So an answer gives two bounds, never a number::
+`Date` has whole seconds, truncated, and was set at some moment between the sending of the request
+and its answer. So an answer gives two bounds, never a number::
 
     this machine     sent ─────────────────────────── answered
     the region              Date <= its time < Date + 1
     ahead by         sent - (Date + 1)  <  offset  <=  answered - Date
 
-What several answers allow together is narrower, down to the shortest round trip and less. Answers
-that no single offset explains mean that a clock was set between them: then the newest alone counts.
+The bounds of several answers intersect, down to the shortest round trip and less. Answers that no
+single offset explains mean that a clock was set between them: then only the newest counts.
 
 Source: Date is the time at which the message was originated, in whole seconds (RFC 9110, 6.6.1).
 
@@ -23,9 +23,9 @@ from functools import lru_cache
 from ledger.core.errors import ClockOff
 
 WINDOW_SECONDS = 60.0
-"""How long answers are taken together: quartz drifts by some milliseconds in it."""
+"""How long answers are combined: quartz drifts by a few milliseconds in that time."""
 DATE_SECONDS = 1.0
-"""How exact a `Date` is."""
+"""Resolution of a `Date`."""
 DATES_KEPT = 16
 
 
@@ -38,7 +38,7 @@ class ClockOffset:
 
     @property
     def middle(self) -> float:
-        """The offset in the middle of what is possible."""
+        """The middle of the possible offsets."""
         return (self.least + self.most) / 2
 
     def is_beyond(self, skew: float) -> bool:
@@ -52,7 +52,7 @@ class ClockOffset:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredOffset:
-    """What is known of the offset, and since when answers have been taken together."""
+    """What is known about the offset, and since when answers have been combined."""
 
     offset: ClockOffset
     since: datetime
@@ -63,7 +63,7 @@ def measured(
 ) -> MeasuredOffset | None:
     """Return what is known after one more answer; `known` itself if the answer adds nothing.
 
-    An answer during which the clock was set back tells nothing.
+    An answer during which the clock was set back is ignored.
     """
     if answered < sent:
         return known
@@ -81,7 +81,7 @@ def measured(
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Answers with one `Date` that add nothing to what is known, as nearly all of a second's."""
+    """The answers with one `Date` that add nothing to what is known: nearly all of a second's."""
 
     text: str
     sent_max: datetime
@@ -90,7 +90,7 @@ class Quiet:
 
     @classmethod
     def of(cls, known: MeasuredOffset, text: str, date: datetime) -> "Quiet":
-        """Return which answers with this header `measured` would take for known."""
+        """Return the range of answers with this header that `measured` would ignore."""
         least, most = known.offset.least, known.offset.most
         return cls(
             text,
@@ -100,7 +100,7 @@ class Quiet:
         )
 
     def covers(self, text: str, sent: datetime, answered: datetime) -> bool:
-        """Return whether this is one of them."""
+        """Return whether an answer is in the range."""
         return (
             text == self.text
             and sent <= self.sent_max
@@ -110,10 +110,10 @@ class Quiet:
 
 
 def check_offset(offset: ClockOffset | None, *, skew: float, region: str) -> None:
-    """Refuse to act by a clock that is certainly off by more than `skew` seconds.
+    """Refuse to act on a clock that is certainly off by more than `skew` seconds.
 
     Raises:
-        ClockOff: with the offset.
+        ClockOff: with the offset in its message.
     """
     if offset is None or not offset.is_beyond(skew):
         return
@@ -125,7 +125,7 @@ def check_offset(offset: ClockOffset | None, *, skew: float, region: str) -> Non
     )
 
 
-@lru_cache(DATES_KEPT)  # every answer of a second has the same
+@lru_cache(DATES_KEPT)  # all answers of a second share it
 def date_of(text: str) -> datetime | None:
     """Return the time in a `Date` header, None if it has none."""
     try:

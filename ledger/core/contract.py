@@ -7,12 +7,12 @@ terms has three steps, one change at a time, and any process may finish one that
    that knows it obeys `stricter(old, new)`.
 2. *wait*: until every region has shown the announcement, and then `seconds_to_wait` more, counted
    by the process that finishes the change, from its own look at the last region.
-3. *in force*: an even revision that holds the new terms alone.
+3. *in force*: an even revision that holds only the new terms.
 
-A request may be signed only while the view of the terms that it rests on is young (`Validity`). So
-after the wait no request under the old terms alone can be signed any more, and none that was
-signed can still be accepted. A read obeys the shorter `read_deadline` of the terms known when it
-began and when it ends: plans were held by the old terms while it was under way.
+A request may be signed only while the view of the terms that it is based on is young (`Validity`).
+So after the wait no request can be signed under only the old terms, and none that was signed can
+still be accepted. A read obeys the shorter `read_deadline` of the terms known when it began and
+when it ends, because plans made meanwhile were bound by the old terms.
 
 `ledger.lab.simulator.explorer.terms` shows what breaks without each of these.
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
-from ledger.core.budgets import BudgetRule
+from ledger.core.budgets import BudgetRule, budget_in
 from ledger.core.periods import PeriodRule
 
 CONTRACT_LIFE = 300.0
@@ -40,15 +40,15 @@ DURATIONS = (
 )
 """The terms that are durations."""
 NO_HOME = ""
-"""The home while it moves: no region's name, so no compactor folds."""
+"""The home while it moves. No region has this name, so no compactor folds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
     """The last moment at which a request may be signed under a view of the terms.
 
-    `until` is by the time of day, `elapsed_until` by a clock that counts suspension, in seconds:
-    both count, so that a clock set back does not lengthen it.
+    `until` is by the wall clock, `elapsed_until` by a clock that counts suspension, in seconds:
+    both must hold, so a clock that is set back does not extend it.
     """
 
     until: datetime
@@ -68,14 +68,14 @@ class Validity:
 
 @dataclass(frozen=True, slots=True)
 class ShardStep:
-    """How many shards a counter has from a time on; the first step of each has no `since`."""
+    """The number of shards of a counter from a time on; the first step of each has no `since`."""
 
     count: int
     since: datetime | None = None
 
 
 Shards = Mapping[str, tuple[ShardStep, ...]]
-"""The steps of the counters that match a pattern; the first pattern that matches counts."""
+"""The steps of the counters that match a pattern; the first pattern that matches applies."""
 
 _ONE_SHARD = (ShardStep(1),)
 
@@ -84,13 +84,13 @@ _ONE_SHARD = (ShardStep(1),)
 class Terms:
     """What must be equal in all processes of a table; durations in seconds.
 
-    `regions` are observed by compactors; those in `closed` are not written to. `lost` are those
-    ever given up for good, each as often as it was: one may be added again, as a new replica, and
-    be lost again; the latest was at `given_up_at`. `left` are those taken out while they worked,
-    in the same way. `announced` are
+    `regions` are observed by compactors; those in `closed` are not written to. `lost` lists the
+    regions given up for good, each as often as it was lost, since a region may be added again as
+    a new replica and be lost again; the latest loss was at `given_up_at`. `left` lists those taken
+    out while they worked, in the same way. `announced` are
     shards that a pending change brings: readers query them, writers do not use them. `unmerged` are
     patterns of counters whose entries are never merged, so that each stays to be read; `periods`
-    are the rules of sums by period, the first pattern that matches counts; `archive` the places
+    are the rules of sums by period, the first pattern that matches applies; `archive` the places
     where entries are kept before they are deleted, each of them whole; `index` are patterns of
     counters that can be listed by prefix; `budgets` are the rules of those that have a limit, the
     first pattern that matches counts, and none is ever taken back. `budgets_coming` are patterns of
@@ -132,10 +132,10 @@ class Terms:
     def generation_max(self) -> int:
         """The highest generation of net changes that a region can show by these terms.
 
-        While a loss is pending it is the coming one: as soon as that is in force nets of it are
-        made, and a view of the announcement is still in use then. No view is older: each region
-        showed the announcement before the wait began, and none is acted on that was read more than
-        `contract_life` ago.
+        While a loss is pending it is the coming one: nets of that generation are made as soon as it
+        is in force, when a view of the announcement may still be in use. No view is older: each
+        region showed the announcement before the wait began, and no view read more than
+        `contract_life` ago is acted on.
         """
         return max(self.generation, 1 + len(self.lost))
 
@@ -165,7 +165,12 @@ class Terms:
 
     def budget_pattern_of(self, counter: str) -> str | None:
         """Return the pattern of budgets that a counter matches first; None if there is none."""
-        return next((each for each in self.budgets if fnmatchcase(counter, each)), None)
+        for pattern, rule in self.budgets.items():
+            if fnmatchcase(counter, pattern) or (
+                rule.window != "none" and fnmatchcase(budget_in(counter), pattern)
+            ):
+                return pattern
+        return None
 
     def shards_at(self, counter: str, at: datetime) -> int | None:
         """Return the number of shards for a keyed change whose id has this time.
@@ -196,10 +201,10 @@ def is_pending(revision: int) -> bool:
 def stricter(old: Terms, new: Terms) -> Terms:
     """Return the terms to obey while a change from `old` to `new` is pending.
 
-    Whatever obeys them keeps every promise towards those who know only the old terms and towards
-    those who know that the new ones are in force. A relation between durations that holds in both
-    (`settle` over retry horizon, signature lifetime and skew; `observation_delay` over
-    `read_deadline`) holds in the result.
+    A process that obeys them keeps every guarantee towards processes that know only the old terms
+    and towards those that know that the new ones are in force. A relation between durations that
+    holds in both (`settle` over retry horizon, signature lifetime and skew; `observation_delay`
+    over `read_deadline`) holds in the result.
     """
     return replace(
         old,
@@ -214,7 +219,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         read_deadline=min(old.read_deadline, new.read_deadline),
         contract_life=min(old.contract_life, new.contract_life),
         unmerged=tuple(dict.fromkeys((*old.unmerged, *new.unmerged))),
-        index=tuple(dict.fromkeys((*old.index, *new.index))),  # no promise rests on it
+        index=tuple(dict.fromkeys((*old.index, *new.index))),  # no guarantee depends on it
         lost=max(old.lost, new.lost, key=len),
         left=max(old.left, new.left, key=len),
         given_up_at=new.given_up_at or old.given_up_at,
@@ -240,7 +245,7 @@ def seconds_to_wait(old: Terms, new: Terms, *, contract_life: float | None = Non
 def is_waited(
     old: Terms, new: Terms, *, looked_at: float, now: float, contract_life: float | None = None
 ) -> bool:
-    """Return whether a pending change may be put in force by the process that asks.
+    """Return whether a pending change may be put in force by the calling process.
 
     `looked_at` is when this process began its own look at all regions, each of which showed the
     announcement. A look by another process does not count, nor does the time of the announcement.
@@ -249,7 +254,7 @@ def is_waited(
 
 
 def _only_in_one(old: Terms, new: Terms) -> tuple[str, ...]:
-    """Return the regions that not both terms allow to be written."""
+    """Return the regions that are not writable under both terms."""
     either = (*old.regions, *(region for region in new.regions if region not in old.regions))
     return tuple(
         region for region in either if region not in old.written or region not in new.written

@@ -1,9 +1,9 @@
 """The contract of a table and its form as a DynamoDB item, `~contract` / `table#GENERATION`.
 
-The item's `revision` grows by one at each write, and is what every write of it is conditional on.
-`terms` holds the terms in force and `next`, while a change is pending, those that it brings: JSON
-with all durations in seconds. A `digest` shows an item that was edited by hand; it leaves out
-`since`, which is for people, and which earlier releases do not know.
+The item's `revision` grows by one at each write, and every write is conditional on it.
+`terms` holds the terms in force and `next`, while a change is pending, the coming ones: JSON with
+all durations in seconds. A `digest` reveals an item that was edited by hand; it leaves out `since`,
+which is informational and unknown to earlier releases.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -25,24 +25,25 @@ from ledger.core.periods import PeriodRule
 CONTRACT_PARTITION = "~contract"
 TABLE_PREFIX = "table#"
 FORMAT = 4
-"""The newest form of items that this release reads and writes. A table is of the oldest that has
-all of its terms: with sums by period 2, with an archive 3, so that an earlier release, which would
-drop them from a net, refuses it; with budgets 4, as one would fold the entries of open grants."""
+"""The newest item format that this release reads and writes. A table has the oldest format that
+covers all of its terms: with sums by period 2, with an archive 3, so that an earlier release, which
+would drop them from a net, refuses it; with budgets 4, since one would fold the entries of open
+grants."""
 DIGEST_BYTES = 8
 GENERATION_DIGITS = 4
 
 _SORT_KEY = re.compile(r"table#([0-9]{4})", flags=re.ASCII)
 _NEVER_STORED = {"closed", "announced", "budgets_coming", "generation"}
-"""What only `stricter` makes, and what the sort key says."""
+"""Terms that only `stricter` creates, and the generation, which the sort key holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
     """The contract as one region showed it; `coming` are the terms of a pending change.
 
-    `through` is the region that takes the home over from one that is lost, while that is pending.
-    `since` is when the pending change was announced, by the clock of who did; None if none is
-    pending, or by an earlier release.
+    `through` is the region that takes over the home from a lost one, while that is pending.
+    `since` is when the pending change was announced, by the clock of the process that announced it;
+    None if none is pending, or if an earlier release announced it.
     """
 
     terms: Terms
@@ -56,20 +57,20 @@ class Contract:
     def obeyed(self) -> Terms:
         """The terms to obey now: those in force, or the stricter of them and the coming ones.
 
-        Their `generation` is that of net changes: one more for each region that was lost. Whichever
-        it was, it may have been home before, and have left a net that not every region got.
+        Their `generation` is that of net changes: one more for each region that was lost. Any of
+        them may have been home before, and have left a net that did not reach every region.
         """
         terms = self.terms if self.coming is None else stricter(self.terms, self.coming)
         return replace(terms, generation=max(self.generation, 1 + len(self.terms.lost)))
 
     @property
     def is_founding(self) -> bool:
-        """Whether it is a table's first, which not every region has shown yet: not to be obeyed."""
+        """Whether it is a table's first, not yet shown by every region: not to be obeyed."""
         return self.coming == self.terms
 
     @property
     def written_through(self) -> str:
-        """The region through which this contract is written: the home, or who takes it over."""
+        """The region through which this contract is written: home, or the one that takes over."""
         return self.through or self.terms.home
 
     @property
@@ -86,7 +87,7 @@ class Contract:
 
     @property
     def giving_up(self) -> tuple[str, ...]:
-        """The regions that a pending change gives up, since they are lost for good."""
+        """The regions that a pending change gives up because they are lost for good."""
         return () if self.coming is None else self.coming.lost[len(self.terms.lost) :]
 
     @property
@@ -111,7 +112,7 @@ def format_of(*, has_periods: bool, has_archive: bool = False, has_budgets: bool
 
 
 def newest_of(shown: Iterable[object]) -> Contract | None:
-    """Return the newest contract of what regions show; what is none is left out."""
+    """Return the newest contract of those that regions show; None for a region is ignored."""
     found = (each for each in shown if isinstance(each, Contract))
     return max(found, key=lambda each: (each.generation, each.revision), default=None)
 
@@ -167,7 +168,7 @@ def contract_of(item: Item) -> Contract:
 
 
 def terms_to_values(terms: Terms) -> dict[str, Any]:
-    """Return terms as plain values, as JSON and people read them; durations in seconds."""
+    """Return terms as plain values for JSON and for people; durations in seconds."""
     values = {
         field.name: getattr(terms, field.name)
         for field in fields(terms)
@@ -220,7 +221,7 @@ def _of_json(item: Item, name: str) -> Terms:
 
 
 def terms_of_values(values: Mapping[str, Any]) -> Terms:
-    """Return the terms that `terms_to_values` made these values of.
+    """Return the terms in values of `terms_to_values`.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: a value is missing or of another kind.
@@ -257,7 +258,7 @@ def _step(values: Mapping[str, Any]) -> ShardStep:
 def _since(item: Item) -> datetime | None:
     try:
         return _time(item.get("since", {}).get("S"))
-    except ValueError:  # whatever it says, nothing rests on it
+    except ValueError:  # informational only
         return None
 
 

@@ -1,7 +1,7 @@
-"""What a counter is described by: a few named values, in one item a counter.
+"""Descriptions of counters: a few named values, in one item per counter.
 
 The item: pk `~description~` + counter, sk `description`; `attributes`, a map from name to value,
-and `stamp`, new at each write, by which a write finds the item as it was read.
+and `stamp`, new at each write, on which a write is conditional.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -17,13 +17,13 @@ NAMES_MAX = 16
 """Attributes of one counter."""
 NAME_BYTES_MAX = 64
 BYTES_MAX = 2_048
-"""All names and values of one counter together, as UTF-8."""
+"""Bytes of all names and values of one counter together, as UTF-8."""
 _SORT_KEY = "description"
 
 Value = str | int | Decimal | bool
-"""What an attribute may be."""
+"""Types of an attribute's value."""
 Attributes = Mapping[str, AttributeValue]
-"""As they are stored, so that `1`, `"1"` and `True` differ."""
+"""Values as they are stored, so that `1`, `"1"` and `True` differ."""
 
 
 def description_key(counter: str) -> Key:
@@ -71,10 +71,10 @@ def description_item(counter: str, attributes: Attributes, stamp: str) -> Item:
 
 
 def changed(before: Attributes, asked: Mapping[str, AttributeValue | None]) -> Attributes:
-    """Return attributes with some set, and those that are asked to be None removed.
+    """Return attributes with some set, and those given as None removed.
 
     Raises:
-        InvalidInput: they would be more, or longer, than a description may be.
+        InvalidInput: the result exceeds the limits of a description.
     """
     after = {**before, **{name: value for name, value in asked.items() if value is not None}}
     for name in (name for name, value in asked.items() if value is None):
@@ -93,10 +93,10 @@ def changed(before: Attributes, asked: Mapping[str, AttributeValue | None]) -> A
 
 
 def checked(asked: object) -> dict[str, AttributeValue | None]:
-    """Return what a caller asks for in the form in which it is stored.
+    """Return a caller's attributes in the form in which they are stored.
 
     Raises:
-        InvalidInput: it is no mapping, or a name or value breaks a rule.
+        InvalidInput: it is not a mapping, or a name or value breaks a rule.
     """
     if not isinstance(asked, Mapping) or not asked:
         raise InvalidInput(f"attributes must be a mapping of some names to values, got {asked!r}")
@@ -104,7 +104,7 @@ def checked(asked: object) -> dict[str, AttributeValue | None]:
 
 
 def description_of(attributes: Attributes) -> dict[str, Value]:
-    """Return attributes as a caller reads them, by name: of numbers the whole ones as int.
+    """Return attributes as a caller reads them, by name: whole numbers as int.
 
     Raises:
         ValueError: one is of another kind.
@@ -132,7 +132,7 @@ def _stored(name: object, value: object) -> AttributeValue | None:
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise InvalidInput(f"{name!r} has half a character: {value!r}") from None
+                raise InvalidInput(f"{name!r} has an unpaired surrogate: {value!r}") from None
             return {"S": value}
         case int() | Decimal():
             return {"N": amounts.to_text(amounts.exact(value))}
@@ -152,7 +152,7 @@ def _value(stored: AttributeValue) -> Value:
             except InvalidAmount as error:
                 raise ValueError(str(error)) from None
             return int(number) if number == number.to_integral_value() else number
-    raise ValueError(f"{stored!r:.100} is no text, number or truth")
+    raise ValueError(f"{stored!r:.100} is not a string, number or boolean")
 
 
 def _text_of(value: AttributeValue) -> str:

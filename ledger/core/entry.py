@@ -25,17 +25,17 @@ Key = tuple[str, str]
 ITEM_BYTES_MAX = 400 * 1024
 """DynamoDB's limit of one item, attribute names and values together."""
 ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count")
-"""What an entry can have beside its key. A net change and a sum have others, too."""
+"""Attributes that an entry can have besides its key. A net change and a sum have others, too."""
 GRANT, HOLD, RESOLVED, OVER = "grant", "hold", "resolved", "over"
-"""What one that was spent from a budget has besides."""
 SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, OVER, "adjusted")
+"""Attributes that an entry has besides if it was spent from a budget."""
 _COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 FAULT = "~fault"
-"""Stored by nobody: in an item that was read, why it is not to be trusted."""
+"""Never stored: in an item that was read, the reason why it is not trusted."""
 DIGEST_BYTES = 8
-"""Length of the truncated SHA-256 that a net change keeps of its other attributes."""
+"""Length of the truncated SHA-256 over a net change's other attributes."""
 _ARCHIVE = b"\xff\xffarchive"
-"""Before the archive's part of a digest: no text is that long."""
+"""Precedes the archive's part of a digest: no text is that long."""
 
 
 def key_of(item: Item) -> Key:
@@ -218,10 +218,10 @@ def net_of(item: Item) -> NetChange:
 
 
 def _count_in(item: Item) -> int | Decimal:
-    """Return the count of a net change, which may be no whole number.
+    """Return the count of a net change, which may not be a whole number.
 
     Raises:
-        DamagedItem: it is missing, or no number.
+        DamagedItem: it is missing, or not a number.
     """
     text = item.get("count", {}).get("N")
     if isinstance(text, str) and _COUNT.fullmatch(text):  # nearly always
@@ -230,7 +230,7 @@ def _count_in(item: Item) -> int | Decimal:
 
 
 def count_of(item: Item) -> int:
-    """Return how many changes an entry stands for; 1 if a foreign `count` is not a number."""
+    """Return how many changes an entry counts for; 1 if a foreign `count` is not a number."""
     text = item.get("count", {}).get("N")
     return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else 1
 

@@ -33,7 +33,7 @@
     ├── LaneClosed                  an operator took this lane of a pipeline out of service
     ├── FormConflict                a lane was left with a batch under way under other settings
     ├── LeftOut                     the source skipped records that a pipeline had begun
-    ├── FeedBehind                  what follows a cursor of the feed has passed out of the stream
+    ├── FeedBehind                  what follows a cursor of the feed has left the stream
     ├── ImportRefused               bad rows, imported another way, or begun before a loss
     ├── ArchiveError                the archive did not do what was asked
     │   ├── ArchiveMissing          it has no object of this name
@@ -49,11 +49,11 @@
         ├── ClockOff                this machine's clock differs from a region's beyond the skew
         ├── ContractStale           the contract was read too long ago, and cannot be read now
         ├── HomeMoving              the home region is about to change, so merging waits
-        ├── ReplicasDiffer          the table's replicas are not those of its contract, or one rests
+        ├── ReplicasDiffer          the replicas are not those of the contract, or one is disabled
         └── RegionUnreadable        a region cannot be read, so merging waits
 
-Each says what a program asks first: `outcome`, whether the change of the call was made, and
-`retryable`, whether the same call may be made again.
+Each answers the first questions of a caller: `outcome`, whether the change of the call was made,
+and `retryable`, whether the same call may be made again.
 
 Expected outcomes of one step (applied, rejected, unknown) are values, not errors: see
 `ledger.store.writes`.
@@ -105,7 +105,7 @@ class AmountOverflow(InvalidInput):
     """An exact amount does not fit in 38 digits or in DynamoDB's range of exponents.
 
     Of a change also where a digit is beyond the 38th before or after the point. Of a total: a
-    change is far too large or too fine; `history` shows it, `reverse` takes it back.
+    change is far too large or too fine; `history` shows it, `reverse` undoes it.
     """
 
 
@@ -133,7 +133,7 @@ class RetryHorizonPassed(InvalidInput):
     """The change is older than the retry horizon: repeating it could count it twice.
 
     `entry` is what it would have been written as. Whether it was, before, is not known. With an
-    archive it is `retryable` where the same call will be answered once all of that time is merged.
+    archive it is `retryable` if the same call gets an answer once all of that time is merged.
     """
 
     outcome: Outcome = "unknown"
@@ -317,9 +317,9 @@ class LocalTableError(LedgerError):
 class StoreError(LedgerError):
     """DynamoDB did not do what was asked; `requests` were sent before it was given up.
 
-    `code` is that of AWS's own answer, in its words (`ThrottlingException`; of one of several
-    statements `ThrottlingError`, without `Exception`): for logs and alarms. It is None where no
-    answer of AWS stands behind the error.
+    `code` is AWS's own error code (`ThrottlingException`; for one of several statements
+    `ThrottlingError`, without `Exception`), for logs and alarms. It is None if the error does not
+    come from an answer of AWS.
     """
 
     retryable = True
@@ -335,7 +335,7 @@ class Throttled(StoreError):
     """The table still throttled the request after every try allowed.
 
     `limits` are those that DynamoDB says were exceeded, in its words, if it says so. Of
-    `KeyRangeThroughputExceeded`, a hot key, `counters` are those of the request: shard them.
+    `KeyRangeThroughputExceeded`, a hot key, `counters` are the counters in the request: shard them.
     """
 
     limits: tuple[str, ...] = ()
@@ -367,7 +367,7 @@ class TokenReused(RequestRefused):
 class ClockOff(StoreError):
     """This machine's clock is off by more than `clock_skew`; nothing was written or merged.
 
-    `offset_seconds` is by how much it is ahead of that of `region`, to half a second.
+    `offset_seconds` is how far it is ahead of the clock of `region`, to half a second.
     """
 
     retryable = False

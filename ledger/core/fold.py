@@ -2,8 +2,8 @@
 
 total = the net's change + the change of every entry whose id is not in the net's `merged` + the
 value of every sum item (`ledger.core.sums`). The
-result depends on the set of items only, not on page borders or on the order of arrival. Of several
-net changes the one of the highest generation counts alone (a region that was home, and is lost,
+result depends only on the set of items, not on page borders or on the order of arrival. Of several
+net changes only the one of the highest generation counts (a region that was home, and is lost,
 leaves nets of earlier generations behind). An item under a foreign key counts as an entry
 that is never merged if it has a `change`, and is ignored otherwise.
 
@@ -12,7 +12,7 @@ page at a time and added at the end. Any other page is read item by item, with t
 
 Items that were added can be replaced by their sum (`Collection.condense`), so that a collection of
 any length fits in memory, and a later read can continue where an earlier one ended. Such a sum
-leaves out the entries that one net names, so it is valid for that net only (`is_sound`).
+leaves out the entries that one net names, so it is valid only for that net (`is_sound`).
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -38,12 +38,12 @@ COPIES = "copies"
 """How often an entry was put again, in a table that lost a region; readers ignore it."""
 _NOT_COMPARED = {"change", COPIES}
 DATED = (*ATTRIBUTES, "effective")
-"""Those that sums by period depend on."""
+"""The attributes that sums by period depend on."""
 
 _NONE = Decimal(0)
 Amount = TypeVar("Amount", str, Decimal)
 Stamp = tuple[int, str] | None
-"""Generation and version of a net, different at each write of it; None for no net."""
+"""Generation and version of a net, different at each write; None without a net."""
 
 
 def stamp_of(net: NetChange | None) -> Stamp:
@@ -52,7 +52,7 @@ def stamp_of(net: NetChange | None) -> Stamp:
 
 
 class Subtotal(NamedTuple):
-    """Sum and number of some entries that the net under `stamp` does not name."""
+    """Sum and number of some entries that the net with `stamp` does not name."""
 
     stamp: Stamp
     change: Decimal
@@ -64,10 +64,10 @@ class Collection:
 
     `below` is the sum of entries that were condensed, or read earlier; `partition` is the
     collection's key, for items that were read without it (`ATTRIBUTES`). `outdated` has the
-    generations of further nets, all lower than that of `net`, which count for nothing. `sums` has
-    the newer of each sum item and its copy, `copies` the copies alone. `dates` has the text of the
-    date from which an entry is effective, by its sort key, if they are wanted (`with_dates`);
-    `items` all that is not the ledger's own, as it was read, if it is wanted (`with_items`).
+    generations of further nets, all lower than that of `net`, which do not count. `sums` has
+    the newer of each sum item and its copy, `copies` only the copies. `dates` has the text of the
+    effective date of an entry, by its sort key, if dates are wanted (`with_dates`); `items` all
+    items that are not the ledger's own, as read, if they are wanted (`with_items`).
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Collection:
         self.dates: dict[str, str] | None = {} if with_dates else None
         self.items: dict[str, Item] | None = {} if with_items else None
         self._parsed = {} if entries is None else entries
-        # Newer than `_parsed`: where both have a key, the text counts.
+        # Newer than `_parsed`: if both have a key, the text counts.
         self._texts: dict[str, str] = {}
 
     @property
@@ -107,12 +107,12 @@ class Collection:
         """The change of each entry by its sort key, including merged ones."""
         if self._texts:
             self._parsed.update(zip(self._texts, map(Decimal, self._texts.values()), strict=True))
-            self._texts = {}  # not cleared: who looks at the sort keys looks at that dictionary
+            self._texts = {}  # not cleared: callers may hold a view of that dictionary
         return self._parsed
 
     @property
     def sort_keys(self) -> KeysView[str]:
-        """The sort key of each entry, including merged ones; no change is made into a number."""
+        """The sort key of each entry, including merged ones; no change is parsed."""
         return self.entries.keys() if self._parsed else self._texts.keys()
 
     def alike(self, others: Iterable["Collection"]) -> list[str]:
@@ -135,8 +135,8 @@ class Collection:
         return [key for key in self.sort_keys if key in found]
 
     def _alike(self, found: AbstractSet[str], other: "Collection") -> AbstractSet[str]:
-        """Return which of these entries another shows with the same change."""
-        # Of its own class: both, or neither, are read as texts.
+        """Return which of these entries `other` shows with the same change."""
+        # The same class: both, or neither, are read as texts.
         texts, is_text = other._texts, not (self._parsed or other._parsed)  # noqa: SLF001
         if not is_text:
             mine, there = self.entries, other.entries
@@ -172,7 +172,7 @@ class Collection:
                 (key, one) for one in items if (key := one["sk"]["S"]) < keys.RESERVED
             )
         if len(items) == 1 and items[0]["sk"]["S"].startswith(keys.NET_PREFIX):
-            self._take_net(items[0])  # all that is left of a merged collection
+            self._take_net(items[0])  # the only item of a merged collection
             return
         texts = _plain_texts(items)
         if texts is None or (texts and max(texts) >= SUM_PREFIX):
@@ -196,7 +196,7 @@ class Collection:
                 entries[sort_key] = number_of(self._whole(item), "change")
 
     def _without_sums(self, items: Sequence[Item]) -> list[Item]:
-        """Take the sums in a page; return what else is in it."""
+        """Take the sums in a page; return the other items."""
         others: list[Item] = []
         for item in items:
             if not item["sk"]["S"].startswith(SUM_PREFIX):
@@ -211,7 +211,7 @@ class Collection:
     def _take_nets(self, items: Sequence[Item]) -> list[Item]:
         """Take the net of the highest generation in a page; return all nets in it."""
         nets = [item for item in items if item["sk"]["S"].startswith(keys.NET_PREFIX)]
-        # From the highest down: one that does not count is not read, so it may be damaged.
+        # From the highest down: nets that do not count are not read, so they may be damaged.
         for item in sorted(nets, key=_sort_key, reverse=True):
             self._take_net(item)
         return nets
@@ -269,7 +269,7 @@ class Collection:
 
     @property
     def additions(self) -> int:
-        """How many additions the sums stand for."""
+        """The number of additions in the sums."""
         return sum(each.version for each in self.sums.values())
 
     def _subtotal(self, net: NetChange | None, upto: str | None) -> Subtotal:
@@ -324,7 +324,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _said(item: Item | None) -> Item | None:
-    """Return what an entry says beside its change, which is compared as a number."""
+    """Return an entry's attributes other than its change, which is compared as a number."""
     return item and {name: value for name, value in item.items() if name not in _NOT_COMPARED}
 
 

@@ -5,11 +5,12 @@ under a reserved partition key; its sort key is that time and the counter. Both 
 entry's id alone, because time is divided into spans: every hint for the same counter and span, from
 any region and however often written, is the same item, so last writer wins loses nothing. Once a
 span ended `settle` ago, all of its entries can be merged and no new hint for it is written: the
-compactor reads the hints of such spans only, and deletes them after its visits.
+compactor reads only the hints of such spans, and deletes them after its visits.
 
 A hint may say that its counter was *asked* about: whether a key from before `ripe` was ever applied
-(`ledger.late`). Then even a few entries are merged, and a collection without any gets a net that
-says what has settled. An ordinary hint of that span may replace it: the next call leaves another.
+(`ledger.late`). Then even a few entries are merged, and a collection without entries gets a net
+that records what has settled. An ordinary hint of that span may replace it: the next call leaves
+another.
 
 A hint that is lost or superfluous costs time, never a total.
 
@@ -41,9 +42,9 @@ _ENDINGS = 0x10000
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """There may be changes of `counter` to merge, made before `ripe`.
+    """`counter` may have changes to merge, made before `ripe`.
 
-    In place of a counter, and so of all its shards, one of them may be named by its partition key.
+    A single shard may be named, by its partition key, in place of a counter with all its shards.
     """
 
     counter: str
@@ -88,7 +89,7 @@ def last_sort_key(now: datetime, *, settle: float) -> str:
 
 
 def hint_of(item: Item) -> Hint | None:
-    """Return the hint that an item holds; None if it is a foreign item."""
+    """Return the hint that an item holds; None for a foreign item."""
     sort_key = item["sk"]["S"]
     if sort_key[_TIME_CHARACTERS : _TIME_CHARACTERS + 1] != "#":
         return None
@@ -111,7 +112,7 @@ def ending_below(every: int) -> str:
     """Return the bound below which the last four hex digits of one in `every` ids are.
 
     Ids end in random digits, so without counting, one in `every` entries writes a hint, and every
-    retry of an entry decides alike. With 0 no entry does.
+    retry of an entry decides alike. With 0 none does.
     """
     if every <= 1:
         return "g" if every else ""

@@ -20,14 +20,14 @@ from typing import overload
 SUFFIX_BITS = 64
 SUFFIX_DIGITS = SUFFIX_BITS // 4
 SECONDS_KEPT = 4096
-"""Number of seconds whose text is cached: of one collection's ids thousands share a few."""
+"""Number of seconds whose text is cached: thousands of ids of one collection share a few."""
 PACKED_BYTES = 16
 SMALL_BYTES_MAX = 8 * 1024
 SMALL_KEPT = 256
-"""Nets of up to `SMALL_BYTES_MAX` that are read again; with their sort keys they take 15 MB."""
+"""Cached nets of up to `SMALL_BYTES_MAX`, for repeated reads; with their sort keys 15 MB."""
 CACHED_BYTES_MAX = 64 * 1024
 CACHED_KEPT = 32
-"""Longer ones that are read again, up to `CACHED_BYTES_MAX`; they take as much."""
+"""Cached longer nets, up to `CACHED_BYTES_MAX`; they take as much."""
 _HALF = PACKED_BYTES // 2
 _PAIR = struct.Struct(">QQ")
 _SECOND_MICROSECONDS = 1_000_000
@@ -71,7 +71,7 @@ def sort_key(at: datetime, suffix: int) -> str:
 
 
 def sort_keys(at: datetime, bits: int, count: int) -> list[str]:
-    """Return `count` ascending sort keys of one time; the suffix of each is 64 of these bits."""
+    """Return `count` ascending sort keys of one time; `bits` has 64 bits for each suffix."""
     start = sort_key(at, 0)[:-SUFFIX_DIGITS]
     digits = f"{bits:0{SUFFIX_DIGITS * count}x}"
     made = [
@@ -83,7 +83,7 @@ def sort_keys(at: datetime, bits: int, count: int) -> list[str]:
 
 
 def suffix_in(sort_key: str) -> int:
-    """Return the suffix in a sort key of our form."""
+    """Return the suffix in a sort key in our form."""
     return int(sort_key[-SUFFIX_DIGITS:], 16)
 
 
@@ -103,7 +103,7 @@ def suffix_of(counter: str, key: str) -> int:
 
 
 def parse(sort_key: str) -> EntryId | None:
-    """Return the id in a sort key; None if it is not in our form, so of a foreign writer."""
+    """Return the id in a sort key; None if it is not in our form, so made by a foreign writer."""
     if not _ONE.fullmatch(sort_key) or not _is_day(sort_key[_DAY]):
         return None
     return EntryId(_microseconds(sort_key), suffix_in(sort_key))
@@ -129,7 +129,7 @@ def time_text(sort_key: str) -> str:
 def ours(sort_keys: Collection[str]) -> list[str]:
     """Return the sort keys in our form, those for which `parse` returns an id, in their order."""
     # Nearly always all of them are, and one pattern over all is several times faster. The length
-    # is that of as many ids: a foreign key of two ids with a comma would pass for both.
+    # check counts ids: otherwise a foreign key of two ids with a comma would pass as two.
     text = ",".join(sort_keys) + ","
     is_long = len(text) == len(sort_keys) * (_CHARACTERS + 1)
     if is_long and _MANY.fullmatch(text) and all(map(_is_day, {key[_DAY] for key in sort_keys})):
@@ -138,14 +138,14 @@ def ours(sort_keys: Collection[str]) -> list[str]:
 
 
 def earliest(at: datetime) -> str:
-    """Return the least sort key of this time, so that earlier ids, and they alone, are below it."""
+    """Return the least sort key of this time: exactly the earlier ids are below it."""
     return str(EntryId(max(0, (at - EPOCH) // MICROSECOND), 0))
 
 
 class EntryIds(Sequence[EntryId]):
     """Ids in ascending order, each once, as the bytes that a net change keeps of them.
 
-    Equal to any sequence of the same ids. Only what is looked at is made into objects.
+    Equal to any sequence of the same ids. Only the ids that are accessed are made into objects.
     """
 
     __slots__ = ("_sort_keys", "packed")
@@ -189,7 +189,7 @@ class EntryIds(Sequence[EntryId]):
     def __getitem__(self, place: slice) -> tuple[EntryId, ...]: ...
 
     def __getitem__(self, place: int | slice) -> EntryId | tuple[EntryId, ...]:
-        """Return the id at a place, or those of a slice."""
+        """Return the id at an index, or those of a slice."""
         if isinstance(place, slice):
             return tuple(self)[place]
         start = range(len(self))[place] * PACKED_BYTES
@@ -219,8 +219,8 @@ def unpack_all(packed: bytes) -> EntryIds:
     """Return the ids in `merged` bytes.
 
     Raises:
-        ValueError: not a whole number of ids, not in strictly ascending order, or a time that no
-            sort key can hold; damaged bytes are never read as other ids.
+        ValueError: not a whole number of ids, not in strictly ascending order, or a time that a
+            sort key cannot hold; damaged bytes are never read as other ids.
     """
     if len(packed) <= SMALL_BYTES_MAX:
         return _unpacked_small(packed)
@@ -239,7 +239,7 @@ def _unpacked(packed: bytes) -> EntryIds:
 
 
 _unpacked_small = lru_cache(SMALL_KEPT)(_unpacked)
-"""Several regions show the same net, and a compactor reads those of many collections ahead."""
+"""Several regions show the same net, and a compactor reads ahead in many collections."""
 _unpacked_once = lru_cache(CACHED_KEPT)(_unpacked)
 
 

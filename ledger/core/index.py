@@ -1,22 +1,22 @@
 """The index: one small item for each collection of the counters that the contract's `index` names.
 
-It says what the collection's net came to when the compactor wrote it, so that counters are listed
-by prefix, with totals, without reading them. The items of a counter lie under one of a few
-reserved partition keys, in the order of counter ids; those of its further shards follow behind it,
-since their separator is a control character, which no id may have, and sorts before all others:
+It records the collection's net as of the compactor's last write, so that counters are listed by
+prefix, with totals, without reading them. The items of a counter are stored under one of a few
+reserved partition keys, in the order of counter ids; those of its further shards follow it, because
+their separator is a control character, which an id must not contain, and sorts before all others:
 
     ~index-2 / usage/acme                   value 120, count 8, generation 1, as_of ...
-    ~index-2 / usage/acme<US>0001           the same of its shard 1
+    ~index-2 / usage/acme<US>0001           the same for its shard 1
     ~index-2 / usage/acme<US>0000<US>0002   of shard 0, put under generation 2 of the contract
 
 States of one collection are ordered by generation and count, which only grow; a counter that has
-no net yet is listed under generation 0. No total rests on the index: an item that is missing or
-old is put right by the compactor's next fold or search.
+no net yet is listed under generation 0. No total depends on the index: an item that is missing or
+old is corrected by the compactor's next fold or search.
 
-The loss of a home begins a generation of the contract, and with it items of their own: what the
-lost home put may bear a later stamp than anything that the next one puts under the same key, and
-would outlive it in other regions. Of the items of a collection the one of the highest generation
-in its key counts; the others are deleted once the next search has met them.
+The loss of a home begins a generation of the contract, with index items of its own: an item that
+the lost home put may have a later stamp than anything the next home puts under the same key, and
+would survive it in other regions. Of the items of a collection the one with the highest generation
+in its key counts; the others are deleted once the next search finds them.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -45,16 +45,16 @@ COUNTER_BYTES_MAX = 1_014
 TOP_MAX = 1_000
 """How many counters `top` keeps at most."""
 _FIRST = (0, 1)
-"""The shard and the generation that a sort key does not name."""
+"""The shard and the generation that a sort key omits."""
 _LEAST = " "
-"""The least character that an id may have."""
+"""The least character that an id may contain."""
 _SURROGATES = range(0xD800, 0xE000)
 _CODE_MAX = 0x10FFFF
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """What the index says of one collection: its net's generation, count and change."""
+    """The state of one collection in the index: its net's generation, count and change."""
 
     generation: int
     count: int
@@ -68,7 +68,7 @@ class IndexState:
         return IndexState(net.generation, net.count, net.change)
 
     def replaces(self, found: "IndexState | None") -> bool:
-        """Return whether it is to be written where `found` is shown."""
+        """Return whether it is to be written over `found`."""
         if found is None:
             return True
         mine, there = (self.generation, self.count), (found.generation, found.count)
@@ -81,12 +81,12 @@ ONLY_LISTED = IndexState(0, 0, Decimal(0))
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A counter as the index lists it, and what it came to.
+    """A counter as the index lists it, with its value.
 
     `value` is the sum of `count` merged entries, as its nets were at `as_of`, the earliest of its
-    shards; what was written later, is not merged yet, or is added by pipelines, is not in it. With
+    shards; entries written later, entries not merged yet and sums of pipelines are not in it. With
     `is_exact` it is the counter's total, read from the table at `as_of`, and `count` counts all of
-    its changes. `description` are the attributes that it was described by, if asked for.
+    its changes. `description` has the attributes of its description, if asked for.
     """
 
     counter: str
@@ -98,7 +98,7 @@ class Listed:
 
 
 class IndexPlace(NamedTuple):
-    """Whose an index item is: a counter's shard, and the contract's generation that put it."""
+    """The owner of an index item: a counter's shard, and the contract's generation that put it."""
 
     counter: str
     shard: int
@@ -124,14 +124,14 @@ def index_key(partition: str, generation: int) -> Key | None:
     if place is None or len(place[0].encode()) > COUNTER_BYTES_MAX:
         return None
     try:
-        keys.checked_counter(place[0])  # of another tool's items the key may be anything
+        keys.checked_counter(place[0])  # another tool's items may have any key
     except InvalidCounter:
         return None
     return IndexPlace(*place, generation).key
 
 
 def index_place(sort_key: str) -> IndexPlace | None:
-    """Return whose an index item is; None if no index item has this sort key."""
+    """Return the owner of an index item; None if the sort key is not one of the index."""
     counter, *numbers = sort_key.split(SEPARATOR)
     if len(numbers) > len(_FIRST) or not all(map(str.isdecimal, numbers)):
         return None
@@ -139,7 +139,7 @@ def index_place(sort_key: str) -> IndexPlace | None:
 
 
 def attributes_of(state: IndexState, at: datetime) -> dict[str, AttributeValue]:
-    """Return what the item of a state says, beside its key."""
+    """Return the attributes of a state's item, without its key."""
     return {
         "value": {"N": amounts.to_text(state.value)},
         "count": {"N": str(state.count)},
@@ -149,7 +149,7 @@ def attributes_of(state: IndexState, at: datetime) -> dict[str, AttributeValue]:
 
 
 def state_of(item: Item) -> IndexState:
-    """Return the state that an index item says.
+    """Return the state in an index item.
 
     Raises:
         DamagedItem: an attribute is missing or of another kind.
@@ -164,7 +164,7 @@ def counter_in(sort_key: str) -> str:
 
 
 def listed_of(items: Iterable[Item]) -> Listed:
-    """Return a counter by the items of its shards, one at least.
+    """Return a counter from the items of its shards, at least one.
 
     Raises:
         DamagedItem: one of them cannot be read.
@@ -194,16 +194,16 @@ def _latest(items: Iterable[Item]) -> Iterable[Item]:
 def covers(patterns: Iterable[str], prefix: str) -> bool:
     """Return whether every counter that begins with `prefix` matches one of these patterns.
 
-    Only a pattern that ends in `*` can: what follows the prefix is anything.
+    Only a pattern that ends in `*` can: anything may follow the prefix.
     """
     return any(each.endswith("*") and fnmatchcase(prefix, each) for each in patterns)
 
 
 def checked_prefix(prefix: object, patterns: tuple[str, ...]) -> str:
-    """Return a prefix whose counters are indexed; the empty one is that of all counters.
+    """Return a prefix whose counters are indexed; the empty prefix covers all counters.
 
     Raises:
-        InvalidCounter: no counter can begin so.
+        InvalidCounter: it cannot begin a counter id.
         InvalidInput: the index does not cover it.
     """
     text = prefix if prefix == "" else keys.checked_counter(prefix, "prefix")
@@ -219,14 +219,14 @@ def checked_prefix(prefix: object, patterns: tuple[str, ...]) -> str:
 def bounds(prefix: str, after: str | None) -> tuple[str | None, str | None] | None:
     """Return the first and last sort keys, both included, of counters with a prefix, in order.
 
-    Only those behind the counter `after`, if it is given. None if there can be none; None for
-    either bound where there is no such bound. What lies between may begin with no prefix: the
-    last bound is the least text that does not.
+    Only those after the counter `after`, if it is given. None if there can be none; None for
+    either bound if there is no such bound. The range may include keys without the prefix: the
+    last bound is the least text that does not begin with it.
     """
     first, last = prefix, _behind(prefix)
     if after is not None and after.encode() >= prefix.encode():
         fits = len(after.encode()) < COUNTER_BYTES_MAX
-        first = after + _LEAST if fits else after  # behind the shards of `after`
+        first = after + _LEAST if fits else after  # after the shards of `after`
     if last is not None and first.encode() > last.encode():
         return None
     return first or None, last
@@ -246,7 +246,7 @@ def _behind(prefix: str) -> str | None:
 class Best:
     """The `count` counters of the largest values, or the smallest, of those that are added.
 
-    Of equal values the one added first counts as the better.
+    Of equal values the one added first ranks higher.
     """
 
     def __init__(self, count: int, *, smallest: bool) -> None:
@@ -266,7 +266,7 @@ class Best:
             heapq.heappushpop(self._kept, place)
 
     def found(self) -> list[Listed]:
-        """Return them, the best first."""
+        """Return them, best first."""
         return [one for _, _, one in sorted(self._kept, reverse=True)]
 
 

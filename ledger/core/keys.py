@@ -21,32 +21,32 @@ LEASE_PREFIX = "~lease~"
 IMPORT_PARTITION = "~import"
 SCAN_PARTITION = "~scan"
 PASS_PARTITION = "~pass"  # noqa: S105 (a pass of the compactor)
-"""What the compactor's last passes did: for people, nothing is decided by it."""
+"""The compactor's last passes: informational, no decision depends on it."""
 DOCTOR_PARTITION = "~doctor"
-"""Where `ledger doctor` reads and tries to write what is not there, and puts what it probes by."""
+"""Where `ledger doctor` reads and tries to write missing items, and puts its probes."""
 COUNT_PREFIX = "~count"
 """Partitions of single-item counters, and of the markers of their changes."""
 EXPIRES = "~expires"
 """The attribute that the table's time to live uses: seconds since 1970.
 
-Only markers, counts of failures, records of passes, probes of the doctor and, by their caller's
+Only markers, counts of failures, records of passes, probes of the doctor and, at their caller's
 choice, tombstones have it. If an entry, a net change, a lease, a number or another version expired,
 a total or a guarantee would be wrong; so the name is reserved, and no other attribute may have it.
 """
 SEQUENCE_PREFIX = "~sequence~"
 REVERSE_PREFIX = "~reverse~"
-"""Partitions of the records of reversals, one a counter."""
+"""Partitions of the records of reversals, one per counter."""
 RECONCILE_PREFIX = "~reconcile~"
-"""Partitions of the records of physical counts, one a counter."""
+"""Partitions of the records of physical counts, one per counter."""
 RECONCILE_LATEST_PREFIX = "~reconcile-latest~"
 VERSION_PREFIX = "~version~"
 WATCH_PREFIX = "~watch~"
 WEBHOOK_PREFIX = "~webhook~"
-"""Partitions of what webhooks keep, one a webhook."""
+"""Partitions of webhooks' items, one per webhook."""
 DESCRIPTION_PREFIX = "~description~"
-"""Partitions of what counters are described by, one a counter."""
+"""Partitions of descriptions, one per counter."""
 BUDGET_PREFIX = "~budget~"
-"""Partitions of the control items of budgets, one a counter."""
+"""Partitions of the control items of budgets, one per counter."""
 NET_PREFIX = "~net#"
 GENERATION_MAX = 9999
 """The highest generation of net changes: four digits, so that sort keys ascend with them.
@@ -54,7 +54,7 @@ GENERATION_MAX = 9999
 A table begins with generation 1; each loss of a region begins the next.
 """
 GENERATIONS_KEPT = 32
-"""Of which the sort key is cached: nearly every net of a table has the same."""
+"""Generations whose sort key is cached: nearly every net of a table has the same."""
 
 _INVISIBLE = {"Cf", "Zl", "Zp"}
 """Categories of format characters (bidirectional marks, joiners) and line separators."""
@@ -64,12 +64,12 @@ _NET = re.compile(r"~net#([0-9]{4})", flags=re.ASCII)
 
 
 def slice_sort_key(lease: str, number: int, slices: int) -> str:
-    """Return the sort key, under `LEASE_PARTITION`, of who leads a slice of a compactor's work."""
+    """Return the sort key, under `LEASE_PARTITION`, of the leader of a slice of compaction."""
     return f"{lease}/slice/{slices}/{number:04d}"
 
 
 def is_slice(sort_key: str) -> bool:
-    """Return whether an item under `LEASE_PARTITION` is not a lease, but says who leads a slice."""
+    """Return whether an item under `LEASE_PARTITION` is not a lease, but names a slice's leader."""
     return _SLICE.fullmatch(sort_key) is not None
 
 
@@ -106,10 +106,10 @@ def _checked_text(counter: str, what: str) -> str:
 
 
 def checked_new_counter(counter: object) -> str:
-    """Return `counter` if it may begin: a counter id that is told apart by what is seen of it.
+    """Return `counter` if it may be created: a counter id that is unambiguous to the eye.
 
-    One spelling stands for one text (Unicode Standard Annex 15, form C), and nothing in it is
-    invisible. Ids from before this rule are still read, reversed and reconciled.
+    Each text has one spelling (Unicode Standard Annex 15, form C), and no character is invisible.
+    Ids from before this rule can still be read, reversed and reconciled.
 
     Raises:
         InvalidCounter: as `checked_counter`; or it is not in form C, or has a format character or a
@@ -134,7 +134,7 @@ def checked_own_partition(partition: str) -> str:
     """Return the partition key of a caller's own item.
 
     Raises:
-        InvalidInput: it begins with `~`, so the item would lie among the ledger's own.
+        InvalidInput: it begins with `~`, which is reserved for the ledger's own items.
     """
     if partition.startswith(RESERVED):
         raise InvalidInput(
@@ -185,5 +185,5 @@ def _generation_in(sort_key: str) -> int | None:
 
 
 def highest_generation(sort_keys: Iterable[str]) -> int | None:
-    """Return the generation of the net change that counts among items; None if there is none."""
+    """Return the generation of the net change that counts among items; None without one."""
     return max(filter(None, map(generation_of, sort_keys)), default=None)

@@ -1,4 +1,4 @@
-"""A marker as a value: what a token's change was when it was first made.
+"""A marker as a value: the change that a token stood for when it was first used.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -10,12 +10,12 @@ from decimal import Decimal
 
 Detail = str | int | Decimal | bool
 Details = Mapping[str, Detail]
-"""What a caller stores with a change, by attribute names of its own."""
+"""Data that a caller stores with a change, by its own attribute names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """The change that was made under a token, when and in which region, and the caller's details.
+    """The change made under a token, when and in which region, and the caller's details.
 
     Numbers among the details are Decimals.
     """

@@ -1,21 +1,21 @@
 """Sums of a counter by hour, day and month: an attribute of its one net change.
 
-They commit, replicate and are lost together with the net, so what holds of a total holds of each
-period: the net's sum of the period + every entry of that period which the net does not name. Sums
-kept as items of their own would reach a region before or after the net, and be wrong in between.
+They commit, replicate and are lost together with the net, so each period is as exact as the total:
+the net's sum of the period + every entry of that period which the net does not name. Sums
+kept in separate items would reach a region before or after the net, and be wrong in between.
 
-How finely a time is kept goes by three borders, which only ever move on::
+How finely a time is kept depends on three borders, which only ever move forward::
 
     opening  |  by month  |   by day   |  by hour ...
              months       days         hours          (local dates of the pattern's zone)
 
-A fold moves what has aged behind a border into the coarser sum, in the same write. What lies before
-all of them, or was merged before periods were kept (`since`), is in no sum: it is the rest of the
-net's change. A reader takes the borders from the net, not from its clock, and puts unmerged entries
-where the net would.
+A fold moves what has aged past a border into the coarser sum, in the same write. What precedes all
+of them, or was merged before periods were kept (`since`), is in no sum: it is the rest of the
+net's change. A reader takes the borders from the net, not from its clock, and assigns unmerged
+entries as the net would.
 
-There are two axes: when a change was *made*, by the time in its id, and, where the rule asks for
-it, from when on it is *effective*, by its date, or the date on which it was made. The second has
+There are two axes: when a change was *made*, by the time in its id, and, if the rule asks for it,
+when it is *effective*, by its effective date, or else the date on which it was made. The second has
 no hours.
 
 Pure: no clock, no randomness, no I/O.
@@ -36,16 +36,16 @@ from zoneinfo import ZoneInfo
 from ledger.core import amounts, ids
 
 BYTES_MAX = 5 * 1024
-"""Of one axis, as text: a net is written twice for its changes, so 0.02 write units a change at
-folds of 500. The oldest sums are put together before they take more."""
+"""Bytes of one axis, as text: a net is written twice for its changes, which makes 0.02 write units
+a change at folds of 500. Beyond it the oldest sums are combined."""
 NEVER = date.max.toordinal() + 1
-"""A border that no date reaches: that of hours where there are none on an axis."""
+"""A border that no date reaches: that of hours on an axis without hours."""
 MOMENTS_KEPT = 4096
 MONTHS = 12
 _MINUTE = 16
 """Characters of a sort key up to its minute."""
 _QUARTER_SECONDS = 900
-"""The zones of the world are whole quarters of an hour apart, so local hours begin at one."""
+"""The world's zones are whole quarters of an hour apart, so a local hour begins at a quarter."""
 
 
 class Unit(IntEnum):
@@ -63,9 +63,9 @@ the number of months since the year 0."""
 
 @dataclass(frozen=True, slots=True)
 class PeriodRule:
-    """For how long sums are kept by hour, by day and by month, at least; and in which zone.
+    """How long sums are kept by hour, by day and by month, at least; and in which zone.
 
-    With 0 there are none of that kind. `effective` adds the second axis.
+    With 0 there are no sums of that kind. `effective` adds the second axis.
     """
 
     hours: int
@@ -77,9 +77,9 @@ class PeriodRule:
 
 @dataclass(frozen=True, slots=True)
 class Borders:
-    """From which day on sums are kept by hour, from which by day, from which month on at all.
+    """The first day of sums by hour, of sums by day, and of any sums (by month).
 
-    Both days are ordinals; that of `days` is the first of a month.
+    All are ordinals; `days` is the first of a month.
     """
 
     hours: int = 0
@@ -90,8 +90,8 @@ class Borders:
     def of(rule: PeriodRule, now: datetime) -> "Borders":
         """Return the borders of a rule at an aware time.
 
-        Of a kind that it does not keep the border lies ahead by a day, or a month: what is folded
-        is older, and a rule that keeps it later finds the border there.
+        For a kind that it does not keep, the border is a day, or a month, ahead: what is folded is
+        older, and a rule that keeps the kind later finds the border there.
         """
         zone = zone_of(rule.zone)
         today = now.astimezone(zone).date()
@@ -106,7 +106,7 @@ class Borders:
         )
 
     def later(self, other: "Borders") -> "Borders":
-        """Return the later of each border: what one of both keeps together is not told apart."""
+        """Return the later of each border: a period that one combines cannot be divided again."""
         return Borders(
             max(self.hours, other.hours),
             max(self.days, other.days),
@@ -123,7 +123,7 @@ class Borders:
         return (Unit.MONTH, month) if month >= self.months else None
 
     def first(self, unit: Unit) -> int:
-        """Return the first day from which on sums of a kind are complete, as an ordinal."""
+        """Return the first day from which sums of a kind are complete, as an ordinal."""
         if unit is Unit.HOUR:
             return self.hours
         if unit is Unit.DAY:
@@ -139,7 +139,7 @@ class Axis:
     sums: Mapping[Place, Decimal] = field(default_factory=dict)
 
     def added(self, changes: Iterable[tuple[Place | None, Decimal]]) -> "Axis":
-        """Return these sums with changes added; those without a place are in none."""
+        """Return these sums with changes added; those without a period are in none."""
         found: dict[Place, list[Decimal]] = {}
         for place, change in changes:
             if place is not None:
@@ -148,7 +148,7 @@ class Axis:
         return replace(self, sums=_without_zeros({**self.sums, **sums}))
 
     def behind(self, borders: Borders, zone: str) -> "Axis":
-        """Return these sums behind the later borders, put together where they have aged."""
+        """Return these sums under later borders, combined where they have aged past one."""
         later = self.borders.later(borders)
         if later == self.borders:
             return self
@@ -156,7 +156,7 @@ class Axis:
         return Axis(later).added(moved)
 
     def fitted(self, zone: str, bytes_max: int = BYTES_MAX) -> "Axis":
-        """Return these sums in at most so many bytes: the oldest are put together first."""
+        """Return these sums in at most `bytes_max` bytes: the oldest are combined first."""
         axis = self
         while axis.sums and len(_axis_text(axis)) > bytes_max:
             axis = axis.behind(_coarser(axis, zone), zone)
@@ -173,7 +173,7 @@ class Periods:
     effective: Axis | None = None
 
     def axis(self, *, effective: bool) -> Axis | None:
-        """Return one axis, None if its sums are not kept."""
+        """Return one axis; None if its sums are not kept."""
         return self.effective if effective else self.made
 
     def folded(
@@ -202,10 +202,10 @@ def rule_of(rules: Mapping[str, PeriodRule], counter: str) -> PeriodRule | None:
 
 
 def begun(rule: PeriodRule, periods: Periods | None, *, count: int, until: str) -> Periods:
-    """Return the sums of a net to go on with under a rule.
+    """Return the sums of a net to continue with under a rule.
 
-    They begin again, after what is merged up to the id `until`, if there are none, or another zone
-    or another axis is wanted. `count` is how many entries are merged.
+    They begin again, after what is merged up to the id `until`, if there are none, or if the zone
+    or the axes differ. `count` is how many entries are merged.
     """
     is_same = periods is not None and periods.zone == rule.zone
     if periods is not None and is_same and (periods.effective is not None) == rule.effective:
@@ -233,7 +233,7 @@ def place_effective(
 
 
 def effective_day(text: str | None) -> int | None:
-    """Return the ordinal of a date; None without one, or if another writer's is none."""
+    """Return the ordinal of a date; None without one, or if another writer's is not a date."""
     try:
         return None if text is None else date.fromisoformat(text).toordinal()
     except ValueError:
@@ -275,7 +275,7 @@ def zone_of(name: str) -> tzinfo:
     """Return a time zone of the IANA database.
 
     Raises:
-        ValueError, KeyError, OSError: there is none of this name.
+        ValueError, KeyError, OSError: there is no zone of this name.
     """
     return UTC if name == "UTC" else ZoneInfo(name)
 
@@ -285,7 +285,7 @@ def zone_of(name: str) -> tzinfo:
 def _moment(minute: str, zone: str) -> tuple[int, int]:
     """Return the local day and the local hour of a UTC minute."""
     at = datetime.fromisoformat(minute).replace(tzinfo=UTC)
-    if at.year == date.max.year:  # its last day may have no local date
+    if at.year == date.max.year:  # its last day may exceed the local dates
         zone = "UTC"
     return at.astimezone(zone_of(zone)).date().toordinal(), hour_of(at, zone)
 
@@ -299,9 +299,9 @@ def _day_of(place: Place, zone: str) -> tuple[int, int | None]:
 
 
 def _coarser(axis: Axis, zone: str) -> Borders:
-    """Return the borders under which the oldest day of hours, or month of days, is put together.
+    """Return the borders under which the oldest day of hours, or month of days, is combined.
 
-    The one of which there are more; of months alone the oldest leaves the sums.
+    The kind that has more; if there are only months, the oldest leaves the sums.
     """
     counts = Counter[Unit](unit for unit, _ in axis.sums if unit is not Unit.MONTH)
     unit = counts.most_common(1)[0][0] if counts else Unit.MONTH
@@ -335,7 +335,7 @@ def of_text(text: str) -> Periods:
     """Return the sums that `to_text` made a text of.
 
     Raises:
-        ValueError: it is not of that form.
+        ValueError: it is not in that form.
     """
     try:
         values = json.loads(text, parse_float=Decimal)

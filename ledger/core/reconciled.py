@@ -1,4 +1,4 @@
-"""What a correction by a physical count did, and its record in the table.
+"""The result of a correction by a physical count, and its record in the table.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -15,8 +15,8 @@ from ledger.core.entry import Item, damaged, number_of
 class Reconciled:
     """A counter was corrected by `change`, since `counted` was there at `at` and not `total`.
 
-    `entry` is the id of the entry that did it, None if there was nothing to correct, or if the
-    counter is none of entries. `repeated` is whether an earlier call did it.
+    `entry` is the id of the correcting entry, None if there was nothing to correct, or if the
+    counter has no entries. `repeated` is whether an earlier call made it.
     """
 
     counter: str
@@ -47,7 +47,7 @@ def record_item(done: Reconciled, prefix: str) -> Item:
 
 
 def reconciled_of(item: Item, prefix: str) -> Reconciled:
-    """Return the correction that a record stands for, as one that an earlier call made.
+    """Return the correction in a record, as one that an earlier call made.
 
     Raises:
         DamagedItem: an attribute is missing or of another kind.

@@ -1,4 +1,4 @@
-"""Passwords in URLs, which no message may show: logs are read by more people than settings.
+"""Passwords in URLs, which no message may show: more people read logs than settings.
 
 Pure: no clock, no randomness, no I/O.
 """

@@ -1,15 +1,16 @@
-"""Signatures of net changes: a keyed digest, which whoever lacks the key cannot make.
+"""Signatures of net changes: a keyed digest, which cannot be made without the key.
 
 ::
 
     signature    16 bytes of HMAC-SHA256 over partition key, sort key and every other attribute of
                  the net, then the name of the key
 
-A signature is of one net, under its own key, in any table: a table restored under another name is
-read as before. So tables need keys of their own, or a net of one could be put in the other. It does
-not say that a net is the newest: an older one of the same counter, put back whole, is signed too.
+A signature covers one net, under its own key, in any table: a table restored under another name
+remains readable. So each table needs keys of its own, or a net of one could be put in another. It
+does not prove that a net is the newest: an older net of the same counter, put back whole, is signed
+too.
 
-The first of the keys signs, and each verifies, so that they can be changed one after the other.
+The first key signs, and every key verifies, so keys can be rotated one after the other.
 
 Source: RFC 2104; FIPS 198-1. A truncated HMAC of 128 bits: NIST SP 800-107, section 5.3.
 
@@ -34,7 +35,7 @@ SIGNED = (
     *("pk", "sk", "change", "count", "merged", "version", "until", "home", "digest"),
     *("periods", "archive"),
 )
-"""The attributes that a signature covers: all that a net change can have beside it."""
+"""The attributes that a signature covers: all that a net change can have besides it."""
 TAG_BYTES = 16
 SECRET_BYTES_MIN = 32
 """As long as the hash, which a shorter key would weaken (RFC 2104, section 3)."""
@@ -56,17 +57,18 @@ class NetKey:
 
 @dataclass(frozen=True, slots=True)
 class NetKeys:
-    """The keys of a table, the one that signs first; `required` refuses what is not signed."""
+    """The keys of a table, the signing key first; `required` refuses unsigned nets."""
 
     keys: tuple[NetKey, ...]
     required: bool = False
 
     @classmethod
     def parse(cls, text: str, *, required: bool = False) -> "NetKeys":
-        """Return the keys that the lines of a file hold; empty lines and comments (#) are none.
+        """Return the keys in the lines of a file; empty lines and comments (#) are skipped.
 
         Raises:
-            SettingsError: a line is no key, or two have one name; no message has any of a secret.
+            SettingsError: a line is not a key, or two have the same name; no message shows a
+                secret.
         """
         lines = [line.strip() for line in text.splitlines()]
         keys = tuple(_key(line) for line in lines if line and not line.startswith("#"))
@@ -82,11 +84,11 @@ class NetKeys:
         return {**item, SIGNATURE: {"B": _tag(first, item) + first.name.encode()}}
 
     def is_signed(self, item: Item) -> bool:
-        """Return whether a net change has a right signature of the first key."""
+        """Return whether a net change has a valid signature of the first key."""
         return self._signer(item) == self.keys[0].name and self.fault(item) is None
 
     def fault(self, item: Item) -> str | None:
-        """Return why a net change is not to be trusted, None if it is."""
+        """Return why a net change is not trusted; None if it is."""
         if SIGNATURE not in item:
             return "it has no signature" if self.required else None
         name = self._signer(item)
@@ -94,7 +96,7 @@ class NetKeys:
         if key is None:
             return f"it is signed by a key that the key file does not have: {name!r:.40}"
         if not hmac.compare_digest(_tag(key, item), item[SIGNATURE]["B"][:TAG_BYTES]):
-            return f"its signature by key {name!r} is wrong: who has no key wrote or changed it"
+            return f"its signature by key {name!r} is wrong: written or changed without the key"
         return None
 
     @staticmethod
@@ -103,10 +105,10 @@ class NetKeys:
         return found[TAG_BYTES:].decode("ascii", "replace") if isinstance(found, bytes) else ""
 
     def checked(self, item: Item, partition: str) -> Item:
-        """Return a net change that was read, marked if it is not to be trusted.
+        """Return a net change that was read, marked if it is not trusted.
 
-        It is refused by whoever counts it, and only there: a net that does not count beside a
-        newer one may be as it likes.
+        Only counting it is refused: a net that does not count because of a newer one may have any
+        content.
         """
         whole = item if "pk" in item else {**item, "pk": {"S": partition}}
         why = self.fault(whole)
@@ -114,7 +116,7 @@ class NetKeys:
 
 
 def is_net(item: Item) -> bool:
-    """Return whether an item lies where net changes do."""
+    """Return whether an item has the key of a net change."""
     return str(item["sk"].get("S")).startswith(NET_PREFIX)
 
 
@@ -144,10 +146,10 @@ def _encoded(item: Item) -> Iterator[bytes]:
 
 
 def _text(kind: str, content: object) -> str:
-    """Return the text of a value: of a number in one notation, as DynamoDB may give another."""
+    """Return the text of a value; numbers in one notation, as DynamoDB may return another."""
     if kind == "N":
         try:
             return amounts.to_text(amounts.parse(str(content)))
         except (InvalidAmount, ValueError):
-            return str(content)  # which nobody can count, whoever signed it
+            return str(content)  # it cannot be counted, signed or not
     return str(content)

@@ -1,15 +1,15 @@
-"""Sum items: what one region's pipelines have added to one counter, beside its entries and net.
+"""Sum items: what one region's pipelines have added to one counter, besides its entries and net.
 
-pk: the counter; sk `~sum#REGION.EPOCH#SLOT`: `value` N, the sum; `version` N, how many additions it
-stands for. Only REGION writes it, so the last writer is always the newest one; EPOCH grows whenever
-the region leaves the table, so a region that is added again begins others. Each replicates whole
-and is outside merging, so a total never depends on which of them have arrived together.
+pk: the counter; sk `~sum#REGION.EPOCH#SLOT`: `value` N, the sum; `version` N, the number of
+additions in it. Only REGION writes it, so last writer wins keeps the newest; EPOCH grows whenever
+the region leaves the table, so a region that is added again begins other items. Each replicates
+whole and is outside merging, so a total never depends on which of them have arrived together.
 
 A region that was lost may have left different versions in different regions. Home then keeps a copy
-of the newest under the same sort key with `#copy` behind it, and readers take the higher version of
-item and copy, never their sum: the item may still arrive after its copy.
+of the newest under the same sort key with the suffix `#copy`, and readers take the higher version
+of item and copy, never their sum: the item may still arrive after its copy.
 
-An audit finds what was added since its cut in `since.NAME` of the same item, NAME its own.
+An audit finds what was added since its cut in `since.NAME` of the same item; NAME is its own.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -26,7 +26,7 @@ SUM_PREFIX = "~sum#"
 """Sorts after every entry and every net change, so a read of a collection ends with the sums."""
 COPY = "#copy"
 SINCE = "since."
-"""Begins the name of the attribute that holds what was added since the cut of an audit."""
+"""Prefix of the attribute that holds what was added since the cut of an audit."""
 SLOTS_MAX = 64
 
 _SORT_KEY = re.compile(r"~sum#(.+)\.([1-9][0-9]{0,5})#([0-9]{1,2})(#copy)?", flags=re.ASCII)
@@ -34,7 +34,7 @@ _SORT_KEY = re.compile(r"~sum#(.+)\.([1-9][0-9]{0,5})#([0-9]{1,2})(#copy)?", fla
 
 @dataclass(frozen=True, slots=True, order=True)
 class SumPlace:
-    """Whose sum it is: region, its epoch in the contract, and the slot that spreads writes."""
+    """The owner of a sum: region, its epoch in the contract, and the slot that spreads writes."""
 
     region: str
     epoch: int
@@ -48,14 +48,14 @@ class SumPlace:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """The value of a sum item after so many additions."""
+    """The value of a sum item after `version` additions."""
 
     value: Decimal
     version: int
 
 
 def place_of(sort_key: str) -> tuple[SumPlace, bool] | None:
-    """Return whose sum a sort key names, and whether it is a copy; None if it names none."""
+    """Return a sum's owner by its sort key, and whether it is a copy; None for other keys."""
     found = _SORT_KEY.fullmatch(sort_key)
     if found is None:
         return None
@@ -63,7 +63,7 @@ def place_of(sort_key: str) -> tuple[SumPlace, bool] | None:
 
 
 def sum_of(item: Item) -> tuple[SumPlace, bool, Sum]:
-    """Read a sum item, or the copy of one: whose it is, whether it is a copy, and what it says.
+    """Read a sum item, or the copy of one: its owner, whether it is a copy, and its value.
 
     Raises:
         DamagedItem: it is not in our form.
@@ -88,7 +88,7 @@ def copy_item(partition: str, place: SumPlace, copied: Sum) -> dict[str, Attribu
 
 
 def newer(one: Sum | None, other: Sum) -> Sum:
-    """Return the one of the higher version, which alone counts."""
+    """Return the sum of the higher version, the only one that counts."""
     return other if one is None or other.version > one.version else one
 
 
@@ -97,7 +97,7 @@ def to_copy(
     copies: Mapping[SumPlace, Sum],
     is_over: Callable[[SumPlace], bool],
 ) -> dict[SumPlace, Sum]:
-    """Return the copies to put: of each sum that is over, the newest that any region shows.
+    """Return the copies to put: of each sum that is final, the newest that any region shows.
 
     `shown` is what each region shows, `copies` what home has: a copy is put again each time that a
     region shows a higher version, however late that arrives (a copy of what was found once would
@@ -117,7 +117,7 @@ def to_copy(
 def since_name(audit: str) -> str:
     """Return the attribute in which a sum item has what was added since the cut of an audit.
 
-    Each audit has one of its own, so what a late request of an earlier one adds disturbs none.
+    Each audit has its own, so a late request of an earlier audit does not disturb it.
     """
     return f"{SINCE}{audit}"
 

@@ -1,7 +1,7 @@
 """Keys that carry the time at which they were made: UUIDv7, ULID, and the ledger's own ids.
 
-Such a key is chosen once and kept by the caller, and its time with it: a repeat cannot come with
-another time by mistake, as it can where `at` is asked of a clock at each try.
+Such a key is chosen once and kept by the caller, together with its time: a repeat cannot have
+another time by mistake, as it can if `at` is read from a clock at each try.
 
 Source: RFC 9562, section 5.7, and github.com/ulid/spec: each begins with 48 bits of milliseconds
 since 1970.
@@ -32,7 +32,7 @@ _MILLISECONDS_MAX = ids.MICROSECONDS_MAX // 1000
 def one_spelling(key: str) -> str:
     """Return a UUIDv7 in lower case, a ULID in upper case, and any other key as it is.
 
-    Their specifications make no difference of cases, so other software may change it.
+    Their specifications ignore case, so other software may change it.
     """
     if _UUID7.fullmatch(key):
         return key.lower()
@@ -40,7 +40,7 @@ def one_spelling(key: str) -> str:
 
 
 def time_in(key: str) -> datetime | None:
-    """Return the time that a key carries, aware, in UTC; None if it is in none of the forms."""
+    """Return the time that a key carries, aware, in UTC; None for any other key."""
     milliseconds = _milliseconds(key)
     if milliseconds is not None:
         return ids.EPOCH + timedelta(milliseconds=milliseconds)
@@ -49,9 +49,9 @@ def time_in(key: str) -> datetime | None:
 
 
 def no_hyphens(key: str) -> str:
-    """Return what a message says of a UUIDv7 without its hyphens; of any other key nothing.
+    """Return the hint in a message for a UUIDv7 without hyphens; empty for any other key.
 
-    It is not taken for one: any hash of 32 digits may look like it, and has a meaning by now.
+    It is not accepted as one: any hash of 32 digits may look like it, and already has a meaning.
     """
     found = _UUID7_BARE.fullmatch(key)
     return "" if found is None else f" (a UUIDv7 has hyphens: {'-'.join(found.groups())})"

@@ -10,7 +10,7 @@ REQUEST_TOKEN_CHARACTERS = 36
 
 
 def request_token(*parts: str) -> str:
-    """Return the ClientRequestToken of these texts in this order."""
+    """Return the ClientRequestToken for these texts in this order."""
     digest = hashlib.sha256()
     for part in parts:
         text = part.encode()

@@ -35,11 +35,11 @@ class Entry:
 
     `id` is its sort key; `at` the time in it, None for an entry that another tool wrote under a
     key of its own. `region` is where it was written, `effective` the date from which it applies.
-    An entry with a `count` over 1 is the sum of that many combined changes. `shard` is where it
-    stands among the collections of its counter; every repeat goes there. None: not known.
-    `reverses` is the id of the entry that it takes back, if it is a reversal. `repeated` is whether
-    the call that returned it found it in the table: an earlier call, or an earlier try of this one,
-    had written it. `spending` is of one that was spent from a budget.
+    An entry with a `count` over 1 is the sum of that many combined changes. `shard` is its shard
+    among the collections of its counter, where every repeat goes; None if unknown. `reverses` is
+    the id of the entry that it reverses, if it is a reversal. `repeated` is whether the call that
+    returned it found it in the table, written by an earlier call or an earlier try of this one.
+    `spending` says which budgets it was spent from, if any.
     """
 
     counter: str
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class NetChange:
-    """The item that stands for merged entries of one collection.
+    """The item that replaces merged entries of one collection.
 
     `merged` holds the ids of entries that it counts and that may still be visible somewhere;
     `version` is new at each write; only the region `home` may write it. `periods` are its sums by

@@ -10,9 +10,9 @@ A counter that is watched is in one of three phases, kept in one item at home::
                        back past `rearm`
 
 Every arrow is one conditional write: it finds the item with the stamp that was read, or changes
-nothing. A crossing gets its number by the first arrow, so it is decided once, whatever number of
-processes see the total. It is delivered by the process that decided it; if that one dies first,
-the item stays CROSSED, and the next process that looks claims it and delivers the same number.
+nothing. The first arrow numbers the crossing, so it is decided once, however many processes see the
+total. It is delivered by the process that decided it; if that one dies first, the item stays
+CROSSED, and the next process that looks claims it and delivers the same number.
 
 The item: pk `~watch~` + watch, sk counter; `phase`, `number`, `value`, `at`, `claimed`, `stamp`.
 
@@ -39,8 +39,8 @@ Side = Literal["below", "above"]
 class Watch:
     """A bound on the total of every counter that matches the pattern `counters`.
 
-    A total is past the bound when it is less (`below`) or more (`above`) than it, and back when it
-    is at `rearm` again, or on its other side.
+    A total is past the bound when it is less (`below`) or more (`above`) than it. It is back when
+    it is at `rearm` or past it in the other direction.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Watch:
         above: int | Decimal | None = None,
         rearm: int | Decimal | None = None,
     ) -> "Watch":
-        """Return the watch of one bound, at which it is armed again unless `rearm` says where.
+        """Return the watch of one bound, armed again at the bound itself unless `rearm` is given.
 
-        Without a name it is called by its pattern and its bound.
+        Without a name it is named by its pattern and its bound.
 
         Raises:
-            InvalidInput: a name or a pattern breaks a rule, not one of the bounds is given, or
+            InvalidInput: a name or a pattern breaks a rule, not exactly one bound is given, or
                 `rearm` lies past the bound.
             InvalidAmount, AmountOverflow: a bound is not an exact amount.
         """
@@ -122,7 +122,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """What the item of a watched counter says; without an item it is armed and has no stamp.
+    """The state in the item of a watched counter; without an item it is armed and has no stamp.
 
     `number` counts its crossings. Of the latest, `value` is the total that was past the bound, `at`
     when it was decided, and `claimed` when a process last began to deliver it.
@@ -152,7 +152,7 @@ class WatchState:
 class Crossing:
     """A total went past the bound of a watch.
 
-    `id` is the same at each delivery; `repeated` says that an earlier delivery was not confirmed.
+    `id` is the same at each delivery; `repeated` means that an earlier delivery was not confirmed.
     `value` is the total as the home region showed it, `at` when it was decided.
     """
 
@@ -167,7 +167,7 @@ class Crossing:
 
     @property
     def id(self) -> str:
-        """What names this crossing for good, for receivers that act once."""
+        """The permanent id of this crossing, for receivers that act once."""
         return f"{self.watch}#{self.number}#{self.counter}"
 
     @property
@@ -180,7 +180,7 @@ class Crossing:
 
 
 class Step(Enum):
-    """What is to be done with a watched counter."""
+    """The next action for a watched counter."""
 
     NOTHING = "nothing"
     CROSS = "cross"
@@ -191,7 +191,7 @@ class Step(Enum):
 def decide(
     watch: Watch, state: WatchState, total: Decimal, *, now: datetime, repeat_after: timedelta
 ) -> Step:
-    """Return what follows from a total that was read after the state was.
+    """Return the action for a total that was read after the state was.
 
     A crossing whose delivery was begun `repeat_after` ago and not confirmed is delivered again.
     """
@@ -246,7 +246,7 @@ def state_item(key: Key, state: WatchState) -> dict[str, AttributeValue]:
 
 
 def state_of(item: Item | None) -> WatchState:
-    """Return the state that an item says, the first one if there is none.
+    """Return the state in an item; the initial state without one.
 
     Raises:
         DamagedItem: an attribute is missing or of another kind.
@@ -263,7 +263,7 @@ def state_of(item: Item | None) -> WatchState:
             stamp=item["stamp"]["S"],
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(item, f"no state of a watch: {error}") from None
+        raise damaged(item, f"not a state of a watch: {error}") from None
 
 
 def _time(item: Item, name: str) -> datetime | None:

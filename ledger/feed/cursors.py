@@ -9,11 +9,17 @@ earlier ones::
 A cursor names the shards that are being read. One that was read to its end stays named until a
 child of it is, so that children which are listed later are found. A listed shard that is not named
 is behind the cursor if a named one descends from it; ahead of it if its parent is still being read;
-else it is new, and read from its beginning. So each record is passed once, and none is skipped,
+else it is new, and read from its first record. So each record is passed once, and none is skipped,
 however shards split: a shard that is named and no longer listed has passed out of the stream with
 what was not read of it, which is `FeedBehind`. So is any cursor as old as the stream's records: of
 those that passed out of a shard that is still listed, or of a child that came and went, nothing
-shows.
+shows. A shard that is read from its first record is behind once that one has passed out.
+
+The shards with which a feed begins are read from what is left of them, since the first records of
+some are gone. While nothing was had of such a lineage nothing of it is promised, so a child of a
+shard that ended without a record is read likewise::
+
+    A (closed, all passed out) ──> B (its first records passed out)    cursor {A: left}  {B: left}
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -27,8 +33,12 @@ from dataclasses import dataclass, field, replace
 from ledger.core.errors import FeedBehind, InvalidInput
 from ledger.feed.port import Listing, Shard
 
-START, END = -1, -2
-"""Positions in a shard of which nothing, and all, was read; any other is a record's number."""
+START, END, LEFT, EMPTY = -1, -2, -3, -4
+"""Positions in a shard of which nothing was read, from its first record or from what is left of it;
+and all was, some records or (of what was left) none. Any other is a record's number."""
+READ = frozenset({END, EMPTY})
+"""Those of shards that were read to their end."""
+_LOWEST = EMPTY
 KEPT_SECONDS = 24 * 3600
 """How long a table's stream keeps a record."""
 MARGIN_SECONDS = 3600
@@ -63,13 +73,18 @@ class Cursor:
 
     def open_shards(self) -> list[str]:
         """Return the shards to be read, those that were read last at the end."""
-        return [name for name, place in self.positions.items() if place != END]
+        return [name for name, place in self.positions.items() if place not in READ]
 
 
 def is_known(cursor: Cursor, listing: Listing) -> bool:
     """Return whether a listing has all shards of a cursor; one that is newer may."""
     listed = {shard.id for shard in listing.shards}
     return cursor.stream == listing.stream and cursor.positions.keys() <= listed
+
+
+def begun(listing: Listing, *, now: int, since: int = 0) -> Cursor:
+    """Return the cursor of a feed that begins now, with the oldest records that are left."""
+    return _with_new(Cursor(listing.stream, now, since), listing, now=now, place=LEFT)
 
 
 def joined(cursor: Cursor, listing: Listing, *, now: int) -> Cursor:
@@ -86,10 +101,16 @@ def joined(cursor: Cursor, listing: Listing, *, now: int) -> Cursor:
             f"the cursor is of the stream {cursor.stream:.80}, this is {listing.stream}: begin"
             " without it, by the time up to which you have everything (`since`)"
         )
-    listed = {shard.id: shard for shard in listing.shards}
-    unread = {name for name, place in cursor.positions.items() if place != END}
-    if now - cursor.looked >= KEPT_SECONDS - MARGIN_SECONDS or not unread <= listed.keys():
+    listed = {shard.id for shard in listing.shards}
+    is_old = now - cursor.looked >= KEPT_SECONDS - MARGIN_SECONDS
+    if is_old or not {*cursor.open_shards()} <= listed:
         raise behind()
+    return _with_new(cursor, listing, now=now, place=START)
+
+
+def _with_new(cursor: Cursor, listing: Listing, *, now: int, place: int) -> Cursor:
+    """Return the cursor with the shards that are new, read from this place on."""
+    listed = {shard.id: shard for shard in listing.shards}
     positions = {name: place for name, place in cursor.positions.items() if name in listed}
     passed = set[str]()
     for name in positions:
@@ -97,10 +118,13 @@ def joined(cursor: Cursor, listing: Listing, *, now: int) -> Cursor:
     for shard in listing.shards:
         if shard.id not in positions and shard.id not in passed:
             parent = shard.parent
-            if parent not in listed or parent in passed or positions.get(parent or "") == END:
-                positions[shard.id] = START
+            at = positions.get(parent or "")
+            if parent not in listed or parent in passed or at in READ:
+                positions[shard.id] = LEFT if at == EMPTY else place
     parents = {listed[name].parent for name in positions}
-    kept = {name: place for name, place in positions.items() if place != END or name not in parents}
+    kept = {
+        name: place for name, place in positions.items() if place not in READ or name not in parents
+    }
     return replace(cursor, looked=now, positions=kept)
 
 
@@ -152,7 +176,7 @@ def _unpacked(text: str) -> Cursor:
         raise ValueError("cut, or too long")
     stream, looked, since, positions = json.loads(unpacked)
     if not isinstance(positions, dict) or not all(
-        type(number) is int and END <= number <= NUMBER_MAX
+        type(number) is int and _LOWEST <= number <= NUMBER_MAX
         for number in (looked, since, *positions.values())
     ):
         raise TypeError("not numbers")

@@ -1,9 +1,12 @@
 """The stream of a table in one region, as DynamoDB Streams has it.
 
-Sources: Amazon DynamoDB Streams API reference (GetShardIterator: AFTER_SEQUENCE_NUMBER and
-TRIM_HORIZON, TrimmedDataAccessException; GetRecords: up to 1,000 records or 1 MB, a closed shard
-ends with no NextShardIterator, an iterator lasts 15 minutes; DescribeStream: shards in pages, ten
-calls a second); Developer Guide, "Change data capture for DynamoDB Streams": each record appears
+Sources: Amazon DynamoDB Streams API reference (GetShardIterator: AFTER_SEQUENCE_NUMBER,
+AT_SEQUENCE_NUMBER and TRIM_HORIZON, "the oldest record in the shard", which is an error never;
+TrimmedDataAccessException: "you request a shard iterator with a sequence number older than the trim
+point"; SequenceNumberRange: StartingSequenceNumber, "the first sequence number for the stream
+records contained within a shard"; GetRecords: up to 1,000 records or 1 MB, a closed shard ends with
+no NextShardIterator, an iterator lasts 15 minutes; DescribeStream: shards in pages, ten calls a
+second); Developer Guide, "Change data capture for DynamoDB Streams": each record appears
 exactly once, those of one item in the order of its changes, for 24 hours, to two readers of a shard
 at most.
 """
@@ -17,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import StoreError
 from ledger.feed.cursors import behind
-from ledger.feed.port import Arrival, Listing, Read, Shard
+from ledger.feed.port import FIRST, Arrival, Listing, Read, Shard
 from ledger.feed.records import readable_entry_in
 from ledger.settings import Settings
 from ledger.store.dynamodb.connect import client_options
@@ -57,7 +60,9 @@ class DynamoStream:
         self._region = region
         self._table = table
         self._arn = ""
-        self._iterators: OrderedDict[tuple[str, int | None], str] = OrderedDict()
+        self._iterators: OrderedDict[tuple[str, int], str] = OrderedDict()
+        self._first: dict[str, str] = {}
+        """The first sequence number of each shard, as it was listed last."""
 
     async def listing(self, *, is_fresh: bool = False) -> Listing:  # noqa: ARG002 (always is)
         """Return the shards.
@@ -66,24 +71,27 @@ class DynamoStream:
             StoreError: the table has no stream here, or it cannot be read.
         """
         found: list[Shard] = []
+        first: dict[str, str] = {}
         with self._errors():
             self._arn = await self._newest()
             request: dict[str, Any] = {"StreamArn": self._arn}
             for _page in range(PAGES_MAX):
                 answer = (await self._client.describe_stream(**request))["StreamDescription"]
-                found += [
-                    Shard(one["ShardId"], one.get("ParentShardId")) for one in answer["Shards"]
-                ]
+                for one in answer["Shards"]:
+                    found.append(Shard(one["ShardId"], one.get("ParentShardId")))
+                    if number := one.get("SequenceNumberRange", {}).get("StartingSequenceNumber"):
+                        first[one["ShardId"]] = number
                 if not (last := answer.get("LastEvaluatedShardId")):
                     break
                 request["ExclusiveStartShardId"] = last
+        self._first = first
         return Listing(f"{self._region}/{self._arn.rpartition('/')[2]}", found)
 
-    async def read(self, shard: str, after: int | None) -> Read:
-        """Return records of a shard after a number.
+    async def read(self, shard: str, after: int) -> Read:
+        """Return records of a shard after a number, or from `OLDEST` or `FIRST` on.
 
         Raises:
-            FeedBehind: they have passed out of the stream.
+            FeedBehind: they have passed out of the stream, or the first has.
             StoreError: it cannot be read.
         """
         with self._errors(gone=_GONE):
@@ -120,13 +128,16 @@ class DynamoStream:
         newest = max(streams, key=lambda one: str(one["StreamLabel"]))
         return str(newest["StreamArn"])
 
-    async def _iterator(self, shard: str, after: int | None) -> str:
+    async def _iterator(self, shard: str, after: int) -> str:
         request = {"StreamArn": self._arn, "ShardId": shard}
-        if after is None:
-            request["ShardIteratorType"] = "TRIM_HORIZON"
-        else:
+        if after >= 0:
             request["ShardIteratorType"] = "AFTER_SEQUENCE_NUMBER"
             request["SequenceNumber"] = f"{after:0{DIGITS_MIN}d}"
+        elif after == FIRST and shard in self._first:
+            request["ShardIteratorType"] = "AT_SEQUENCE_NUMBER"
+            request["SequenceNumber"] = self._first[shard].zfill(DIGITS_MIN)
+        else:
+            request["ShardIteratorType"] = "TRIM_HORIZON"
         return str((await self._client.get_shard_iterator(**request))["ShardIterator"])
 
     async def _records(self, iterator: str) -> Mapping[str, Any]:

@@ -1,13 +1,13 @@
 """The stream of a table in memory: shards that close and have children, records that pass out."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import count
 from zlib import crc32
 
 from ledger.core.entry import Item
 from ledger.feed.cursors import KEPT_SECONDS, behind
-from ledger.feed.port import Arrival, Listing, Read, Shard
+from ledger.feed.port import FIRST, Arrival, Listing, Read, Shard
 from ledger.feed.records import readable_entry_in
 from ledger.runtime.clock import Clock
 
@@ -20,15 +20,26 @@ class _Log:
 
     shard: Shard
     numbers: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
     closed_at: float | None = None
+    gone: int = 0
+    """The number of the last record that has passed out; 0 if none has."""
+
+    def trim(self, oldest: float) -> None:
+        """Let what is older pass out."""
+        if cut := bisect_left(self.times, oldest):
+            self.gone = self.numbers[cut - 1]
+            del self.numbers[:cut], self.times[:cut]
+            self.arrivals = [each for each in self.arrivals if each.number > self.gone]
 
 
 class MemoryStream:
     """Everything that happened to the items of one region, as DynamoDB Streams show it.
 
     Items are spread over `lineages` of shards by their partition keys. A shard is closed once it
-    has `shard_records_max` records, and has passed out of the stream a day after that, by `clock`.
+    has `shard_records_max` records, and has passed out of the stream a day after that, by `clock`;
+    so has each record a day after it came.
     """
 
     def __init__(
@@ -56,6 +67,7 @@ class MemoryStream:
             self.roll(lineage)
         log, number = self._open[lineage], next(self._numbers)
         log.numbers.append(number)
+        log.times.append(self._time())
         entry = readable_entry_in(before, now)
         if entry is not None:
             log.arrivals.append(Arrival(number, self._clock.now(), entry))
@@ -71,13 +83,13 @@ class MemoryStream:
         self._trim()
         return Listing(self._name, [log.shard for log in self._logs.values()])
 
-    async def read(self, shard: str, after: int | None) -> Read:
+    async def read(self, shard: str, after: int) -> Read:
         """Return the records of a shard after a number."""
         self._trim()
         log = self._logs.get(shard)
-        if log is None:
+        if log is None or 0 <= after < log.gone or (after == FIRST and log.gone):
             raise behind()
-        first = 0 if after is None else bisect_right(log.numbers, after)
+        first = bisect_right(log.numbers, after)
         numbers = log.numbers[first : first + self._page_max]
         last = numbers[-1] if numbers else None
         arrivals = [
@@ -103,3 +115,5 @@ class MemoryStream:
         ]
         for name in gone:
             del self._logs[name]
+        for log in self._logs.values():
+            log.trim(oldest)

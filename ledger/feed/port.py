@@ -14,6 +14,10 @@ from typing import Protocol
 
 from ledger.core.values import Entry
 
+OLDEST, FIRST = -1, -2
+"""Where to read a shard from, in place of a number: its oldest record that is left; its first one,
+which must be left."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -62,10 +66,10 @@ class Stream(Protocol):
             StoreError: the stream cannot be read, or the table has none.
         """
 
-    async def read(self, shard: str, after: int | None) -> Read:
-        """Return records of a shard after a number, from its oldest on if None.
+    async def read(self, shard: str, after: int) -> Read:
+        """Return records of a listed shard after a number, or from `OLDEST` or `FIRST` on.
 
         Raises:
-            FeedBehind: records after that number have passed out of the stream.
+            FeedBehind: records after that number have passed out of the stream, or the first has.
             StoreError: the stream cannot be read.
         """

@@ -12,9 +12,9 @@ from functools import partial
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.feed import cursors
-from ledger.feed.cursors import END, START, Cursor, is_known, joined
+from ledger.feed.cursors import EMPTY, END, LEFT, READ, START, Cursor, begun, is_known, joined
 from ledger.feed.page import FeedPage
-from ledger.feed.port import Read, Stream
+from ledger.feed.port import FIRST, OLDEST, Read, Stream
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 
@@ -25,6 +25,8 @@ POLL_SECONDS = 1.0
 """Between two looks at the end of the stream."""
 QUIET_SECONDS = 60.0
 """After so long without an entry a page without any brings the cursor up to date."""
+
+_FROM = {START: FIRST, LEFT: OLDEST}
 
 Wanted = Callable[[Entry], bool]
 
@@ -66,7 +68,9 @@ class Feed:
         if given is not None and not is_known(given, listing):  # another process listed later
             listing = await self._stream.listing(is_fresh=True)
         now = self._now()
-        return joined(given or Cursor(listing.stream, now, start), listing, now=now)
+        if given is None:
+            return begun(listing, now=now, since=start)
+        return joined(given, listing, now=now)
 
     async def _round(
         self, cursor: Cursor, wanted: Wanted, found: list[Entry], limit: int
@@ -80,7 +84,7 @@ class Feed:
             position = _taken(read, cursor, shard, wanted, found, limit)
             if position != cursor.positions[shard]:
                 cursor = cursor.moved(shard, position)
-                has_ended = has_ended or position == END
+                has_ended = has_ended or position in READ
             if len(found) == limit:
                 break
         if has_ended:
@@ -89,7 +93,7 @@ class Feed:
         return cursor
 
     async def _read(self, shard: str, position: int) -> Read:
-        return await self._stream.read(shard, None if position == START else position)
+        return await self._stream.read(shard, _FROM.get(position, position))
 
     def _now(self) -> int:
         return int(self._clock.now().timestamp())
@@ -107,7 +111,7 @@ def _taken(
         if arrival.at.timestamp() >= cursor.since and wanted(arrival.entry):
             found.append(arrival.entry)
     if read.is_closed:
-        return END
+        return EMPTY if position == LEFT and read.upto is None else END
     return position if read.upto is None else read.upto
 
 

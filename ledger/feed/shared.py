@@ -20,12 +20,15 @@ LISTING_SECONDS = 10.0
 KEPT_MAX = 20_000
 """Entries kept; some 20 MB."""
 PAGES_MAX = 1_000
-_BEGIN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What was read of a shard after a number, and until when that holds if there was nothing."""
+    """What was read of a shard after a number, and until when that holds if there was nothing.
+
+    What was read from the first record on (`FIRST`) serves whoever asks for the oldest, not the
+    other way round.
+    """
 
     after: int
     read: Read
@@ -64,16 +67,15 @@ class SharedStream:
             self._listing = (now, found)
         return self._listing[1]
 
-    async def read(self, shard: str, after: int | None) -> Read:
+    async def read(self, shard: str, after: int) -> Read:
         """Return records of a shard, from memory if they were read before."""
-        place = _BEGIN if after is None else after
         async with self._locks.setdefault(shard, anyio.Lock()):
-            page = self._known(shard, place)
+            page = self._known(shard, after)
             if page is None:
                 read = await self._behind.read(shard, after)
-                page = _Page(place, read, self._clock.monotonic() + POLL_SECONDS)
+                page = _Page(after, read, self._clock.monotonic() + POLL_SECONDS)
                 self._keep(shard, page)
-            return page.rest(place)
+            return page.rest(after)
 
     def _known(self, shard: str, after: int) -> _Page | None:
         now = self._clock.monotonic()

@@ -1,7 +1,7 @@
 """Importing files of changes, each row exactly once however often the import is interrupted.
 
-source.py reads bytes and lines; form.py holds what the user said of the file; rows.py turns lines
-into rows, good or bad; batches.py turns rows into transactions, each with its marker item;
+source.py reads bytes and lines; form.py holds the user's description of the file; rows.py turns
+lines into rows, good or bad; batches.py turns rows into transactions, each with its marker item;
 survey.py is the first pass, which only reads; beginning.py has every region show that the import
 began; importer.py is the second pass, which writes; rejects.py keeps bad rows to be fixed.
 """

@@ -1,14 +1,14 @@
 """From rows to batches, and from a batch to the transaction that writes it.
 
-Batch k holds the rows k*99 to k*99+98 of the file, counted with the bad ones, which are left out.
-So batch boundaries depend on the file alone, and a marker means the same rows in every run. Entries
-and marker stand in one transaction, each on condition that it is absent::
+Batch k holds the rows k*99 to k*99+98 of the file, counting bad rows, which are left out. So batch
+boundaries depend only on the file, and a marker means the same rows in every run. Entries and
+marker are in one transaction, each on condition that it is absent::
 
     run 1   [batch 0: 99 entries + marker] applied, the answer lost
-    run 2   [batch 0: 99 other entries + marker] rejected: the marker is there
+    run 2   [batch 0: 99 other entries + marker] rejected: the marker exists
                                                  nothing of it is written
 
-Which is why entry ids can be new at every attempt, and why it does not matter how late a request
+That is why entry ids can be new at every attempt, and why it does not matter how late a request
 arrives or how many days later the file is imported again.
 """
 
@@ -42,7 +42,7 @@ ShardsNow = Callable[[str, datetime], int]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The good rows of one batch; `digest` is of all its rows as they stand in the file."""
+    """The good rows of one batch; `digest` is of all its rows as they are in the file."""
 
     number: int
     rows: tuple[Row, ...]
@@ -73,7 +73,7 @@ class Marking:
         return keys.IMPORT_PARTITION, f"{self.file_hash}#{number:0{NUMBER_DIGITS}d}"
 
     def begin_key(self, losses: int) -> Key:
-        """Return the key of the begin marker that is written after so many losses."""
+        """Return the key of the begin marker written after `losses` losses of a region."""
         return keys.IMPORT_PARTITION, f"{self.file_hash}{_BEGIN}{losses:0{NUMBER_DIGITS}d}"
 
     def bounds(self) -> tuple[str, str]:
@@ -134,7 +134,7 @@ def transaction(
     """Return the actions that write a batch, all or none: its entries, then its marker.
 
     Like all entries they are not signed later than the retry horizon, so that none appears under an
-    id that may be merged already.
+    id that may already be merged.
     """
     entries = tuple(
         Put(_item(row, made, region, shards_now), Absent(), not_after=made.at + horizon)
@@ -144,12 +144,12 @@ def transaction(
 
 
 def units_of(actions: Sequence[Put]) -> int:
-    """Return the write units of a transaction in its own region; a rejected one costs them too."""
+    """Return the write units of a transaction in its own region; a rejected one costs the same."""
     return sum(write_units(item_size(action.item), transactional=True) for action in actions)
 
 
 def batch_number(marker: Item) -> int | None:
-    """Return the number of the batch that a marker stands for; None for a begin marker.
+    """Return the batch number of a marker; None for a begin marker.
 
     Raises:
         DamagedItem: its key is malformed; guessing a number could leave out a batch.
@@ -163,17 +163,17 @@ def batch_number(marker: Item) -> int | None:
 
 
 def columns_of(marker: Item) -> str:
-    """Return the text of the form under which a batch was imported; empty if it has none."""
+    """Return the text of the form under which a batch was imported; empty without one."""
     return str(marker.get("columns", {}).get("S", ""))
 
 
 def losses_of(marker: Item) -> int:
     """Return how many losses of a region the contract named when a marker was written.
 
-    Those of releases that did not say so count as written before any.
+    Markers of releases that did not record it count as written before any loss.
 
     Raises:
-        DamagedItem: it is no number; a guess could hide a loss.
+        DamagedItem: it is not a number; a guess could hide a loss.
     """
     text = str(marker.get("losses", {"N": "0"}).get("N", ""))
     if not (text.isascii() and text.isdigit()):

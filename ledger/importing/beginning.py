@@ -1,14 +1,14 @@
-"""How an import begins: with a marker that every region shows before its first batch is written.
+"""The beginning of an import: a marker that every region shows before its first batch is written.
 
-Replication moves items one by one, so of a home that is lost a batch may have arrived in part::
+Replication moves items one by one, so after a home is lost a batch may have arrived only in part::
 
     marker, no entries    it would be skipped: rows are missing
     entries, no marker    it would be written again: rows count twice
 
-Merged entries cannot be told apart any more, so no comparison can mend that. Every marker carries
-how many losses of a region the contract named when it was written. Since each region shows at
-least one marker of a file of which anything was written, whichever regions remain know that the
-import began before a loss, and it is refused.
+Merged entries can no longer be distinguished, so no comparison can repair that. Every marker
+records how many losses of a region the contract named when it was written. Because each region
+shows at least one marker of any file of which something was written, the remaining regions know
+that the import began before a loss, and it is refused.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -39,10 +39,10 @@ _LOOK_SECONDS_MAX = 2.0
 
 @dataclass(slots=True)
 class Begun:
-    """What is known of one import while it runs.
+    """The state of one import while it runs.
 
-    `batches` are those of which a marker is known, `losses` the fewest that a marker may carry, and
-    `lost` the regions that were lost since the oldest marker was written, and accepted.
+    `batches` are those with a known marker, `losses` the fewest that a marker may carry, and `lost`
+    the regions that were lost since the oldest marker was written, and accepted.
     """
 
     batches: set[int]
@@ -54,7 +54,7 @@ class Begun:
         """Check that no region was lost since the import, or the batch of a marker, was begun.
 
         Raises:
-            ImportRefused: one was, and that was not accepted.
+            ImportRefused: one was lost, and that was not accepted.
         """
         known = self.losses
         if marker is not None and not self.lost:
@@ -113,7 +113,7 @@ class Beginning:
         return begun
 
     async def _mark(self, losses: int) -> int:
-        """Write the begin marker; returns the write units. Whether it is there, regions show."""
+        """Write the begin marker; returns the write units. Whether it exists, the regions show."""
         put = self._marking.begin(losses)
         with signed_within(self._settings.validity, self._clock):
             final = await self._retrier.until_answered(lambda: self._store.write(put))
@@ -128,7 +128,7 @@ class Beginning:
                     raise ImportRefused(
                         f"{region} does not show after {SHOWN_WITHIN.total_seconds():g} s that"
                         " this import began, so no batch was written: run the same command again"
-                        " when replication goes on"
+                        " when replication continues"
                     )
                 await self._clock.sleep(wait)
                 wait = min(2 * wait, _LOOK_SECONDS_MAX)
@@ -177,7 +177,7 @@ def _in_doubt(lost: tuple[str, ...], batches: int) -> ImportRefused:
         f"this import began before the loss of {names}: its rows may have arrived in part, so some"
         " may be missing or count twice when they are imported again; batches with a marker:"
         f" {batches:,}, which does not prove that their rows arrived; compare the counters with"
-        " the source, correct them by entries of their own, and import what is new as another"
-        " file; or take the markers as they are with `ledger import --after-loss`: rows of those"
+        " the source, correct them by separate entries, and import what is new as another"
+        " file; or accept the markers with `ledger import --after-loss`: rows of those"
         " batches may be missing, and rows of the others may then count twice"
     )

@@ -1,7 +1,7 @@
-"""How the user describes a file: its format, its columns, and how a value becomes a counter id.
+"""The user's description of a file: its format, its columns, and how a value becomes a counter id.
 
-Nothing is guessed from the content. What decides how bytes become entries is written into every
-marker as a canonical text, so that the same bytes are never imported in two ways.
+Nothing is guessed from the content. Everything that decides how bytes become entries is written
+into every marker as a canonical text, so that the same bytes are never imported in two ways.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -35,13 +35,13 @@ _SUFFIXES = {".csv": Format.CSV, ".jsonl": Format.JSONL, ".ndjson": Format.JSONL
 
 
 def format_of(name: str) -> Format:
-    """Return the format that a file's suffix stands for.
+    """Return the format for a file's suffix.
 
     Raises:
         InvalidInput: the suffix is unknown.
     """
     if not isinstance(name, str):
-        raise InvalidInput(f"the name of a file must be a text, got {name!r:.80}")
+        raise InvalidInput(f"the name of a file must be a string, got {name!r:.80}")
     found = _SUFFIXES.get(PurePath(name).suffix.lower())
     if found is None:
         known, shown = ", ".join(_SUFFIXES), name if name.isprintable() else repr(name)
@@ -53,7 +53,7 @@ def format_of(name: str) -> Format:
 class ColumnChoice:
     """The columns that the user named; None takes the column of that name if it is there.
 
-    `counter` and `change` have to be there. An empty `note` or `effective` means none.
+    `counter` and `change` must exist. An empty `note` or `effective` means no such column.
     """
 
     counter: str | None = None
@@ -62,7 +62,7 @@ class ColumnChoice:
     effective: str | None = None
 
     def required(self) -> dict[str, str]:
-        """Return the columns that must be there, by role."""
+        """Return the columns that must exist, by role."""
         wanted = {"counter": self.counter or "counter", "change": self.change or "change"}
         optional = {"note": self.note, "effective": self.effective}
         return wanted | {role: name for role, name in optional.items() if name}
@@ -97,7 +97,7 @@ class Form:
             raise InvalidInput(f"columns must be a ColumnChoice, got {self.columns!r:.80}")
         for name in ("counter_format", "delimiter", "encoding"):
             if not isinstance(value := getattr(self, name), str):
-                raise InvalidInput(f"{name} must be a text, got {value!r:.80}")
+                raise InvalidInput(f"{name} must be a string, got {value!r:.80}")
         if self.counter_format.count(PLACE) != 1:
             raise InvalidInput(
                 f"counter format {self.counter_format!r}: exactly one {PLACE} stands for the value"
@@ -128,11 +128,11 @@ class Form:
         return name
 
     def counter_id(self, value: str) -> str:
-        """Return the counter id that a value stands for."""
+        """Return the counter id for a value."""
         return self.counter_format.replace(PLACE, value)
 
     def text(self, columns: Columns) -> str:
-        """Return the canonical text of everything that decides which entries the bytes give."""
+        """Return the canonical text of everything that decides which entries the bytes become."""
         parts: dict[str, object] = {
             "format": self.format.value,
             "encoding": self.codec_name(),
@@ -179,6 +179,6 @@ def _optional(chosen: str | None, default: str, names: Sequence[str]) -> str | N
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first names of a row, each quoted, for a message."""
+    """Return the first names of a row, quoted, for a message."""
     listed = ", ".join(repr(name[:80]) for name in names[:_NAMES_SHOWN_MAX])
     return listed + (", ..." if len(names) > _NAMES_SHOWN_MAX else "")

@@ -2,8 +2,8 @@
 
 All writes go through the home region, because a marker's condition holds only in the region where
 it is evaluated. An import that was begun through one home may be finished through another: its
-markers are read in every region before anything is written, and while the contract's home is being
-moved nothing is. One that was begun before a region was lost is refused (`beginning.py`).
+markers are read in every region before anything is written, and nothing is written while the
+contract's home is being moved. One begun before a region was lost is refused (`beginning.py`).
 """
 
 from collections.abc import Callable, Iterator
@@ -35,15 +35,15 @@ GOES_ON = "run it again: nothing is counted twice"
 
 
 def no_others() -> nullcontext[dict[str, Store]]:
-    """Return no store: those of a table of one region."""
+    """Return no stores, for a table of one region."""
     return nullcontext({})
 
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What one run did.
+    """The result of one run.
 
-    `rows` were written by this run, `rows_there` were there already, `rows_bad` were left out, and
+    `rows` were written by this run, `rows_there` already existed, `rows_bad` were left out, and
     `rows_left` not reached because the run was asked to stop. `write_units` are those of the
     answered writes, as the home region charges them. `lost` are the regions lost since the import
     began, if that was accepted: rows may be missing or count twice. A batch whose answer was lost
@@ -71,11 +71,11 @@ class ImportReport:
 class Importer:
     """Writes files through the home region's store, each row exactly once.
 
-    `stop` may be asked at any time, and is seen between batches; `on_batch` is called after each.
+    `stop` may be asked at any time, and takes effect between batches; `on_batch` is called after
+    each.
 
-    `others` opens the stores of the other regions when a run begins. An import that was begun
-    before a move of the home has left its markers where the home was then, and they may not have
-    arrived here.
+    `others` opens the stores of the other regions when a run begins. An import begun before a move
+    of the home has left its markers in the former home, and they may not have arrived here.
 
     Raises:
         ImportRefused: the store is not the home region's.
@@ -115,11 +115,11 @@ class Importer:
     ) -> ImportReport | None:
         """Check a whole file, then write its rows; see `run`. Returns None if stopped before that.
 
-        Without a form the suffix gives the format, and columns have their usual names. Rows that
-        break a rule refuse the file, or are skipped. `timeout` is for both, in seconds.
+        Without a form the suffix decides the format, and columns have their usual names. Rows that
+        break a rule make the whole file refused, or are skipped. `timeout` is for both, in seconds.
 
         Raises:
-            InvalidInput: the suffix stands for no format.
+            InvalidInput: the suffix is of no known format.
             NotSent: `timeout` ended before a row was written.
             ImportRefused: the file cannot be read, has bad rows, or is refused by `run`.
             OutcomeUnknown, StoreError: as `run`; calling it again finishes the import.
@@ -145,12 +145,12 @@ class Importer:
         after_loss: bool = False,
         timeout: float | None = None,
     ) -> ImportReport:
-        """Write every batch that is not there yet.
+        """Write every batch that is not in the table yet.
 
-        Each row is counted exactly once: a run that fails, is stopped or is killed is finished by
+        Each row is counted exactly once: a run that fails, is stopped or is killed is completed by
         the next run over the same bytes with the same options. With `after_loss` an import that
-        was begun before a region was lost goes on by the markers that are left: rows of batches
-        with one may be missing, and rows of the others may count twice.
+        was begun before a region was lost continues by the remaining markers: rows of batches with
+        a marker may be missing, and rows of the others may count twice.
 
         Raises:
             ImportRefused: the file was imported with other columns, has changed, or was begun
@@ -162,7 +162,7 @@ class Importer:
         """
         if not isinstance(source, Source) or not isinstance(surveyed, Survey):
             raise InvalidInput(
-                "run takes the source of `open_source` and the survey of it, got"
+                "run takes a source of `open_source` and its survey, got"
                 f" {source!r:.80} and {surveyed!r:.80}"
             )
         checked_bool("after_loss", after_loss)
@@ -263,7 +263,7 @@ class _Run:
         self._on_batch(done)
 
     def report(self, region: str, surveyed: Survey) -> ImportReport:
-        """Return what this run did."""
+        """Return the result of this run."""
         return ImportReport(
             region=region,
             file_hash=surveyed.marking.file_hash,

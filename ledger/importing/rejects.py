@@ -14,7 +14,7 @@ from ledger.importing.rows import BadRow
 
 
 class Rejects:
-    """Where bad rows go, in the order of the file, under its header if it has one."""
+    """Receives bad rows, in the order of the file, under its header if it has one."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -43,8 +43,8 @@ class RejectsFile:
     def keep(self) -> None:
         """Move the complete file to its name.
 
-        A file of that name with other content is never replaced: it may hold rows that are
-        being corrected since an earlier run.
+        A file of that name with other content is never replaced: it may contain rows from an
+        earlier run that are being corrected.
 
         Raises:
             ImportRefused: such a file exists.
@@ -65,7 +65,7 @@ def rejects_file(path: Path, form: Form) -> Iterator[RejectsFile]:
     Raises:
         ImportRefused: it cannot be written.
     """
-    # The default reads a byte order mark if there is one; it is not to be written where none was.
+    # The default reads a byte order mark if there is one; it must not be written where none was.
     encoding = "utf-8" if form.encoding == DEFAULT_ENCODING else form.encoding
     made: Path | None = None
     try:

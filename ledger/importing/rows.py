@@ -1,7 +1,7 @@
-"""From lines to rows, good or bad, and every rule that a row has to keep.
+"""From lines to rows, good or bad, and every rule for a row.
 
-A row is numbered by the line on which it begins, as an editor shows it, also where quoted fields
-hold line ends. Blank lines are no rows.
+A row is numbered by the line on which it begins, as an editor shows it, also if quoted fields
+contain line ends. Blank lines are not rows.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -32,7 +32,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", flags=re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One change that a file asks for; `line` is where it begins, `raw` is how it stands there."""
+    """One change in a file; `line` is where it begins, `raw` the row as it is in the file."""
 
     line: int
     counter: str
@@ -60,7 +60,7 @@ class Rows(Protocol):
 
     @property
     def header(self) -> str:
-        """The header as it stands, empty where the format has none."""
+        """The header as it is in the file, empty if the format has none."""
 
     def __iter__(self) -> Iterator[Row | BadRow]:
         """Yield every row, good or bad."""
@@ -73,13 +73,13 @@ def read_rows(lines: Iterable[str], form: Form) -> Rows:
     """Begin to read rows.
 
     Raises:
-        ImportRefused: the file has no header, or a column is not there.
+        ImportRefused: the file has no header, or a column is missing.
     """
     return CsvRows(lines, form) if form.format is Format.CSV else JsonRows(lines, form)
 
 
 class _Lines:
-    """Lines as they are handed out: how many, and which since the row began."""
+    """Lines as they are consumed: how many, and which since the row began."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = iter(lines)
@@ -109,7 +109,7 @@ class CsvRows:
 
     def __init__(self, lines: Iterable[str], form: Form) -> None:
         self._lines = _Lines(lines)
-        # Strict: a quote that is never closed would swallow the rest of the file in silence.
+        # Strict: a quote that is never closed would silently swallow the rest of the file.
         self._reader = csv.reader(self._lines, delimiter=form.delimiter, strict=True)
         self._form = form
         names = self._names()
@@ -221,7 +221,7 @@ class JsonRows:
 
 
 def _all_of(choice: ColumnChoice) -> Columns:
-    """Return the columns to look for where there is no header to find them in."""
+    """Return the columns to look for without a header."""
     return Columns(
         counter=choice.counter or "counter",
         change=choice.change or "change",
@@ -244,7 +244,7 @@ def _object(raw: str) -> dict[str, Any]:
     except RecursionError:
         raise BrokenRow("the line is not a row: it is nested too deeply") from None
     if not isinstance(found, dict):
-        raise BrokenRow(f"the line is JSON, but no object: {_quoted(raw.strip())}")
+        raise BrokenRow(f"the line is JSON, but not an object: {_quoted(raw.strip())}")
     return found
 
 

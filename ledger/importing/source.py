@@ -1,6 +1,6 @@
 """The bytes and lines of a file, which can be read repeatedly with the same result.
 
-What cannot be read twice (standard input, a pipe) is copied to a temporary file first.
+Input that cannot be read twice (standard input, a pipe) is copied to a temporary file first.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ class HashedBytes(io.RawIOBase):
         return len(chunk)
 
     def hexdigest(self) -> str:
-        """Return the SHA-256 of what was read so far."""
+        """Return the SHA-256 of the bytes read so far."""
         return self._hash.hexdigest()
 
 
@@ -63,7 +63,7 @@ class Source:
         """Return the current size.
 
         Raises:
-            ImportRefused: it has none, as a file of /proc.
+            ImportRefused: it has none, like a file of /proc.
         """
         try:
             return self.file.seek(0, os.SEEK_END)
@@ -75,7 +75,7 @@ class Source:
         return HashedBytes(self.file, bytes_max=bytes_max)
 
     def lines(self, content: HashedBytes, *, encoding: str) -> Iterator[str]:
-        """Yield the lines with their ends as they stand; bytes outside the encoding as surrogates.
+        """Yield the lines with their ends unchanged; bytes outside the encoding as surrogates.
 
         Raises:
             ImportRefused: a line is too long, or the bytes cannot be read or decoded at all.

@@ -31,7 +31,7 @@ class StopSign:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the first pass found.
+    """The result of the first pass.
 
     `bad` counts every bad row, `shown` has the first of them. `digests` are those of the batches.
     """
@@ -68,7 +68,7 @@ class _Tally:
         self.digests += batch.digest
         self.batches += 1
         if self.batches > BATCHES_MAX:
-            raise ImportRefused(f"over {BATCHES_MAX * BATCH_ROWS:,} rows: divide the file")
+            raise ImportRefused(f"over {BATCHES_MAX * BATCH_ROWS:,} rows: split the file")
 
 
 async def survey(

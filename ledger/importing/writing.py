@@ -3,7 +3,7 @@
 Every attempt is a new transaction with new entry ids; the marker's condition lets only one of them
 succeed. So an attempt whose answer was lost is simply followed by another::
 
-    attempt 1  -------------- lost on the way --------------> lands: the marker is there, rejected
+    attempt 1  -------------- lost on the way --------------> lands: the marker exists, rejected
     attempt 2        applied: entries and marker
 """
 
@@ -47,7 +47,7 @@ TRIES_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """One batch that is in the table; `there` if another run or an earlier one put it there."""
+    """One batch that is in the table; `there` if another run or an earlier one wrote it."""
 
     number: int
     rows: int
@@ -72,7 +72,7 @@ def check_home(store: Store, settings: Settings) -> None:
     Two homes could each write a batch before the other's marker has arrived.
 
     Raises:
-        ImportRefused: it is not, or the home moves.
+        ImportRefused: it is not, or the home is being moved.
     """
     home = settings.terms.home
     if home == NO_HOME:
@@ -112,8 +112,8 @@ class BatchWriter:
         """Write one batch until its outcome is known; returns None if asked to stop before that.
 
         Raises:
-            ImportRefused: the batch was imported with other columns, the home moves, or a region
-                was lost since the import began.
+            ImportRefused: the batch was imported with other columns, the home is being moved, or a
+                region was lost since the import began.
             OutcomeUnknown: no answer within the bound.
             StoreError: the table did not do what was asked.
         """
@@ -169,10 +169,10 @@ class BatchWriter:
             case Unknown(cause):
                 return _Again(cause, unknown=True)
             case Rejected(found=found) if batch.marker_position in found:
-                # Not every engine hands back the item that was in the way.
+                # Not every engine returns the existing item.
                 marker = found[batch.marker_position] or await self._marker(batch)
                 if marker is None:
-                    return _Again("the marker was there and is gone", units=units)
+                    return _Again("the marker existed and is gone", units=units)
                 check_columns(self._marking, columns_of(marker))
                 self._begun.check(self._settings.current.terms, marker)
                 return BatchDone(batch.number, rows, there=True, write_units=units)
@@ -189,7 +189,7 @@ def _given_up(batch: Batch, verdict: _Again, *, unknown: bool) -> LedgerError:
         return OutcomeUnknown(
             f"{name} got no answer: {verdict.cause}; run the same command again: nothing is"
             " counted twice",
-            # The import alone can repeat them: written one by one they would be counted twice.
+            # Only the import can repeat them: written one by one they would be counted twice.
             entries=(),
             retryable=True,
         )

@@ -4,7 +4,8 @@ Each account's *goal* is its part of what is free anywhere, 80 % by rate and 20 
 that has sold nothing yet can begin. Every `PERIOD_SECONDS` an account that has more than 1.25 of
 its goal sends what is above the goal to those that have less than half of theirs. One that had to
 refuse says what it wants (`want`), and gets what it lacks of its goal at once, of each giver at
-most half of what that has. Without hysteresis there are some 600 times as many transfers.
+most half of what that has; but the last piece whole, from one that wants nothing itself. Without
+hysteresis rights go to and fro.
 
 It decides nothing but where rights lie: views may be old, and differ.
 
@@ -80,7 +81,7 @@ def transfers(
         for one in sorted(lacks)
         if items[one].want > 0
     }
-    sent = _within(wanted, mine, quantum)
+    sent = _within(wanted, mine, quantum) or _last_piece(wanted, items[me], quantum)
     left = amounts.total_wide((mine, amounts.total_wide(sent.values()).copy_negate()))
     if left <= _CONTEXT.multiply(goal[me], SURPLUS_ABOVE):
         return sent
@@ -107,6 +108,16 @@ def quantum_of(items: Iterable[Rights]) -> Decimal:
     )
     exponents = (int(number.as_tuple().exponent) for number in shown)
     return Decimal(1).scaleb(min(0, min(exponents, default=0)))
+
+
+def _last_piece(
+    wanted: Mapping[Account, Decimal], mine: Rights, quantum: Decimal
+) -> dict[Account, Decimal]:
+    """Return one piece for the one that lacks most, if the giver has one and wants none itself."""
+    most = max(wanted, key=lambda one: wanted[one], default=None)
+    if most is None or not wanted[most] or mine.want > 0 or mine.available < quantum:
+        return {}
+    return {most: quantum}
 
 
 def _within(

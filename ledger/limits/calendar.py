@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
-from ledger.core.budgets import BudgetRule
+from ledger.core.budgets import WINDOW_MARK, BudgetRule
 from ledger.core.errors import InvalidCounter
 from ledger.core.ids import EPOCH
 from ledger.core.keys import checked_new_counter
 from ledger.core.periods import zone_of
 
-MARK = "@"
-"""Stands between a budget's counter and its window's beginning; no budget's counter has it."""
 WINDOWS_KEPT = 1024
 _DECEMBER = 12
 _HOUR = timedelta(hours=1)
@@ -52,9 +50,9 @@ def checked_budget(counter: str, rule: BudgetRule) -> str:
         InvalidCounter: not a counter id, or one of a pattern with windows that has an `@`.
     """
     checked = checked_new_counter(counter)
-    if rule.window != "none" and MARK in checked:
+    if rule.window != "none" and WINDOW_MARK in checked:
         raise InvalidCounter(
-            f"budget {counter!r} must have no {MARK!r}: with windows that names one of them"
+            f"budget {counter!r} must have no {WINDOW_MARK!r}: with windows that names one of them"
         )
     return checked
 
@@ -87,7 +85,7 @@ def _day(budget: str, zone: str, day: date) -> Window:
 
 
 def _window(budget: str, name: str, begins: datetime, ends: datetime) -> Window:
-    return Window(budget, f"{budget}{MARK}{name}", _seconds(begins), _seconds(ends))
+    return Window(budget, f"{budget}{WINDOW_MARK}{name}", _seconds(begins), _seconds(ends))
 
 
 def _seconds(at: datetime) -> int:

@@ -3,8 +3,8 @@
 Until it is reclaimed what a lost region had is stranded: nothing is oversold. It may be reclaimed
 once (1) no remaining region lists it among the replicas, so nothing that it still does reaches
 them; (2) the contract that names it as lost is in force and a day has passed since it was given up,
-so nothing of it is on its way any more, entries or items; (3) each remaining item has cut it off
-(`cut_off`): from then on nobody takes up what it sent.
+so nothing of it is on its way any more, entries or items; (3) each remaining item, made where it
+was absent, has cut it off (`cut_off`): from then on nobody takes up what it sent.
 
 What is minted again is right for the ledger that remains, whatever version of the lost item is the
 newest that arrived: what a newer one charged is either still there as entries, or was folded, for
@@ -20,12 +20,12 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.limits.rights import Account, Rights
+from ledger.limits.rights import Account, Rights, following
 from ledger.limits.spends import Spend
 
 _ZERO = Decimal(0)
@@ -68,7 +68,7 @@ def cut_off(rights: Rights, lost: Account) -> Rights | None:
     if lost in rights.cut:
         return None
     cut = {**rights.cut, lost: rights.taken.get(lost, _ZERO)}
-    return replace(rights, version=rights.version + 1, cut=cut)
+    return following(rights, cut=cut)
 
 
 def stake_of(
@@ -149,9 +149,8 @@ def mint_again(rights: Rights, lost: Account, amount: Decimal) -> Rights | None:
         return None
     if lost not in rights.cut:
         raise InvalidInput(f"{rights.account} must cut off {lost} before its rights are reclaimed")
-    return replace(
+    return following(
         rights,
-        version=rights.version + 1,
         minted=amounts.total((rights.minted, max(_ZERO, amount))),
         charged=amounts.total((rights.charged, max(_ZERO, amount.copy_negate()))),
         reclaimed={**rights.reclaimed, lost: amount},

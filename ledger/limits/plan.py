@@ -1,6 +1,7 @@
 """Each change of a rights item: what it is after it, or why it may not be made.
 
-Every function takes an item as it was read, and returns it as it is after one write, its version
+Every function takes an item as it was read, which must be there (`create` makes it, with its share:
+made by anything else it would never get it), and returns it as it is after one write, its version
 one higher; `rights.write_of` makes the request, on condition of the version read. So a plan that
 comes late, or twice, changes nothing, and whoever lost the race reads and plans again. Where it may
 not be made, a function returns why: `Short` of rights, or `Gone`, the grant.
@@ -31,7 +32,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.limits.rights import GRANTS_MAX, Account, Grant, Rights, added, without
+from ledger.limits.rights import GRANTS_MAX, Account, Grant, Rights, added, following, without
 
 _ZERO = Decimal(0)
 
@@ -62,10 +63,11 @@ Refusal = Short | Gone | Crowded
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What the owner of a grant knows of it: all that it took from the remainder for entries.
+    """What the owner of a grant knows of it: the most that its entries may come to.
 
-    `is_sure` if it knows of each of these entries that it was applied. What was definitely not
-    applied was given back, and is not in `amount`.
+    `is_sure` if it knows of each of these entries that it was applied, and none has a key. What was
+    definitely not applied was given back, and is not in `amount`. What gives rights back (a refund)
+    counts once it is known to be applied, and under a key never: another region may credit it, too.
     """
 
     amount: Decimal
@@ -96,9 +98,8 @@ def take(
         return Short(rights.available)
     if len(rights.grants) >= GRANTS_MAX:
         return Crowded(len(rights.grants))
-    version = rights.version + 1
-    grants = {**rights.grants, version: Grant(amount, since, expires, token, counter)}
-    return replace(rights, version=version, grants=grants)
+    grant = Grant(amount, since, expires, token, counter)
+    return following(rights, grants={**rights.grants, rights.version + 1: grant})
 
 
 def granted_to(rights: Rights, token: str) -> int | None:
@@ -119,16 +120,16 @@ def close(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
     grant = rights.grants.get(version)
     if grant is None:
         return Gone(version)
-    if not 0 <= spent.amount <= grant.amount:
+    if spent.amount > grant.amount:
         raise InvalidInput(
-            f"what was spent under grant {rights.account}/{version} must be 0 to {grant.amount},"
+            f"what was spent under grant {rights.account}/{version} must be at most {grant.amount},"
             f" got {spent.amount}"
         )
     if spent.is_sure:
         adjusted = rights.adjusted.get(version, _ZERO)
         return _closed(rights, version, amounts.total((spent.amount, adjusted)))
-    shrunk = {**rights.grants, version: replace(grant, amount=spent.amount)}
-    return replace(rights, version=rights.version + 1, grants=shrunk)
+    shrunk = {**rights.grants, version: replace(grant, amount=max(_ZERO, spent.amount))}
+    return following(rights, grants=shrunk)
 
 
 def renew(
@@ -194,17 +195,21 @@ def in_one_write(rights: Rights, steps: Iterable[Step]) -> "Rights | Refusal":
     """Return an item after several changes that are written together, each on those before it.
 
     A step that changes nothing returns None, or what it was given; the first that may not be made
-    ends it. Without a change the item is returned as it was.
+    ends it. Without a change the item is returned as it was. One that is made by the first step and
+    changed by others is written as version 2.
     """
-    after = rights
+    version, after = rights.version, rights
     for step in steps:
         # Each sees the version that was read: the one that is written is one higher, once.
-        done = step(replace(after, version=rights.version))
+        done = step(replace(after, version=version))
         if done is None:
             continue
         if not isinstance(done, Rights):
             return done
-        after = done if done.version > rights.version else replace(done, version=after.version)
+        if version == 0 and done.version:
+            version, after = done.version, done
+        else:
+            after = done if done.version > version else replace(done, version=after.version)
     return after
 
 
@@ -251,10 +256,9 @@ def adjust(
     """
     if difference > 0 and rights.available < difference and not over:
         return Short(rights.available)
-    following = replace(rights, version=rights.version + 1)
     if version in rights.grants:
-        return replace(following, adjusted=added(rights.adjusted, version, difference))
-    return replace(following, charged=amounts.total((rights.charged, difference)))
+        return following(rights, adjusted=added(rights.adjusted, version, difference))
+    return following(rights, charged=amounts.total((rights.charged, difference)))
 
 
 def send(rights: Rights, to: Account, amount: Decimal) -> Rights | Short:
@@ -269,7 +273,7 @@ def send(rights: Rights, to: Account, amount: Decimal) -> Rights | Short:
         raise InvalidInput(f"{rights.account} sends to another account that is not lost, got {to}")
     if rights.available < amount:
         return Short(rights.available)
-    return replace(rights, version=rights.version + 1, sent=added(rights.sent, to, amount))
+    return following(rights, sent=added(rights.sent, to, amount))
 
 
 def take_up(rights: Rights, giver: Rights) -> Rights | None:
@@ -281,7 +285,7 @@ def take_up(rights: Rights, giver: Rights) -> Rights | None:
     shown = giver.sent.get(rights.account, _ZERO)
     if shown <= rights.taken.get(giver.account, _ZERO) or giver.account in rights.cut:
         return None
-    return replace(rights, version=rights.version + 1, taken={**rights.taken, giver.account: shown})
+    return following(rights, taken={**rights.taken, giver.account: shown})
 
 
 def raise_limit(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None:
@@ -297,12 +301,8 @@ def raise_limit(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None
     _check_positive(amount)
     if raise_id in rights.raises:
         return None
-    return replace(
-        rights,
-        version=rights.version + 1,
-        minted=amounts.total((rights.minted, amount)),
-        raises={**rights.raises, raise_id: amount},
-    )
+    minted = amounts.total((rights.minted, amount))
+    return following(rights, minted=minted, raises={**rights.raises, raise_id: amount})
 
 
 def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()) -> Rights | None:
@@ -319,7 +319,7 @@ def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()
     if amount <= 0:
         return None
     retired = amounts.total((rights.retired, amount))
-    return replace(rights, version=rights.version + 1, retired=retired)
+    return following(rights, retired=retired)
 
 
 def limit_of(items: tuple[Rights, ...]) -> Decimal:
@@ -356,9 +356,8 @@ def ask(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:
 
 
 def _closed(rights: Rights, version: int, charged: Decimal) -> Rights:
-    return replace(
+    return following(
         rights,
-        version=rights.version + 1,
         charged=amounts.total((rights.charged, charged)),
         grants=without(rights.grants, version),
         adjusted=without(rights.adjusted, version),

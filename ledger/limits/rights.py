@@ -26,7 +26,7 @@ Pure: no clock, no randomness, no I/O.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from types import MappingProxyType
@@ -50,6 +50,8 @@ _ACCOUNT = r"([^./#]+)\.([1-9][0-9]{0,5})/([0-9]{1,4})"
 _ACCOUNT_FORM = re.compile(_ACCOUNT, flags=re.ASCII)
 _NAME_FORM = re.compile(rf"({_ACCOUNT})/([1-9][0-9]{{0,18}})(?:@(.+))?", flags=re.ASCII | re.DOTALL)
 _VERSION = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
+_MADE_AND_CHANGED = 2
+"""The version of an item that is made and changed by one write."""
 _GRANT_PARTS = 4
 """Amount, times and token; of a grant of a bundle a fifth, the counter of its entries."""
 _ZERO = Decimal(0)
@@ -274,12 +276,27 @@ def write_of(before: Rights, after: Rights, counter: str) -> Put:
         InvalidInput: `after` is not the version that follows.
         AmountOverflow: a sum does not fit in 38 digits.
     """
-    if (after.account, after.version) != (before.account, before.version + 1):
+    is_next = after.version == before.version + 1
+    is_made = before.version == 0 and after.version == _MADE_AND_CHANGED
+    if after.account != before.account or not (is_next or is_made):
         raise InvalidInput(
             f"version {after.version} of {after.account} must follow version {before.version} of"
             f" {before.account}"
         )
     return Put(rights_item(after, counter), condition_of(before))
+
+
+def following(rights: Rights, **changes: Any) -> Rights:
+    """Return the next version of an item.
+
+    Raises:
+        InvalidInput: there is no item yet.
+    """
+    if not rights.version:
+        raise InvalidInput(
+            f"the rights item of {rights.account} must be made first, with its share"
+        )
+    return replace(rights, version=rights.version + 1, **changes)
 
 
 def added(sums: Mapping[K, Decimal], key: K, amount: Decimal) -> dict[K, Decimal]:

@@ -104,6 +104,17 @@ def charge_of(spends: Iterable[Spend], name: GrantName) -> Decimal:
     return amounts.total(spend.amount for spend in spends if name in spend.grants)
 
 
+def charge_unagreed(spends: Iterable[Spend], name: GrantName) -> Decimal:
+    """Return what a grant is charged that is closed before regions agree (`to_close_unagreed`).
+
+    What gives back is left out: under a key that was used in two regions both would credit it.
+
+    Raises:
+        AmountOverflow: it does not fit in 38 digits.
+    """
+    return charge_of((spend for spend in spends if spend.amount > 0), name)
+
+
 def span_of(grant: Grant, *, retry_horizon: float) -> tuple[datetime, datetime]:
     """Return the first and last time that an id of the grant's entries may have, both included.
 
@@ -176,9 +187,9 @@ def _is_reclaimed(view: View, name: GrantName) -> bool:
 def to_close_unagreed(over: Iterable[int]) -> tuple[int, ...]:
     """Return which of the grants that are over are closed although regions do not agree yet.
 
-    The oldest beyond `WAITING_MAX`, by what their own region shows: a key that was spent in two
-    regions at once may then be charged twice, never less than once. Else an item would grow without
-    bound while a region is away.
+    The oldest beyond `WAITING_MAX`, by what their own region shows (`charge_unagreed`): a key that
+    was spent in two regions at once may then be charged twice, never less than once. Else an item
+    would grow without bound while a region is away.
     """
     waiting = sorted(over)
     return tuple(waiting[: max(0, len(waiting) - WAITING_MAX)])

@@ -1,1 +1,1 @@
-"""Counters by prefix, the top of them, and what they are described by."""
+"""Counters by prefix, the top of them, and their descriptions."""

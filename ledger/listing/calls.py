@@ -1,4 +1,4 @@
-"""`Listings`: what a `Ledger` says of many counters without reading them, and descriptions."""
+"""`Listings`: the part of a `Ledger` that lists counters without reading them; descriptions."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -32,34 +32,35 @@ class Listings(OpenedLedger):
         described: bool = False,
         timeout: float | None = None,
     ) -> AsyncIterator[Listed]:
-        """Yield the counters that begin with a prefix, and what they came to, in order of ids.
+        """Yield the counters that begin with a prefix, with their values, in order of ids.
 
-        The order is that of their bytes. `after` is a counter behind which the list begins: the
-        last of a page, for the next; `limit` the most that are yielded. The list is that of the
-        table's index, which the compactor keeps for the counters that the contract's `index`
-        names: reading it costs half a read unit for each 4 KB, some 40 counters, and no counter
-        is read. So it is behind:
+        The order is that of their bytes. The list begins after the counter `after`, such as the
+        last one of the previous page, and yields at most `limit` counters. It is read from the
+        table's index, which the compactor maintains for the counters that the contract's `index`
+        names: this costs half a read unit for each 4 KB, some 40 counters, and no counter is read.
+        So it lags behind:
 
-        - A `value` is that of merged entries, as of `as_of`: no entry younger than `settle` (22
-          minutes by default) is in it, and none that waits for `fold_min` others, or `fold_age`.
-          What pipelines add is not in it. It is never one that the counter's net never was.
+        - A `value` is that of merged entries, as of `as_of`: it contains no entry younger than
+          `settle` (22 minutes by default), and none that waits for `fold_min` others, or for
+          `fold_age`. What pipelines add is not in it. It always is a value that the counter's net
+          had.
         - A counter appears with its first merge, or the first search of the table that begins after
           it was written: within `compactor.scan_every` (an hour) and the time of a search, at 0.
         - The index is that of this region: replication adds its delay.
 
-        With `exact` each total is read as `totals` reads it, page by page, and costs what that
-        does; so are those of `unmerged` counters in any case. `described` adds descriptions, at
-        half a read unit each, or one if reads are strongly consistent. `timeout` bounds each wait
-        for the next one, in seconds.
+        With `exact` each total is read as `totals` reads it, page by page, at the same cost; totals
+        of `unmerged` counters always are. `described` adds descriptions, at half a read unit each,
+        or one if reads are strongly consistent. `timeout` bounds each wait for the next one, in
+        seconds.
 
         Raises:
             InvalidInput: the contract's index does not cover the prefix, or `limit` is not 1 or
                 more.
-            InvalidCounter: `prefix` or `after` cannot be of a counter.
-            DamagedItem: an item was edited by hand; the compactor's next search mends the index.
+            InvalidCounter: `prefix` or `after` cannot be one of a counter.
+            DamagedItem: an item was edited by hand; the compactor's next search repairs the index.
             ReadTooSlow: `timeout` ended.
             StoreError: DynamoDB could not do it.
-            With `exact`, and of `unmerged` counters: as `totals`.
+            With `exact`, and for `unmerged` counters: as `totals`.
         """
         if timeout is not None:
             asked = self.counters(
@@ -93,10 +94,10 @@ class Listings(OpenedLedger):
     ) -> list[Listed]:
         """Return the `n` counters of a prefix with the largest values, or smallest, in order.
 
-        Of equal values the counter whose id comes first is the better. They are found by the index,
-        of which all with the prefix is read; its values are behind, as `counters` says. With
-        `exact` the totals of those found are read, and put in order: one that the index does not
-        count among the first `n` yet is still missing.
+        Of equal values the counter whose id comes first ranks higher. They are found by the index,
+        all of which with the prefix is read; its values lag behind, as `counters` says. With
+        `exact` the totals of those found are read, and sorted: a counter that the index does not
+        yet count among the first `n` is still missing.
 
         Raises:
             InvalidInput: `n` is not 1 to 1,000.
@@ -127,16 +128,16 @@ class Listings(OpenedLedger):
         *,
         timeout: float | None = None,
     ) -> dict[str, Value]:
-        """Set attributes of a counter, remove those given as None; return all that it has then.
+        """Set attributes of a counter, remove those given as None; return all that remain.
 
-        Up to 16 attributes of names up to 64 bytes, 2 KB in all; values are str, bool, int or
-        Decimal. The counter need not have changes, and no total depends on it. Durable in this
-        region when it returns; the others get it by replication. Repeated, it sets the same.
+        At most 16 attributes with names of up to 64 bytes, 2 KB in all; values are str, bool, int
+        or Decimal. The counter need not have changes, and no total depends on it. Durable in this
+        region when it returns; replicated to the others. A repeat sets the same.
 
-        Calls in one region each take effect: the attributes that they do not name stay. Of calls in
-        two regions that have not seen each other's, the one written last counts, with **all** of
-        its attributes: what the other set, under whatever name, is gone. Let one region describe
-        where that matters.
+        Calls in one region each take effect: attributes that they do not name stay. Of calls in two
+        regions that have not seen each other's, the one written last wins, with **all** of its
+        attributes: anything the other one set, under any name, is lost. If that matters, let only
+        one region describe.
 
         Raises:
             InvalidInput: a name or value breaks a rule, or there would be too many; nothing was
@@ -144,14 +145,14 @@ class Listings(OpenedLedger):
             InvalidAmount, AmountOverflow, InvalidCounter: the same.
             OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call.
             NotSent: `timeout` ended before anything was sent.
-            StoreError: DynamoDB could not do it, or others wrote it all the time.
+            StoreError: DynamoDB could not do it, or concurrent writers were faster every time.
         """
         checked, end = keys.checked_counter(counter), end_of(timeout)
         await self._renew_by(end)
         return await self._counted(self._describer.describe(checked, attributes, end=end))
 
     async def description(self, counter: str, *, timeout: float | None = None) -> dict[str, Value]:
-        """Return the attributes that a counter was described by, as this region has them.
+        """Return the attributes in a counter's description, as this region has them.
 
         Whole numbers are int, others Decimal. Without a description it is empty.
 
@@ -175,7 +176,7 @@ class Listings(OpenedLedger):
         limit: int | None = None,
         exact: bool = False,
     ) -> AsyncIterator[list[Listed]]:
-        """Yield the counters of a prefix, some at a time, with the totals that are to be read."""
+        """Yield the counters of a prefix, some at a time, with the totals that must be read."""
         await self._counted(self._renew())
         parts = self._open_parts
         checked = checked_prefix(prefix, parts.settings.current.terms.index)

@@ -1,7 +1,8 @@
 """Descriptions read and written, through the region's own store.
 
-A write finds the item as it was read (its stamp), or reads again: so calls that run in one region
-each take effect. Regions write without knowing of each other: the item written last counts, whole.
+A write is conditional on the item as it was read (its stamp), or reads again: so calls in one
+region each take effect. Regions write independently of each other: the item written last wins, as a
+whole.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Put, Unknown
 
 TRIES_MAX = 8
-"""Writes of one call, each of which another came before."""
+"""Attempts of one call, each of which lost to another writer."""
 _STAMP_BITS = 64
 
 
@@ -51,9 +52,9 @@ class Describer:
     async def describe(
         self, counter: str, attributes: Mapping[str, Value | None], *, end: float = NEVER
     ) -> dict[str, Value]:
-        """Set and remove attributes; return all that there are then. See `Ledger.describe`.
+        """Set and remove attributes; return all attributes afterwards. See `Ledger.describe`.
 
-        `end` is a moment of the event loop's time, at which the outcome is unknown.
+        `end` is the event loop's time at which the outcome is reported as unknown.
         """
         asked = checked(attributes)
         self._settings.current.check_written(self._store.region)
@@ -76,7 +77,7 @@ class Describer:
         )
 
     async def _put(self, counter: str, attributes: Attributes, before: Item | None) -> bool:
-        """Put a description in place of the one read; return False if another came before.
+        """Replace the description that was read; return False if another writer came first.
 
         Raises:
             OutcomeUnknown: no answer.

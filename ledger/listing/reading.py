@@ -1,8 +1,8 @@
 """Reading the index: the counters of a prefix in the order of their ids, from all its partitions.
 
-Each partition is in that order, and has all shards of a counter; so they are merged as they are
-read, page by page, one counter of each at hand. Reads are eventually consistent: the index is
-behind in any case.
+Each partition is in that order, and has all shards of a counter, so they are merged as they are
+read, page by page, with one counter of each in memory. Reads are eventually consistent: the index
+lags behind in any case.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -15,18 +15,18 @@ from ledger.store.port import Store
 from ledger.store.reads import Query
 
 SPARE_ITEMS = 16
-"""Read of each partition beyond its share of a limit: they hold a little more or less each."""
+"""Read of each partition beyond its share of a limit, because shares vary a little."""
 
 
 async def indexed(
     store: Store, prefix: str, *, after: str | None = None, limit: int | None = None
 ) -> AsyncIterator[Listed]:
-    """Yield the counters that begin with a prefix, behind the counter `after`, in bytes order.
+    """Yield the counters that begin with a prefix, after the counter `after`, in bytes order.
 
     `limit` is how many are wanted, so that not much more is read.
 
     Raises:
-        DamagedItem: an item was edited by hand; the compactor's next search puts it right.
+        DamagedItem: an item was edited by hand; the compactor's next search repairs it.
         StoreError: DynamoDB could not do it.
     """
     between = bounds(prefix, after)
@@ -57,7 +57,7 @@ async def _next(stream: AsyncIterator[Listed]) -> Listed | None:
 async def _partition(
     store: Store, query: Query, *, prefix: str, after: str | None
 ) -> AsyncIterator[Listed]:
-    """Yield the counters of one partition, each of all its shards."""
+    """Yield the counters of one partition, each with all its shards."""
     shards: list[Item] = []
     while True:
         page = await store.query(query)

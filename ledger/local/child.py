@@ -1,4 +1,4 @@
-"""The local global table in a process of its own, which dies with its parent.
+"""The local global table in a separate process, which dies with its parent.
 
 The parent holds the child's standard input, which ends however the parent dies, and the child
 stops then.

@@ -25,9 +25,9 @@ _LOG = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
 """The wait between two sweeps of a region."""
 REST_SHARE = 10
-"""A sweep is followed by a wait of at least so many times its own duration."""
+"""A sweep is followed by a wait of at least this many times its own duration."""
 OLDEST_SECONDS = 5 * 365 * 86_400
-"""What expired longer ago than this is not deleted."""
+"""Items that expired longer ago than this are not deleted."""
 
 
 def is_expired(value: Mapping[str, Any] | None, *, now: float) -> bool:
@@ -41,7 +41,7 @@ def is_expired(value: Mapping[str, Any] | None, *, now: float) -> bool:
 
 
 class Expiry:
-    """Deletes what has expired in every region. Lives in the server's event loop.
+    """Deletes expired items in every region. Lives in the server's event loop.
 
     `clock` returns the time of day of a region, in seconds since 1970.
     """
@@ -76,7 +76,7 @@ class Expiry:
             await asyncio.sleep(max(SWEEP_SECONDS, REST_SHARE * (loop.time() - began)))
 
     async def sweep(self, region: str) -> None:
-        """Delete what has expired in one region; the next sweep finds what this one could not."""
+        """Delete the expired items of one region; the next sweep finds those missed."""
         for name in self._tables.names(region):
             group = self._tables.group(region, name)
             attribute = self._tables.find(region, name).time_to_live if group else None

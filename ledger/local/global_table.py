@@ -312,7 +312,7 @@ def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
     def seconds(name: str, otherwise: float) -> float:
         try:
             return _SECONDS.validate_python(given[name]) if name in given else otherwise
-        except ValidationError:  # `Settings` says what is wrong with it
+        except ValidationError:  # `Settings` reports what is wrong with it
             return otherwise
 
     def default(name: str) -> float:

@@ -1,4 +1,4 @@
-"""A running local global table: all its parts in an event loop of their own, in one thread.
+"""A running local global table: all its parts in one event loop, in a separate thread.
 
 The thread keeps the table's work apart from the caller's loop, so that a busy caller does not
 hold up replication, and plain synchronous clients can be used beside it.
@@ -41,7 +41,7 @@ RESTORE_SECONDS_MAX = 600.0
 """A start that takes over what an earlier one kept."""
 STOP_SECONDS_MAX = 15.0
 CLOCK_SECONDS_MAX = 86_400
-"""How far a region's clock may be set from this machine's, either way."""
+"""The maximum offset of a region's clock from this machine's, either way."""
 
 _Result = TypeVar("_Result")
 

@@ -1,4 +1,4 @@
-"""What a local global table says of itself: the content of `LocalGlobalTable.status`."""
+"""The status report of a local global table: the content of `LocalGlobalTable.status`."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -48,7 +48,7 @@ def regions_status(regions: Regions) -> dict[str, Any]:
 
 
 def problems(status: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a table of this status and was not asked for, in sentences."""
+    """Return the unrequested problems of a table of this status, in sentences."""
     found = [
         f"{region} is unavailable since {gone['since']}: {gone['reason']}"
         + (f"; {gone['tries']} starts failed, the last one: {gone['error']}" * bool(gone["tries"]))

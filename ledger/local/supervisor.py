@@ -1,4 +1,4 @@
-"""What keeps every region available: a region whose tables are gone is started again and filled.
+"""Keeps every region available: a region whose tables are lost is started again and filled.
 
 ::
 

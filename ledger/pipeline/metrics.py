@@ -1,4 +1,4 @@
-"""What the pipeline counts and measures for Prometheus; names begin with `ledger_pipeline_`."""
+"""The pipeline's metrics for Prometheus; names begin with `ledger_pipeline_`."""
 
 from typing import TYPE_CHECKING
 

@@ -12,7 +12,7 @@ from ledger.runtime.metrics import summed
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one run did; records that were read again after a restart are counted again."""
+    """The counts of one run; records that were read again after a restart are counted again."""
 
     records: int
     duplicates: int
@@ -59,11 +59,11 @@ class Progress:
 
     @property
     def bytes_counted(self) -> int:
-        """How many bytes of the files the totals show; of what they hold, if compressed."""
+        """How many bytes of the files the totals show; of their content, if compressed."""
         return sum(self._counted.values())
 
     def begin(self, lane: str) -> Callable[[str], None]:
-        """Begin a lane; what is returned takes note that the totals show all up to a position."""
+        """Begin a lane; returns the callback for positions that the totals have reached."""
         self._counted.setdefault(lane, 0)
 
         def counted(position: str) -> None:
@@ -77,7 +77,7 @@ class Progress:
         return max(self.bytes_counted, sum(map(_size, files)))
 
     def figures(self) -> Figures:
-        """Return what has been done so far."""
+        """Return the counts so far."""
         return figures(self.registry)
 
 
@@ -102,7 +102,7 @@ class StreamProgress:
         return list(self._lanes)
 
     def begin(self, lane: str) -> Callable[[str], None]:
-        """Begin a lane; what is returned takes note that the totals show all up to a position."""
+        """Begin a lane; returns the callback for positions that the totals have reached."""
         self._lanes.setdefault(lane, "")
 
         def counted(position: str) -> None:
@@ -111,5 +111,5 @@ class StreamProgress:
         return counted
 
     def figures(self) -> Figures:
-        """Return what has been done so far."""
+        """Return the counts so far."""
         return figures(self.registry)

@@ -42,7 +42,7 @@ from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 
 LANES_AT_ONCE = 4
-"""Files of a directory that are brought in at once, each with a cache of states of its own."""
+"""Files of a directory that are brought in at once, each with its own cache of states."""
 COPY_BYTES = 1 << 16
 
 
@@ -50,9 +50,9 @@ COPY_BYTES = 1 << 16
 class Lane:
     """A lane to be brought in: its name, its region, its file, and where its dead letters go.
 
-    Without a name the file's content says which lane it is. `is_letters` takes the records out of
-    dead letters; `follows` waits at the file's end for more, and goes on with the file that takes
-    its place.
+    Without a name the file's content decides which lane it is. `is_letters` takes the records out
+    of dead letters; `follows` waits at the file's end for more, and continues with the file that
+    takes its place.
     """
 
     name: str | None
@@ -86,7 +86,7 @@ class Spool:
         """Make the file, and copy until a first line is there, which names the lane.
 
         Raises:
-            LedgerError: the file is there already, or cannot be written.
+            LedgerError: the file exists, or cannot be written.
         """
         try:
             with self.file.open("xb") as file:
@@ -96,14 +96,14 @@ class Spool:
                         break
         except FileExistsError:
             raise LedgerError(
-                f"{self.file} is there already: name a new file, or finish that one by"
+                f"{self.file} exists already: name a new file, or finish that one by"
                 f" `ledger pipeline run {self.file}`"
             ) from None
         except OSError as error:
             raise LedgerError(f"{self.file}: cannot be filled: {error.strerror}") from error
 
     async def fill(self) -> None:
-        """Copy the stream to its end; what is copied is on the disk.
+        """Copy the stream to its end; everything copied is on the disk.
 
         Raises:
             LedgerError: the stream cannot be read, or the file not written.
@@ -131,16 +131,16 @@ async def bring_in(
     progress: Progress,
     *,
     spool: Filling | None = None,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Signalled:
     """Bring a lane in to its end, or until a signal, which is returned.
 
     What was left, as a last line without an end, is in `progress.problems`.
 
     Raises:
-        LedgerError: the lane could not go on; what was committed stays.
+        LedgerError: the lane could not continue; what was committed stays.
     """
-    async with open_run(settings, lane.region, progress, tell) as (run, received, tasks):
+    async with open_run(settings, lane.region, progress, report) as (run, received, tasks):
         if spool is not None:
             tasks.start_soon(spool.fill)
         await run.bring_in(lane, spool)
@@ -152,13 +152,13 @@ async def bring_in_all(
     settings: Settings,
     progress: Progress,
     *,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Signalled:
     """Bring several lanes of one region in, `LANES_AT_ONCE` together; return a signal that came.
 
-    A lane that could not go on is in `progress.problems`, and the others go on.
+    A lane that could not continue is in `progress.problems`; the others continue.
     """
-    async with open_run(settings, lanes[0].region, progress, tell) as (run, received, _):
+    async with open_run(settings, lanes[0].region, progress, report) as (run, received, _):
         await run_all([partial(run.try_in, lane) for lane in lanes], at_once=LANES_AT_ONCE)
     return received
 
@@ -168,7 +168,7 @@ async def open_run(
     settings: Settings,
     region: str,
     progress: Progress | StreamProgress,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> AsyncIterator[tuple["Run", Signalled, anyio.abc.TaskGroup]]:
     """Open what lanes of a region need, with tasks beside them; signals stop the lanes.
 
@@ -178,11 +178,11 @@ async def open_run(
     clock = SystemClock()
     metrics = Metrics.of(progress.registry)
     async with open_lane(settings, region, metrics=metrics, clock=clock) as (stores, live):
-        run = Run(region, stores, live, progress, clock=clock, metrics=metrics, tell=tell)
+        run = Run(region, stores, live, progress, clock=clock, metrics=metrics, report=report)
         tune_gc()
 
         def stop(received: signal.Signals) -> None:
-            tell(f"{received.name}: finishing what was read; a second signal stops at once")
+            report(f"{received.name}: finishing what was read; a second signal stops at once")
             run.stop()
 
         async with stopped_by_signals(stop, ignore) as received, background_tasks() as tasks:
@@ -201,7 +201,7 @@ class Run:
         *,
         clock: Clock,
         metrics: Metrics,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self.is_stopping = False
         self._region = region
@@ -210,7 +210,7 @@ class Run:
         self._progress = progress
         self._clock = clock
         self._metrics = metrics
-        self._tell = tell
+        self._report = report
         self._letters: dict[Path, DeadLetterFile] = {}
         self._pipelines: set[Pipeline] = set()
         self._waiting: set[anyio.CancelScope] = set()
@@ -232,7 +232,7 @@ class Run:
         """Bring a lane in to its end.
 
         Raises:
-            LedgerError: it could not go on.
+            LedgerError: it could not continue.
         """
         if lane.follows:
             await self._follow(lane)
@@ -260,16 +260,18 @@ class Run:
                     lane, LaneFile(lane.file, followed.file, grows=True), followed.grows
                 )
                 if not followed.is_last:
-                    self._tell(f"{lane.file}: taken in to its end; another file has its place")
+                    self._report(f"{lane.file}: taken in to its end; another file has its place")
                     followed.go_on()
         finally:
             followed.close()
 
     async def _catch_up(self, lane: Lane) -> None:
-        """Bring in what was rotated away while nothing followed the path."""
+        """Bring in files that were rotated away while nothing followed the path."""
         for path in [] if lane.name else await self._claims.rotated(lane.file):
             if not self.is_stopping:
-                self._tell(f"{path}: it was moved away from {lane.file} meanwhile: taken in first")
+                self._report(
+                    f"{path}: it was moved away from {lane.file} meanwhile: taken in first"
+                )
                 with held_open(path) as file:
                     await self._file(lane, LaneFile(path, file, moved_from=lane.file), None)
 
@@ -291,7 +293,7 @@ class Run:
     async def _file(
         self, lane: Lane, file: LaneFile, grows: Callable[[], Awaitable[bool]] | None
     ) -> None:
-        found = await self._claims.find(file, lane.name, tell=self._tell)
+        found = await self._claims.find(file, lane.name, report=self._report)
         source = FileSource(
             file.path,
             grows=grows,
@@ -311,7 +313,7 @@ class Run:
         """Run the pipeline of a lane to the end of its source, or until an event.
 
         Raises:
-            LedgerError: it could not go on.
+            LedgerError: it could not continue.
         """
         pipeline = Pipeline(
             name,
@@ -348,7 +350,7 @@ class Run:
             " were not taken: run it again once the rest is there, or end it by a line break"
         )
         if lane.follows:
-            self._tell(problem)
+            self._report(problem)
         else:
             self._progress.problems.append(problem)
 

@@ -61,7 +61,7 @@ class Runner(Protocol):
 class StreamRun:
     """One process's share of a stream.
 
-    `problems` are noted of lanes that could not go on; the others do.
+    `problems` are noted of lanes that could not continue; the others do.
     """
 
     stream: Stream
@@ -70,7 +70,7 @@ class StreamRun:
     dead: Path
     clock: Clock
     randomness: Random
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     problems: list[str]
     pipeline: str = ""
 
@@ -105,11 +105,11 @@ class StreamRun:
                 scope.cancel()
 
     def item_key(self, lane: str, sort_key: str) -> tuple[str, str]:
-        """Return the key of what a lane keeps beside its position."""
+        """Return the key of a lane's further data besides its position."""
         return position_key(lane_id(self.store.region, lane), self.pipeline)[0], sort_key
 
     def memory(self, lane: str) -> Memory:
-        """Return what a lane keeps in the table."""
+        """Return a lane's further data in the table."""
         key = self.item_key(lane, CAUGHT_UP_SORT_KEY)
 
         async def caught_up() -> tuple[str, float] | None:
@@ -136,7 +136,7 @@ class StreamRun:
 
 
 class _Share:
-    """Which lanes this process holds, and what has become of the others."""
+    """The lanes that this process holds, and the states of the others."""
 
     def __init__(self, stream_run: StreamRun) -> None:
         self.ended = anyio.Event()
@@ -189,7 +189,7 @@ class _Share:
         except LedgerError as error:
             self._failed.add(part.lane)
             self._of.problems.append(str(error))
-            self._of.tell(f"lane {part.lane} stops: {error}")
+            self._of.report(f"lane {part.lane} stops: {error}")
             if part.lane not in self._held:
                 task_status.started(False)  # noqa: FBT003
         finally:
@@ -197,16 +197,16 @@ class _Share:
             self.ended.set()
 
     async def _bring_in(self, part: Part, lease: Lease) -> None:
-        self._of.tell(f"lane {part.lane} begins here")
+        self._of.report(f"lane {part.lane} begins here")
         source = self._of.stream.source(part, self._of.memory(part.lane))
         await self._of.run.run(part.lane, source, self._of.dead, until=lease.lost)
         if source.is_finished:
             await self._of.finish(part.lane)
             self._finished.add(part.lane)
-            self._of.tell(f"lane {part.lane} is finished")
+            self._of.report(f"lane {part.lane} is finished")
 
     def _lease(self, lane: str) -> Lease:
-        """Return our contender for a lane's lease, which remembers what it saw of it."""
+        """Return our contender for a lane's lease, which remembers its observations."""
         if lane not in self._leases:
             name = f"pipeline/{self._of.pipeline}/{self._of.store.region}/{lane}"
             self._leases[lane] = Lease(
@@ -223,7 +223,7 @@ class _Share:
 def _caught_up(item: Item) -> tuple[str, float]:
     position = item.get("position", {}).get("S")
     if not isinstance(position, str):
-        raise damaged(item, "what a lane has caught up with needs a position")
+        raise damaged(item, "a lane's catch-up note needs a position")
     return position, float(number_of(item, "at"))
 
 
@@ -235,7 +235,7 @@ async def bring_in_stream(
     *,
     dead: Path,
     skips_lost: bool = False,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Signalled:
     """Bring a stream in, `kinesis://STREAM` or `kafka://BROKER/TOPIC`, until a signal.
 
@@ -243,13 +243,13 @@ async def bring_in_stream(
     `progress.problems`.
 
     Raises:
-        InvalidInput: the address is none of these.
+        InvalidInput: the address is not one of these.
         LedgerError: the stream or the table cannot be read.
     """
     clock = SystemClock()
     async with (
         open_stream(address, settings, region, clock=clock, skips_lost=skips_lost) as stream,
-        open_run(settings, region, progress, tell) as (run, received, _),
+        open_run(settings, region, progress, report) as (run, received, _),
     ):
         await StreamRun(
             stream=stream,
@@ -258,7 +258,7 @@ async def bring_in_stream(
             dead=dead,
             clock=clock,
             randomness=system_random(),
-            tell=tell,
+            report=report,
             problems=progress.problems,
             pipeline=settings.pipeline.name,
         ).bring_in()
@@ -272,7 +272,7 @@ async def open_stream(
     """Open a stream by its address.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not one of these.
         SettingsError: the region is not in the settings, or an extra is not installed.
     """
     scheme, _, place = address.partition("://")
@@ -300,12 +300,12 @@ async def bring_in_queue(
     settings: Settings,
     progress: Progress,
     *,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Signalled:
     """Drain an SQS queue into the lane's file, and bring that in; until a signal if it follows.
 
     Raises:
-        LedgerError: the queue cannot be read, or the lane could not go on.
+        LedgerError: the queue cannot be read, or the lane could not continue.
     """
     opening = open_queue_spool(
         queue,
@@ -318,4 +318,4 @@ async def bring_in_queue(
     async with opening as spool:
         await spool.begin()
         spooled = replace(lane, follows=False)
-        return await bring_in(spooled, settings, progress, spool=spool, tell=tell)
+        return await bring_in(spooled, settings, progress, spool=spool, report=report)

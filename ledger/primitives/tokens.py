@@ -10,7 +10,7 @@ KEPT_SECONDS_MAX = 100 * 365 * 24 * 3600.0
 
 
 def checked_token(token: str | None) -> str | None:
-    """Return a caller's token, checked; None for none.
+    """Return a caller's token, checked; None for None.
 
     Raises:
         InvalidEntry: not a str of 1 to 1,024 bytes of UTF-8.

@@ -1,1 +1,1 @@
-"""What every process needs beside the ledger: clocks, bounded tasks, signals, metrics."""
+"""What every process needs besides the ledger: clocks, bounded tasks, signals, metrics."""

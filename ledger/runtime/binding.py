@@ -1,4 +1,4 @@
-"""A context variable that is set for a block: `with` a class that names its variable and a value.
+"""A context variable set for a block: `with` a class that names its variable and a value.
 
 A class, not a generator with `@contextmanager`: one is entered for every read and write.
 """
@@ -11,10 +11,10 @@ Value = TypeVar("Value")
 
 
 class Binding(Generic[Value]):
-    """Sets its class's variable to a value inside the block, and back behind it."""
+    """Sets its class's variable to a value inside the block, and resets it afterwards."""
 
     __slots__ = ("_token", "_value")
-    # Of any value: a class variable cannot be generic.
+    # Without a type of value, because a class variable cannot be generic.
     variable: ClassVar[ContextVar]  # type: ignore[type-arg]
 
     def __init__(self, value: Value) -> None:

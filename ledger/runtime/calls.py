@@ -1,15 +1,15 @@
-"""One public call to what a `Table` opens: when it ends, and what it has asked the table by then.
+"""One public call to what a `Table` opens: its end, and what it has sent to the table by then.
 
-A call of several requests cannot be cut off from outside: which request was under way, and under
-what number or token, is known inside alone. So the store that a table hands out asks the call
-before each request (`ledger.store.wrappers.opened`), and ends the one that is under way::
+A call of several requests cannot be cut off from outside: only the call itself knows which request
+was under way, and under which number or token. So the store that a table hands out asks the call
+before each request (`ledger.store.wrappers.opened`), and ends the one under way::
 
     call      |--- read ---|--- write ------------x   its end: the write is Unknown
     or        |--- read --------------------------x   its end: the read is refused, as Unreachable
-    then                                          |   each request that follows is refused at once
+    then                                          |   each later request is refused at once
 
-What a call makes of an unknown write, and of a refused request, is what it does without an end: so
-it ends in what is true. Waits in between are cut short by `until_end`.
+A call handles that unknown write, or refused request, as it does any other, so its result is true.
+Waits in between are cut short by `until_end`.
 """
 
 from collections.abc import AsyncIterator, Awaitable
@@ -26,9 +26,9 @@ Result = TypeVar("Result")
 
 
 class Call:
-    """A call under way; `end` is a moment of the event loop's time.
+    """A call under way; `end` is a time of the event loop.
 
-    `has_asked` says whether any request was sent, `has_written` whether a write was, and `is_cut`
+    `has_asked` is whether any request was sent, `has_written` whether a write was, and `is_cut`
     whether the end has kept one from being answered, or sent.
     """
 
@@ -39,7 +39,7 @@ class Call:
         self.has_asked = self.has_written = self.is_cut = self.is_over = False
 
     def cut(self) -> Unreachable:
-        """Return the error of a request that the end keeps from being answered, or sent."""
+        """Return the error of a request that the end kept from being answered, or sent."""
         self.is_cut = True
         return Unreachable(TIMEOUT)
 
@@ -57,7 +57,7 @@ _current: ContextVar[Call | None] = ContextVar("the public call under way", defa
 
 
 def current_call() -> Call | None:
-    """Return the call that this task works for, None if it works for none, or for one of before."""
+    """Return the call that this task works for; None if there is none, or if it has ended."""
     call = _current.get()
     return None if call is None or call.is_over else call
 
@@ -85,7 +85,7 @@ async def until_end(wait: Awaitable[object]) -> None:
 
 
 async def unless_ended(work: Awaitable[Result]) -> Result:
-    """Await what is no request, and may be cancelled, for as long as the call under way may take.
+    """Await work that is not a request, and may be cancelled, for at most the call's time.
 
     Raises:
         Unreachable: the end has come.
@@ -100,9 +100,9 @@ async def unless_ended(work: Awaitable[Result]) -> Result:
 
 
 class _InTime:
-    """The block of a public call that may take `timeout` seconds; None: any number.
+    """The block of a public call that may take `timeout` seconds; None for no limit.
 
-    A call inside another one ends with that at the latest, which then says what is true of it.
+    A call inside another one ends with it at the latest, and the outer one reports the outcome.
     """
 
     __slots__ = ("_before", "_call", "_outer", "_timeout")
@@ -140,7 +140,7 @@ class _InTime:
         return None
 
     def late(self, call: Call) -> LedgerError:
-        """Return what is true of a call that its end has kept from going on."""
+        """Return the outcome of a call that its end has cut off."""
         raise NotImplementedError
 
 
@@ -155,34 +155,34 @@ class reading(_InTime):  # noqa: N801 (used as a function is)
     __slots__ = ()
 
     def late(self, call: Call) -> LedgerError:
-        """Return that it was not read."""
+        """Return the error: it was not read."""
         del call
         return not_read()
 
 
 class changing(_InTime):  # noqa: N801 (used as a function is)
-    """The block of a call that answers where it may have written, and raises where it has not.
+    """The block of a call that returns if it may have written, and raises if it has not.
 
     Raises:
         InvalidInput: the timeout is not a number above 0.
-        NotSent: it has ended, and what was asked is not written.
+        NotSent: it has ended, and the change is not written.
     """
 
     __slots__ = ()
 
     def late(self, call: Call) -> LedgerError:
-        """Return that it was not sent."""
+        """Return the error: it was not sent."""
         del call
         return not_sent()
 
 
 class arranging(_InTime):  # noqa: N801 (used as a function is)
-    """The block of a call of several writes; `advice` says what to do if some may be made.
+    """The block of a call of several writes; `advice` says what to do if some may be applied.
 
     Raises:
         InvalidInput: the timeout is not a number above 0.
         NotSent: it has ended before a write was sent.
-        OutcomeUnknown: it has ended after that; `retryable` if the same call goes on from there.
+        OutcomeUnknown: it has ended after that; `retryable` if the same call continues from there.
     """
 
     __slots__ = ("_advice", "_retryable")
@@ -193,14 +193,14 @@ class arranging(_InTime):  # noqa: N801 (used as a function is)
         self._retryable = retryable
 
     def late(self, call: Call) -> LedgerError:
-        """Return that it was not sent, or that its outcome is not known."""
+        """Return the error: it was not sent, or its outcome is unknown."""
         if not call.has_written:
             return not_sent()
         return unanswered(self._advice, retryable=self._retryable)
 
 
 class interrupting(arranging):  # noqa: N801 (used as a function is)
-    """The block of a long call that may be cut off anywhere, as by a crash: the next goes on.
+    """The block of a long call that may be cut off anywhere, as by a crash: the next continues.
 
     Raises:
         As `arranging`.
@@ -210,7 +210,7 @@ class interrupting(arranging):  # noqa: N801 (used as a function is)
 
     def __enter__(self) -> Self:
         super().__enter__()
-        # The requests are not cut off one by one: all of it is.
+        # The block is cut off as a whole, not request by request.
         self._scope = anyio.CancelScope(deadline=self._call.end)
         self._call.end = NEVER
         self._scope.__enter__()
@@ -230,7 +230,7 @@ class interrupting(arranging):  # noqa: N801 (used as a function is)
 
 
 def unanswered(advice: str, *, retryable: bool = True) -> OutcomeUnknown:
-    """Return the error of what may have been written in part by the end of its call."""
+    """Return the error of a call that ended when some of it may have been written."""
     return OutcomeUnknown(
         f"{TIMEOUT} before all was answered: {advice}", entries=(), retryable=retryable
     )
@@ -239,7 +239,7 @@ def unanswered(advice: str, *, retryable: bool = True) -> OutcomeUnknown:
 async def each_in_time(
     timeout: float | None, items: AsyncIterator[Result]
 ) -> AsyncIterator[Result]:
-    """Yield what an iterator reads, with so many seconds for each wait.
+    """Yield what an iterator reads, with at most `timeout` seconds for each wait.
 
     Raises:
         InvalidInput: the timeout is not a number above 0.

@@ -1,8 +1,8 @@
 """Time and randomness as arguments, and the one module that reads the real ones.
 
-Everything else in the ledger is handed a `Clock` and a `random.Random`, so tests and simulations
-own both. Entry points (`Ledger.open`, the compactor's job, the commands) pass `SystemClock()` and
-`system_random()`.
+Everything else in the ledger receives a `Clock` and a `random.Random`, so tests and simulations
+control both. Entry points (`Ledger.open`, the compactor's job, the commands) pass `SystemClock()`
+and `system_random()`.
 """
 
 import os
@@ -18,21 +18,21 @@ import anyio
 
 STOCK_BYTES = 4096
 MISSED_SECONDS_MIN = 0.001
-"""Wall time that runs ahead by less is the noise of two clocks, not a suspension."""
+"""A smaller lead of the wall time is the noise of two clocks, not a suspension."""
 _WORD = struct.Struct("<Q")
 _COUNTING: int | None = (
     time.CLOCK_MONOTONIC if sys.platform == "darwin" else getattr(time, "CLOCK_BOOTTIME", None)
 )
 """The system's monotonic clock that counts suspension, if it has one.
 
-Source: `time.monotonic` is `CLOCK_MONOTONIC` on Linux, which stands still in a suspension, by
+Source: `time.monotonic` is `CLOCK_MONOTONIC` on Linux, which stops during a suspension, by
 clock_gettime(2); on macOS it is `mach_absolute_time`, which does so too, but the `CLOCK_MONOTONIC`
 of its clock_gettime(3) does not.
 """
 
 
 class Clock(Protocol):
-    """Tells the time of day, measures elapsed time, and waits."""
+    """Returns the time of day, measures elapsed time, and waits."""
 
     def now(self) -> datetime:
         """Return the time of day, aware, in UTC, to the microsecond; it may jump either way."""
@@ -40,22 +40,22 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Return seconds since an arbitrary moment; never falls. For elapsed time only.
 
-        Never faster than time itself. A suspension of the machine counts where the system has a
-        clock that counts it; where that must be certain, ask `ElapsedTime`.
+        Never faster than real time. A suspension of the machine counts if the system has a clock
+        that counts it; where that must be certain, use `ElapsedTime`.
         """
 
     async def sleep(self, seconds: float) -> None:
-        """Wait this long by the monotonic clock; at once for zero; a point of cancellation."""
+        """Wait this long by the monotonic clock; return at once for zero; a cancellation point."""
 
 
 class ElapsedTime:
-    """Elapsed time that counts a suspension: of monotonic and wall time the larger, look by look.
+    """Elapsed time that counts a suspension: at each look the larger of monotonic and wall time.
 
-    A suspended machine stops its monotonic clock, but for `CLOCK_BOOTTIME`, and a virtual machine
-    that its host suspends may stop that as well; the wall clock is then set right. Never less than
-    monotonic time. A wall clock that is set forward makes it too long, for good, so this is for
-    limits that may be found passed too early, never for waits. Two clocks that both stand still
-    cannot be told from no time at all: what that may cost is in ARCHITECTURE.
+    A suspended machine stops its monotonic clock, except `CLOCK_BOOTTIME`, and a virtual machine
+    suspended by its host may stop that as well; the wall clock is then corrected. Never less than
+    monotonic time. A wall clock that is set forward makes it too long, permanently, so it is for
+    limits that may be found exceeded too early, never for waits. If both clocks stop, the time is
+    not seen at all: ARCHITECTURE says what that may cost.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -67,7 +67,7 @@ class ElapsedTime:
 
     @property
     def last(self) -> float:
-        """What `seconds` returned last, or would have when this was made."""
+        """The value that `seconds` last returned, or would have returned at creation."""
         return self._monotonic + self._missed
 
     def seconds(self) -> float:
@@ -92,9 +92,9 @@ class SystemClock:
         return time.monotonic() if _COUNTING is None else time.clock_gettime(_COUNTING)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait this long; at once for zero; a point of cancellation.
+        """Wait this long; return at once for zero; a cancellation point.
 
-        The event loop's timers stand still while the machine is suspended: then it is longer.
+        The event loop's timers stop while the machine is suspended, which makes the wait longer.
         """
         await anyio.sleep(seconds)
 
@@ -108,9 +108,9 @@ def system_random() -> random.Random:
 
 
 class _StockedRandom(random.SystemRandom):
-    """The operating system's randomness, fetched in stock, since each call of it takes long.
+    """The operating system's randomness, fetched in bulk, because each call of it is slow.
 
-    Stock is drawn in one step that no thread can share, and thrown away by a forked child.
+    A value is taken in one step that no thread can share, and a forked child discards the stock.
     """
 
     _stock: Iterator[tuple[int]] = iter(())
@@ -129,5 +129,5 @@ class _StockedRandom(random.SystemRandom):
 
 
 def blocking_sleep(seconds: float) -> None:
-    """Wait in a thread without an event loop, as the commands around boto3 are."""
+    """Wait in a thread without an event loop, as in the commands around boto3."""
     time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Metrics of a Lambda function, as log lines from which CloudWatch makes them.
+"""Metrics of a Lambda function, as log lines from which CloudWatch makes metrics.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 PIPELINE_NAMESPACE = "Ledger/Pipeline"
-"""Of the metrics that `ledger.pipeline.aws.aws_lambda` writes to its log."""
+"""The namespace of the metrics that `ledger.pipeline.aws.aws_lambda` logs."""
 
 
 def metric_line(

@@ -1,4 +1,4 @@
-"""What all commands share: how they are built, the settings option, errors in one line."""
+"""What all commands share: their construction, the settings option, errors in one line."""
 
 import os
 import sys
@@ -24,10 +24,10 @@ from ledger.runtime.program import INTERRUPTED
 FAILED = 1
 MISUSED = 2
 _OF_THE_DATA = (AmountOverflow, BrokenRow, RetryHorizonPassed)
-"""Invalid input that no command line shows to be invalid."""
+"""Invalid input that the command line alone does not show to be invalid."""
 PACKAGE = "multi-region-ledger"
 COMMANDS = "Commands"
-"""The heading over commands in a group's help, where they name no other."""
+"""The heading over commands in a group's help that name no other heading."""
 
 Config = Annotated[
     Path | None,
@@ -107,10 +107,10 @@ def _program(
 def run(app: typer.Typer) -> None:
     """Run a command and exit; an error becomes one line on standard error and an exit status.
 
-    What is wrong with the command line itself, whatever table and files hold, ends with 2, and so
-    does a region of --region that the settings do not have; any other `LedgerError` with 1, among
-    them what is refused for the time or the sums in the table, and so does what the operating
-    system refuses, such as a write on a full disk.
+    An error of the command line itself, whatever table and files contain, exits with 2, and so does
+    a region of --region that the settings do not have. Any other `LedgerError` exits with 1, also
+    one that depends on the time or on sums in the table, and so does a refusal of the operating
+    system, such as a write on a full disk.
     """
     tolerate_encodings()
     status = _status_of(app)
@@ -142,7 +142,7 @@ def _status_of(app: typer.Typer) -> int:
 
 
 def _refused(error: OSError) -> int:
-    """Report what the operating system refused; not that a reader (`| head`) is gone."""
+    """Report an error of the operating system; not that a reader (`| head`) is gone."""
     if not isinstance(error, BrokenPipeError):
         _complain(_refusal(error))
     return FAILED
@@ -154,9 +154,9 @@ def _refusal(error: OSError) -> str:
 
 
 def _abandon_output() -> None:
-    """Let what standard output could not take be lost: the interpreter's flush would raise again.
+    """Discard what standard output did not take: the interpreter's flush would raise again.
 
-    Its buffer still holds it, so the descriptor is led to where all fits.
+    Its buffer still holds it, so the descriptor is redirected to the null device.
     """
     try:
         descriptor = sys.stdout.fileno()
@@ -171,7 +171,7 @@ def _complain(text: str) -> None:
 
 
 def _explain(error: typer.TyperException) -> None:
-    """Say what is wrong with the command line: the help itself if a command is missing."""
+    """Report an error of the command line: the help itself if a command is missing."""
     text = error.format_message()
     context = getattr(error, "ctx", None)
     if context and text == context.get_help():
@@ -181,21 +181,21 @@ def _explain(error: typer.TyperException) -> None:
 
 
 class Said(Protocol):
-    """Something to say while a command waits; what has the same key is said once."""
+    """A message while a command waits; messages with the same key are printed once."""
 
     @property
     def key(self) -> Hashable:
-        """What tells it from what was said before."""
+        """Identifies the message among earlier ones."""
 
 
 class SayOnce:
-    """Prints what a command waits for to standard error, each thing once."""
+    """Prints what a command waits for to standard error, each key once."""
 
     def __init__(self) -> None:
         self._keys: set[Hashable] = set()
 
     def __call__(self, waiting: Said) -> None:
-        """Print it, unless something of its key was printed."""
+        """Print it, unless a message with its key was printed."""
         if waiting.key not in self._keys:
             self._keys.add(waiting.key)
             say(str(waiting), err=True)

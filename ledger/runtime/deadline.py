@@ -1,4 +1,4 @@
-"""The end of one call that its caller bounds by `timeout`: a moment of the event loop's time."""
+"""The end of one call that its caller bounds by `timeout`: a time of the event loop."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ TIMEOUT = "the call's timeout ended"
 
 
 def end_of(timeout: float | None) -> float:
-    """Return when a call ends that begins now and may take so many seconds; None: any number.
+    """Return when a call ends that begins now and may take `timeout` seconds; None for no limit.
 
     Raises:
         InvalidInput: it is not a number above 0.
@@ -45,7 +45,7 @@ async def bounded(end: float, call: Awaitable[Result], late: Callable[[], Ledger
 
     Raises:
         LedgerError: `late`.
-        And what the call raises.
+        And as the call.
     """
     if end == NEVER:
         return await call
@@ -60,5 +60,5 @@ def not_sent() -> NotSent:
 
 
 def not_read() -> ReadTooSlow:
-    """Return the error of what was not read by the end."""
+    """Return the error of a read that did not finish by the end."""
     return ReadTooSlow(f"{TIMEOUT} before it was read")

@@ -8,10 +8,10 @@ from ledger.core.errors import LedgerError
 def read_bounded(
     path: Path, bytes_max: int, *, what: str, too_large: type[LedgerError] = LedgerError
 ) -> bytes:
-    """Return the content of a file of so many bytes at most; `what` names it in errors.
+    """Return the content of a file of at most `bytes_max` bytes; `what` names it in errors.
 
     Raises:
-        LedgerError: it cannot be read, or is larger, which is an error of the type `too_large`.
+        LedgerError: it cannot be read, or is larger; the latter of the type `too_large`.
     """
     try:
         with path.open("rb") as file:
@@ -19,5 +19,5 @@ def read_bounded(
     except OSError as error:
         raise LedgerError(f"{path} cannot be read: {error.strerror or error}") from None
     if len(content) > bytes_max:
-        raise too_large(f"{path} is no {what}: over {bytes_max:,} bytes")
+        raise too_large(f"{path} is not a {what}: over {bytes_max:,} bytes")
     return content

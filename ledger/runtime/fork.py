@@ -1,4 +1,4 @@
-"""What a process opened and a fork of it inherits, without the threads and loops that drive it."""
+"""Objects that a process opened and a fork inherits, without the threads and loops behind them."""
 
 import os
 
@@ -8,18 +8,18 @@ _inherited: list[object] = []
 
 
 class Owner:
-    """The process in which this was made."""
+    """The process that created this."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
 
     @property
     def is_another(self) -> bool:
-        """Whether this process is another one: a fork of the owner."""
+        """Whether this process is a fork of the owner."""
         return os.getpid() != self._pid
 
     def check(self) -> None:
-        """Refuse the use in another process.
+        """Refuse use in another process.
 
         Raises:
             LedgerError: a fork inherited it.
@@ -34,6 +34,6 @@ class Owner:
 def keep_inherited(thing: object) -> None:
     """Keep what the parent opened, unused, until this process ends.
 
-    Its sockets and selectors are shared with the parent: finalizing it could take them from there.
+    Its sockets and selectors are shared with the parent: finalizing it could close them there.
     """
     _inherited.append(thing)

@@ -18,7 +18,7 @@ OLDEST_MAX = 100
 
 
 def tune_gc() -> None:
-    """Exempt all existing objects from garbage collection and collect rarely from now on.
+    """Exempt all existing objects from garbage collection and collect rarely afterwards.
 
     For a process that records or reads at a high rate; call it once the ledger is open. It affects
     the whole process, so the library never calls it on its own.
@@ -34,10 +34,10 @@ def is_gc_tuned() -> bool:
 
 
 def free_closed_clients() -> None:
-    """Collect what was closed, if the collector is tuned; called before a client is opened.
+    """Collect closed clients, if the collector is tuned; called before a client is opened.
 
-    A client of the SDK is a ring of objects, of some 5 MB. A process that opens one time and again,
-    as where a region is not to be reached, would run out of memory long before `OLDEST_MAX`.
+    A client of the SDK is a reference cycle of some 5 MB. A process that opens one again and
+    again, such as one that cannot reach a region, would run out of memory before `OLDEST_MAX`.
     """
     if is_gc_tuned():
         gc.collect()
@@ -46,8 +46,9 @@ def free_closed_clients() -> None:
 def pause_gc_for_this_turn() -> None:
     """Suspend garbage collection until the event loop's next turn, if one is running.
 
-    For what makes thousands of objects that are used and dropped before anything is awaited, such
-    as a page that is summed. Paused only while it is made, they would all be scanned right after.
+    For code that makes thousands of objects which are used and dropped before anything is awaited,
+    such as a page that is summed. If it were paused only during that code, they would all be
+    scanned right after.
     """
     if not gc.isenabled():
         return

@@ -1,4 +1,4 @@
-"""The log of a command that runs on: lines for people, or one JSON object a line for collectors."""
+"""The log of a long-running command: lines for people, or one JSON object a line."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ from ledger.runtime.printing import json_line, plain, printable
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
-"""What every record has; all else was given as `extra`."""
+"""Attributes of every record; all others were given as `extra`."""
 
 
 class LogFormat(Enum):
@@ -34,7 +34,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a line: `at` (ISO 8601, UTC), `level`, `logger`, `message`, and extras."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
+        """Return the line, without a line end."""
         made: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -48,7 +48,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people, its extras last, in which what users wrote cannot act on the terminal."""
+    """A line for people, its extras last; text from users cannot control the terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
         """Return the line without a traceback."""
@@ -70,5 +70,5 @@ def begin_logging(log_format: LogFormat) -> None:
     is_json = log_format is LogFormat.JSON
     handler.setFormatter(JsonFormatter() if is_json else TextFormatter(TEXT_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    # It logs each URL at INFO, with all that is in it.
+    # It logs each URL at INFO, including everything in it.
     logging.getLogger("httpx").setLevel(logging.WARNING)

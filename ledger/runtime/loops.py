@@ -1,4 +1,4 @@
-"""The event loop: the caller's, of asyncio; in processes of our own uvloop, if it is installed."""
+"""The event loop: the caller's asyncio loop; in our own processes uvloop, if it is installed."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -14,19 +14,19 @@ def running_loop() -> asyncio.AbstractEventLoop:
     """Return the event loop of this task.
 
     Raises:
-        LedgerError: there is none of asyncio's.
+        LedgerError: there is none of asyncio.
     """
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         raise LedgerError(
             "needs asyncio: open and use it in a task of an asyncio event loop (not of trio), or"
-            " take `ledger.sync`"
+            " use `ledger.sync`"
         ) from None
 
 
 def loop_name() -> str:
-    """Return which loop `run_on_loop` takes."""
+    """Return the loop that `run_on_loop` uses."""
     try:
         import uvloop  # noqa: F401, PLC0415 (optional)
     except ModuleNotFoundError:
@@ -35,7 +35,7 @@ def loop_name() -> str:
 
 
 def run_on_loop(work: Coroutine[Any, Any, Result], *, loop: str | None = None) -> Result:
-    """Run to the end on this loop, "uvloop" or "asyncio"; the faster one installed by default."""
+    """Run to completion on "uvloop" or "asyncio"; by default on the faster one installed."""
     if (loop or loop_name()) == "uvloop":
         import uvloop  # noqa: PLC0415 (optional)
 
@@ -53,9 +53,9 @@ def new_runner() -> asyncio.Runner:
 
 
 def run_tuned(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run to the end on the faster loop, with garbage collected rarely from now on.
+    """Run to completion on the faster loop, with rare garbage collection.
 
-    For commands and functions that work at a high rate, in a process that is the ledger's own.
+    For commands and functions with a high rate, in a process that belongs to the ledger.
     """
     if not is_gc_tuned():
         tune_gc()

@@ -1,7 +1,7 @@
-"""What the ledger counts and measures for Prometheus.
+"""The ledger's metrics for Prometheus.
 
-Names begin with `ledger_`, units are seconds, and every metric carries the region. A host
-application hands its own registry to `Metrics.of`; nothing is registered globally by itself.
+Names begin with `ledger_`, units are seconds, and every metric has the region. A host
+application passes its own registry to `Metrics.of`; nothing is registered globally.
 """
 
 import threading
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LATENCY_BUCKETS_SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
-"""From a request to an engine on this machine to the default `write_deadline` of a call."""
+"""From a request to a local engine to the default `write_deadline` of a call."""
 AGE_BUCKETS_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 PAGES_BUCKETS = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 """The first is one page; each further page is up to 1 MB read."""
@@ -54,14 +54,14 @@ class MetricMaker:
 class RegistryMetrics(ABC):
     """Metrics in one registry: a private one of their own if none is given.
 
-    Two of a kind in one registry would clash: where parts share a registry, they use `of`.
+    Two of one kind in one registry would clash: parts that share a registry use `of`.
     """
 
     _shared: "ClassVar[weakref.WeakKeyDictionary[CollectorRegistry, Any]]"
     _shared_lock: ClassVar[threading.Lock]
 
     def __init_subclass__(cls) -> None:
-        """Return each kind of metrics its own instances."""
+        """Give each kind of metrics its own instances."""
         super().__init_subclass__()
         cls._shared = weakref.WeakKeyDictionary()
         cls._shared_lock = threading.Lock()
@@ -79,7 +79,7 @@ class RegistryMetrics(ABC):
         """Return the one instance of a registry; a new one with its own registry for None.
 
         Raises:
-            InvalidInput: it is no registry of prometheus_client.
+            InvalidInput: it is not a registry of prometheus_client.
         """
         if registry is None:
             return cls()
@@ -110,7 +110,7 @@ class Metrics(RegistryMetrics):
         )
         self.write_duration: Histogram = make.histogram(
             "ledger_write_duration_seconds",
-            "Time that one call to write took, tries included, in seconds.",
+            "Duration of one call that writes, tries included, in seconds.",
             ("region", "operation"),
             buckets=LATENCY_BUCKETS_SECONDS,
         )
@@ -122,7 +122,7 @@ class Metrics(RegistryMetrics):
         )
         self.queued: Gauge = make.gauge(
             "ledger_queued_entries",
-            "Entries that wait for their turn to be sent, when last looked at.",
+            "Entries that waited to be sent at the last observation.",
             ("region",),
         )
         # Looked up at each request: `labels` takes a lock, and time.
@@ -139,7 +139,7 @@ class Metrics(RegistryMetrics):
     def _define_cache(self, make: MetricMaker) -> None:
         self.cache_hits: Counter = make.counter(
             "ledger_cache_hits_total",
-            "Totals given from the cache without a request.",
+            "Totals returned from the cache without a request.",
             ("region",),
         )
         self.cache_misses: Counter = make.counter(
@@ -154,7 +154,7 @@ class Metrics(RegistryMetrics):
         )
         self.cache_age: Histogram = make.histogram(
             "ledger_cache_age_seconds",
-            "Age of the totals given from the cache, in seconds.",
+            "Age of the totals returned from the cache, in seconds.",
             ("region",),
             buckets=AGE_BUCKETS_SECONDS,
         )
@@ -172,7 +172,7 @@ class Metrics(RegistryMetrics):
     def _define_reads(self, make: MetricMaker) -> None:
         self.read_duration: Histogram = make.histogram(
             "ledger_read_duration_seconds",
-            "Time that reading one total from the table took, restarts included, in seconds.",
+            "Duration of reading one total from the table, restarts included, in seconds.",
             ("region",),
             buckets=LATENCY_BUCKETS_SECONDS,
         )
@@ -199,7 +199,7 @@ class Metrics(RegistryMetrics):
         self._units_of = cache(self.consumed_units.labels)
         self.retries: Counter = make.counter(
             "ledger_retries_total",
-            "Requests sent again, by what went wrong before.",
+            "Requests sent again, by the cause.",
             ("region", "operation", "cause"),
         )
         self.errors: Counter = make.counter(
@@ -284,7 +284,7 @@ class Metrics(RegistryMetrics):
         self.errors.labels(region, type(error).__name__).inc()
 
     def clock_offset(self, region: str, seconds: float) -> None:
-        """Record by how much this machine's clock is ahead of a region's."""
+        """Record how far this machine's clock is ahead of a region's."""
         self.clock_offsets.labels(region).set(seconds)
 
     def hinted(self, region: str, outcome: str, count: int = 1) -> None:
@@ -293,7 +293,7 @@ class Metrics(RegistryMetrics):
             self.hints.labels(region, outcome).inc(count)
 
     def watched(self, region: str, watch: str) -> None:
-        """Begin the count of a watch's crossings at 0, so that an increase shows the first."""
+        """Start the count of a watch's crossings at 0, so that an increase shows the first."""
         self.crossings.labels(region, watch)
 
     def crossed(self, region: str, watch: str) -> None:
@@ -321,12 +321,12 @@ class Metrics(RegistryMetrics):
         self.budget_fetches.labels(region).inc()
 
     def cache_hit(self, region: str, *, age_seconds: float) -> None:
-        """Record a total given from the cache."""
+        """Record a total returned from the cache."""
         self._cache_hits_of(region).inc()
         self._cache_age_of(region).observe(max(0.0, age_seconds))
 
     def cache_miss(self, region: str, count: int = 1) -> None:
-        """Record totals that the cache did not have, or not young enough."""
+        """Record totals that the cache did not have, or not recent enough."""
         self._cache_misses_of(region).inc(count)
 
     def cache_share(self, region: str, count: int = 1) -> None:

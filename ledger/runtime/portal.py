@@ -22,15 +22,15 @@ Openable = TypeVar("Openable", bound=AbstractAsyncContextManager[Any])
 
 _END = object()
 _NOT_OPEN = "not open: use it inside `with`"
-_CLOSED = "not open any more: what this was made of was closed; make it anew, of what is open"
+_CLOSED = "not open any more: its table or ledger was closed; create it again from an open one"
 
 
 class HasPortal(Protocol):
-    """What knows the way into an event loop."""
+    """An object with access to an event loop."""
 
     @property
     def portal(self) -> BlockingPortal:
-        """The way into the loop."""
+        """The portal to the loop."""
 
 
 class Opening:
@@ -43,12 +43,12 @@ class Opening:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether a fork has taken this process away from the thread."""
+        """Whether this process is a fork, without the thread."""
         return self._owner.is_another
 
     @property
     def portal(self) -> BlockingPortal:
-        """The way into the loop.
+        """The portal to the loop.
 
         Raises:
             LedgerError: it is closed, or was opened before a fork.
@@ -69,7 +69,7 @@ class Opening:
         self._entered = entered
 
     def leave(self) -> None:
-        """Leave the object, and end the thread; at once if that is done, or another does it."""
+        """Leave the object, and end the thread; no effect if that is done or under way."""
         entered, self._entered = self._entered, None
         if entered is not None:
             try:
@@ -81,8 +81,8 @@ class Opening:
 class _LoopThread:
     """A thread that runs an event loop until it is stopped.
 
-    No generator holds it, as that of `start_blocking_portal` would: at the end of a forked child
-    such a generator is closed, and waits for a thread that is not there.
+    Not held by a generator, as with `start_blocking_portal`: at the end of a forked child it would
+    be closed, and wait for a thread that does not exist there.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class _LoopThread:
         except BaseException as error:
             if self._started.done():
                 raise
-            self._started.set_exception(error)  # no loop could be made: raised to who opens
+            self._started.set_exception(error)  # no loop could be created: raised to the opener
 
     async def _serve(self) -> None:
         async with BlockingPortal() as portal:
@@ -111,10 +111,10 @@ class _LoopThread:
 
 
 class Loop:
-    """Where an object that can be opened is open; there is no loop before and after.
+    """The loop of an object that can be opened; it exists only while the object is open.
 
-    A child process cannot use what its parent opened before a fork, nor can it close it for the
-    parent; it can open the object anew.
+    A child process can neither use what its parent opened before a fork, nor close it for the
+    parent; it can open the object again.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Loop:
 
     @property
     def portal(self) -> BlockingPortal:
-        """The way into the loop.
+        """The portal to the loop.
 
         Raises:
             LedgerError: it is not open, or was opened before a fork.
@@ -133,18 +133,18 @@ class Loop:
 
     @property
     def current(self) -> HasPortal:
-        """The loop of this opening alone, for what is made of the object while it is open."""
+        """The loop of this opening, for objects created while it is open."""
         return self if self._opening is None else self._opening
 
     def open(self, behind: AbstractAsyncContextManager[Any]) -> None:
-        """Run the loop, with `behind` entered in it.
+        """Start the loop, with `behind` entered in it.
 
         Raises:
             LedgerError: it is open already.
-            And what entering raises.
+            And as entering.
         """
         if self._opening is not None and not self._opening.is_inherited:
-            raise LedgerError("already open: close it first, or make another one")
+            raise LedgerError("already open: close it first, or create another one")
         self.close()
         opening = Opening()
         opening.enter(behind)
@@ -175,7 +175,7 @@ class Opened(Sync[Openable]):
     _loop: Loop
 
     def __init__(self, behind: Openable, loop: Loop | None = None) -> None:
-        """Take the loop of another object, that opens and closes this one as well."""
+        """Use the loop of another object, which opens and closes this one as well."""
         super().__init__(behind, loop or Loop())
         self._has_opened = False
 
@@ -193,10 +193,10 @@ class Opened(Sync[Openable]):
         self.close()
 
     def close(self) -> None:
-        """Close the connections and end the thread, from any thread; it may be repeated.
+        """Close the connections and end the thread, from any thread; idempotent.
 
-        A part of another object is closed with that. In a child process that was forked meanwhile
-        nothing of the parent's is closed.
+        A part of another object is closed with it. In a forked child nothing of the parent's is
+        closed.
         """
         if self._has_opened:
             self._has_opened = False

@@ -1,7 +1,7 @@
-"""What commands print: lines and JSON, in which what users wrote cannot act on the terminal.
+"""Output of commands: lines and JSON, in which text from users cannot control the terminal.
 
-A note or the name of another tool's counter may hold terminal escapes that paint over an amount, or
-marks that reverse the order in which it is shown. Tables are those of `ledger.runtime.tables`.
+A note or the name of another tool's counter may contain terminal escapes that overwrite an amount,
+or marks that reverse the display order. Tables are those of `ledger.runtime.tables`.
 """
 
 import codecs
@@ -22,10 +22,10 @@ SPACE_CATEGORY = "Zs"
 
 
 def printable(text: str) -> str:
-    r"""Return text with each character escaped that has no shape of its own, such as `\x1b`.
+    r"""Return text with each character escaped that is not visible, such as `\x1b`.
 
-    Those are control and format characters, among them bidirectional marks, line ends, halves of
-    characters and what Unicode has not assigned. Letters, signs and spaces of every script stay.
+    Those are control and format characters, among them bidirectional marks, line ends, unpaired
+    surrogates and unassigned code points. Letters, signs and spaces of every script stay.
     """
     return text if text.isprintable() else "".join(map(_escaped, text))
 
@@ -42,7 +42,7 @@ def utc_text(at: datetime) -> str:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print one line, to standard error if asked so; at once, so that it is in order with others.
+    """Print one line, optionally to standard error; flushed, so that it is in order with others.
 
     Raises:
         OSError: it cannot be written, as on a full disk.
@@ -65,7 +65,7 @@ def print_json(objects: Iterable[object]) -> None:
 
 
 def plain(value: object) -> object:
-    """Return what stands in JSON for what JSON has no form for: amounts as text, times as ISO."""
+    """Return the JSON form of a value that JSON has no form for: amounts as text, times as ISO."""
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, Decimal):
@@ -92,7 +92,7 @@ def _takes_all() -> bool:
 def utf8_output() -> TextIO:
     """Return standard output as a file of UTF-8, whatever the terminal's encoding is.
 
-    For data that another program reads, and whose form leaves no other choice.
+    For data that another program reads, whose format requires it.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
@@ -100,7 +100,7 @@ def utf8_output() -> TextIO:
 
 
 def tolerate_encodings() -> None:
-    r"""Let both streams write what their encoding lacks as `\xe9`, rather than fail."""
+    r"""Let both streams write characters their encoding lacks as `\xe9`, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")

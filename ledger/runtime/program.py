@@ -1,6 +1,6 @@
 """How a program starts: its modules take a tenth of a second to load, and Ctrl-C may come then.
 
-Imports next to nothing itself.
+Imports almost nothing itself.
 """
 
 import sys
@@ -10,7 +10,7 @@ INTERRUPTED = 130
 
 
 def start(module: str) -> None:
-    """Import a program's module and run its `main`; an interrupt meanwhile is one line."""
+    """Import a program's module and run its `main`; an interrupt meanwhile prints one line."""
     try:
         main = import_module(module).main
     except KeyboardInterrupt:

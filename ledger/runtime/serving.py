@@ -1,7 +1,7 @@
-"""The page of a process's metrics, and beside it `/healthz`: whether its loop and its work go on.
+"""The metrics page of a process, and `/healthz`: whether its loop and its work make progress.
 
-A thread of its own answers, so an answer by itself says nothing of the process: `/healthz` looks at
-the heartbeat that the event loop leaves, and at how long the work that has begun has taken.
+A separate thread answers, so an answer alone says nothing about the process: `/healthz` checks the
+heartbeat that the event loop leaves, and how long the current work has taken.
 """
 
 import json
@@ -26,11 +26,11 @@ BEAT_SECONDS = 1.0
 """How often a loop leaves its heartbeat."""
 LOOP_SECONDS_MAX = 15.0
 WORK_SECONDS_MAX = 3600.0
-"""How old the heartbeat of a healthy process may be, and how long its work may take at most."""
+"""The maximum age of a healthy process's heartbeat, and the longest duration of its work."""
 
 
 class Health:
-    """Whether a process goes on, by what its event loop left; read from any thread.
+    """Whether a process makes progress, by traces its event loop leaves; read from any thread.
 
     Times are seconds of `monotonic`, a clock that only goes forward.
     """
@@ -50,11 +50,11 @@ class Health:
         self._began = self._clock()
 
     def end(self) -> None:
-        """Note that it has ended, however it did."""
+        """Note that it has ended, with or without an error."""
         self._began, self._ended = None, self._clock()
 
     def ages(self) -> dict[str, float | None]:
-        """Return the age of the heartbeat, how long work has gone on, and when it last ended."""
+        """Return the age of the heartbeat, the age of current work, and when work last ended."""
         return {
             "loop_age_seconds": self._since(self._beat),
             "work_seconds": self._since(self._began),
@@ -62,7 +62,7 @@ class Health:
         }
 
     def trouble(self) -> str:
-        """Return why the process has to be started again; empty while it need not be."""
+        """Return why the process must be restarted; empty if it need not be."""
         now, began = self._clock(), self._began
         if now - self._beat > LOOP_SECONDS_MAX:
             return f"the event loop has left no heartbeat for {LOOP_SECONDS_MAX:g} s"
@@ -114,10 +114,12 @@ def serve(
 ) -> MetricsServer:
     """Serve a registry's metrics over HTTP in a daemon thread; port 0 takes any free one.
 
-    With `health` `/healthz` answers, in JSON: 200 while the process goes on, else 503 and why.
+    With `health` `/healthz` answers in JSON: 200 while the process makes progress, else 503 and
+    why.
 
     Raises:
-        LedgerError: the port is taken or not allowed, or the host is not this machine's.
+        LedgerError: the port is taken or not allowed, or the host is not an address of this
+            machine.
     """
     # Imported here: not every program needs the client library.
     from prometheus_client import make_wsgi_app  # noqa: PLC0415
@@ -144,7 +146,7 @@ def _server_class(host: str, port: int) -> type[WSGIServer]:
     """Return a server of the host's address family.
 
     Raises:
-        OSError: nothing has such a name.
+        OSError: the name cannot be resolved.
     """
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     return type("_FamilyServer", (_Server,), {"address_family": family})

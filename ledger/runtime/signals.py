@@ -1,4 +1,4 @@
-"""Signals that ask work to stop, and where a second one is handled, cancel it."""
+"""Signals that ask work to stop; a second one, if handled, cancels it."""
 
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -10,14 +10,14 @@ import anyio
 from ledger.runtime.tasks import background_tasks
 
 STOPPED_BY_SIGNAL = 128
-"""Added to the number of a signal, it is the exit status of what the signal stopped."""
+"""Added to a signal's number, it is the exit status of the work that it stopped."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 Handler = Callable[[signal.Signals], None]
 
 
 def ignore(_: signal.Signals) -> None:
-    """Do nothing more than stop at once."""
+    """Do nothing: the cancellation is enough."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Signalled:
 
     @property
     def status(self) -> int:
-        """The exit status of what was stopped."""
+        """The exit status of the stopped work."""
         return STOPPED_BY_SIGNAL + self.number
 
 

@@ -1,19 +1,20 @@
-"""What stays open between calls, held by a supervisor: a task of its own.
+"""A context that stays open between calls, held by a supervisor: a task of its own.
 
-A task group or a cancel scope must be left by the task that entered it, in the reverse order of all
+A task group or a cancel scope must be left by the task that entered it, in reverse order of all
 that this task entered. So a context made of them is entered and left by a task that does nothing
-else; to open and to close it are messages, which any task of the event loop may send::
+else; opening and closing it are messages, which any task of the event loop may send::
 
     open ────> supervisor enters the context, waits, ────────> leaves it, ends
                           └──> open returns      ^                      └──> close returns
     close ───────────────────────────────────────┘
 
-- It is open once at a time, and can be opened again once it is closed.
-- Whoever opens and is cancelled is so once all that was open by then is closed. Whoever closes and
-  is cancelled cuts the closing short, and is so once all is closed.
-- An error of a task in the background closes it: later uses fail with that error as their cause,
-  and closing raises the error itself.
-- It belongs to one event loop of one process. In a fork it cannot be used; it can be opened anew.
+- Only one opening is active at a time; after closing it can be opened again.
+- If the opening task is cancelled, the cancellation is raised once everything opened so far is
+  closed. If the closing task is cancelled, closing is cut short, and the cancellation is raised
+  once everything is closed.
+- An error of a background task closes it: later uses fail with that error as their cause, and
+  closing raises the error itself.
+- It belongs to one event loop of one process. A fork cannot use it, but can open it again.
 """
 
 import asyncio
@@ -34,17 +35,17 @@ Resource = TypeVar("Resource")
 MakeContext = Callable[[], AbstractAsyncContextManager[Resource]]
 
 CUT_OFF_SECONDS_MAX = 10.0
-"""How long whoever is cancelled waits for the end of what was cut off; it ends by itself, too."""
+"""How long a cancelled task waits for the end of what was cut off; it ends by itself, too."""
 log = logging.getLogger(__name__)
 _supervisors: set[asyncio.Task[None]] = set()
-"""An event loop keeps no task alive: what nobody closes is closed by `asyncio.run` at its end."""
+"""An event loop keeps no reference to a task: an unclosed one is closed by `asyncio.run`."""
 
 
 class Supervised(Generic[Resource]):
     """A context that any task of one event loop may open, use and close."""
 
     def __init__(self, context: MakeContext[Resource]) -> None:
-        """Take what makes the context, anew for each opening."""
+        """Take the factory of the context, called at each opening."""
         self._context = context
         self._held: _Held[Resource] | None = None
 
@@ -54,21 +55,21 @@ class Supervised(Generic[Resource]):
         Raises:
             LedgerError: it is open already, or closed before it was open; or the event loop is not
                 asyncio's.
-            And what entering raises.
+            And as entering.
         """
         if (before := self._held) is not None:
             if not before.has_ended and not before.is_lost:
-                raise LedgerError("already open: close it first, or make another one")
+                raise LedgerError("already open: close it first, or create another one")
             self._forget(before)
         held = self._held = _Held(running_loop())
         return await held.open(self._context)
 
     async def close(self) -> None:
-        """Leave the context and wait until it is left; it may be repeated.
+        """Leave the context and wait until it is left; idempotent.
 
         Raises:
             LedgerError: it was opened in another event loop, which still exists.
-            And the error of a task in the background, or of leaving; once.
+            And the error of a background task, or of leaving; once.
         """
         held = self._held
         if held is None:
@@ -81,7 +82,7 @@ class Supervised(Generic[Resource]):
 
     @property
     def resource(self) -> Resource:
-        """The resource, for whoever does not use it in a task: it must be open.
+        """The resource, for use outside of a task: it must be open.
 
         Raises:
             LedgerError: it is not open.
@@ -99,7 +100,7 @@ class Supervised(Generic[Resource]):
         held = self._held
         if held is None or not held.is_open:
             raise self._not_open()
-        if _get_running_loop() is not held.loop:  # a call of it costs next to nothing
+        if _get_running_loop() is not held.loop:  # this call is very cheap
             held.check_loop()
         return held.resource
 
@@ -120,9 +121,9 @@ class Supervised(Generic[Resource]):
 
 @asynccontextmanager
 async def supervised(context: AbstractAsyncContextManager[Resource]) -> AsyncIterator[Resource]:
-    """Enter a context in a task of its own, so that it need not be left by the task that entered.
+    """Enter a context in a separate task, so that any task may leave it.
 
-    An error of the body is not shown to it: it is left as at the end of the body.
+    An error of the body is not passed to it: it is left as at the end of the body.
     """
     held = Supervised(lambda: context)
     resource = await held.open()
@@ -133,7 +134,7 @@ async def supervised(context: AbstractAsyncContextManager[Resource]) -> AsyncIte
 
 
 class _Held(Generic[Resource]):
-    """One opening: from its beginning until all is closed; `resource` is there while it is open."""
+    """One opening, until everything is closed; `resource` is set while it is open."""
 
     resource: Resource
 
@@ -150,11 +151,11 @@ class _Held(Generic[Resource]):
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing drives it any more: its process, or its event loop, is not there."""
+        """Whether its process, or its event loop, no longer exists."""
         return self.owner.is_another or self.loop.is_closed()
 
     def check_loop(self) -> None:
-        """Refuse what another event loop asks for.
+        """Refuse use from another event loop.
 
         Raises:
             LedgerError: this is not the event loop in which it was opened.
@@ -163,7 +164,7 @@ class _Held(Generic[Resource]):
             self.owner.check()
             raise LedgerError(
                 "opened in another event loop: use and close it in the one that opened it, or"
-                " `ledger.sync` from any thread"
+                " use `ledger.sync` from any thread"
             )
 
     async def open(self, context: MakeContext[Resource]) -> Resource:
@@ -187,7 +188,7 @@ class _Held(Generic[Resource]):
         self._closing.set()
         if not self._answered.is_set():
             self._scope.cancel()
-        # What is cancelled already would be so again, by each wait of its own exits.
+        # A task that is cancelled already would be cancelled again at each wait of its exits.
         if is_cancelled():
             await self._cut_off()
             return
@@ -198,15 +199,16 @@ class _Held(Generic[Resource]):
             raise
 
     def raise_error(self) -> None:
-        """Raise what ended it, if that was an error; once."""
+        """Raise the error that ended it, if any; once."""
         error, self.error = self.error, None
         if error is not None:
             raise error
 
     async def _cut_off(self) -> None:
-        """Cancel whatever goes on in the context, and wait for the end.
+        """Cancel everything in the context, and wait for the end.
 
-        Not for ever: who is cancelled may be a task of the context itself, which that waits for.
+        With a limit: the cancelled task may be one of the context itself, which waits for that
+        task.
         """
         self.is_open = False
         self._scope.cancel()
@@ -221,7 +223,7 @@ class _Held(Generic[Resource]):
                     self.resource, self.is_open = resource, True
                     self._answered.set()
                     await self._closing.wait()
-        except Exception as error:  # noqa: BLE001 (raised to who opens, uses or closes)
+        except Exception as error:  # noqa: BLE001 (raised to openers, users and closers)
             self._failed(error)
         finally:
             self.is_open, self.has_ended = False, True

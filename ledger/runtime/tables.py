@@ -1,6 +1,6 @@
 """Tables on a terminal and elsewhere, in which no name and no digit is ever cut.
 
-A table that is wider than the terminal is shown row by row, a line for each cell. Where there is no
+A table that is wider than the terminal is shown row by row, a line for each cell. Without a
 terminal, as in a pipe or a file, its lines are as long as its cells need.
 """
 
@@ -47,7 +47,7 @@ def prose(name: str) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table to be printed; cells that are `str` are printed as they are, none of it is markup."""
+    """A table to be printed; `str` cells are printed literally, without markup."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -57,10 +57,10 @@ class Grid:
     is_headed: bool = True
 
     def widths(self, characters: int, *, folds: bool = True) -> list[int] | None:
-        """Return the widths of the columns in so wide a table; None if it does not fit.
+        """Return the widths of the columns in a table of this width; None if it does not fit.
 
-        Where not all fits and cells may fold, the last column that can takes all the room there is,
-        and of the others each is whole or at its least.
+        If not everything fits and cells may fold, the last column that can fold gets all the room
+        left, and each of the others is whole or at its least.
         """
         heads = [cell_len(column.name) if self.is_headed else 0 for column in self.columns]
         whole = [max(head, self._widest(place)) for place, head in enumerate(heads)]
@@ -87,14 +87,14 @@ class Grid:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Let the command end as by any error: rich would exit from within a task."""
+        """Let the command end as with any error: rich would exit from within a task."""
         raise BrokenPipeError
 
 
 def new_console(*, err: bool = False) -> Console:
-    """Return a console as wide as the terminal, and without one as `PIPED_CHARACTERS_MAX`.
+    """Return a console as wide as the terminal, or else `PIPED_CHARACTERS_MAX` wide.
 
-    It raises BrokenPipeError once nobody reads it any more.
+    It raises BrokenPipeError once the reader is gone.
     """
     stream = sys.stderr if err else sys.stdout
     width = None if stream.isatty() else PIPED_CHARACTERS_MAX
@@ -124,7 +124,7 @@ def print_grid(grid: Grid, console: Console | None = None) -> None:
 
 
 def print_line(line: Cell, console: Console) -> None:
-    """Print one line on a console, above what is live on it; a terminal may wrap it.
+    """Print one line on a console, above its live display; a terminal may wrap it.
 
     Raises:
         OSError: it cannot be written, as on a full disk.

@@ -1,4 +1,4 @@
-"""Task groups whose error is raised alone, not in a group: the rest of the code catches by type."""
+"""Task groups that raise a single error, not a group: the rest of the code catches by type."""
 
 import asyncio
 from collections.abc import (
@@ -39,7 +39,7 @@ def _first(error: Exception) -> Exception:
 
 @asynccontextmanager
 async def background_tasks() -> AsyncIterator[anyio.abc.TaskGroup]:
-    """Run tasks beside the body and cancel them at its end; an error is raised alone."""
+    """Run tasks beside the body and cancel them at its end; an error is raised by itself."""
     with first_error_alone():
         async with anyio.create_task_group() as tasks:
             yield tasks
@@ -47,14 +47,14 @@ async def background_tasks() -> AsyncIterator[anyio.abc.TaskGroup]:
 
 
 def is_cancelled() -> bool:
-    """Return whether a scope around the calling task is cancelled: each wait of it ends at once."""
+    """Return whether a scope around the calling task is cancelled, which ends each wait of it."""
     return anyio.current_effective_deadline() <= anyio.current_time()
 
 
 async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:
     """Run every job, at most `at_once` together, and return their results in order.
 
-    The first error cancels the rest and is raised alone.
+    The first error cancels the rest and is raised by itself.
     """
     if len(jobs) == 1:
         return [await jobs[0]()]
@@ -64,19 +64,19 @@ async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: i
         async with anyio.create_task_group() as tasks:
             for _ in range(min(at_once, len(jobs)) - 1):
                 tasks.start_soon(work)
-            await work()  # this task is one of them
+            await work()  # this task is one of the workers
     return _in_order(results, len(jobs))
 
 
 async def run_requests(
     jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int
 ) -> list[Result]:
-    """Run requests to stores as `run_all` does, for a quarter of what its tasks cost.
+    """Run requests to stores as `run_all` does, at a quarter of the cost of its tasks.
 
-    As often as this task is cancelled the jobs are, so none may shield itself from that. A scope
-    that is cancelled does so until it has ended: a job that loses one cancellation gets the next.
+    Each cancellation of this task is passed on to the jobs, so none may shield itself from it. A
+    cancelled scope repeats it until it has ended: a job that loses one gets the next.
     """
-    if len(jobs) < 2:  # noqa: PLR2004 (nothing beside the first)
+    if len(jobs) < 2:  # noqa: PLR2004 (nothing to run in parallel)
         return [await job() for job in jobs]
     results: dict[int, Result] = {}
     work = _worker(jobs, results)
@@ -93,7 +93,7 @@ async def run_requests(
 
 
 async def _end(tasks: Collection["asyncio.Task[None]"]) -> None:
-    """Cancel tasks until all have ended, whatever they raise by that."""
+    """Cancel tasks until all have ended, whatever they raise."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()
@@ -101,13 +101,13 @@ async def _end(tasks: Collection["asyncio.Task[None]"]) -> None:
             await asyncio.wait(left)
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # seen: the first error alone is raised
+            task.exception()  # retrieved: only the first error is raised
 
 
 def _worker(
     jobs: Sequence[Callable[[], Awaitable[Result]]], results: dict[int, Result]
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what does one job after another, and keeps its result; any number may run at once."""
+    """Return a worker that does one job after another, and keeps results; any number may run."""
     waiting = iter(enumerate(jobs))
 
     async def work() -> None:
@@ -119,6 +119,6 @@ def _worker(
 
 def _in_order(results: dict[int, Result], count: int) -> list[Result]:
     if len(results) < count:
-        # Cancelled just as a scope in a job ended: anyio takes the one for the other, and goes on.
+        # Cancelled just as a scope in a job ended: anyio mistakes one for the other, and continues.
         raise anyio.get_cancelled_exc_class()
     return [results[place] for place in range(count)]

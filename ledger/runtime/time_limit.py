@@ -5,7 +5,7 @@
     waits    |--- a ---|
                 |-------- b ---------x         b takes longer than the limit, and is ended
                    |- c -|
-    timer    |----- limit ----->|--->|         set for the oldest wait that is left, if any is
+    timer    |----- limit ----->|--->|         set for the oldest remaining wait, if any
 """
 
 import asyncio
@@ -43,11 +43,11 @@ class TimeLimit:
         return wait
 
     def end(self, wait: "LimitedWait") -> None:
-        """Watch a wait no longer."""
+        """Stop watching a wait."""
         self._waits.pop(wait, None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End the waits that are overdue: the oldest come first."""
+        """End the waits that are overdue, oldest first."""
         now = loop.time()
         while self._waits:
             oldest = next(iter(self._waits))
@@ -88,6 +88,6 @@ class LimitedWait:
         if not self.expired:
             self._limit.end(self)
             return
-        # Others may have cancelled the task as well: theirs is left to them.
+        # Others may have cancelled the task as well: their cancellation is left to them.
         if self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error

@@ -1,14 +1,14 @@
 """Until when a request may be signed, because of what was read before it.
 
 A process acts on what it knows of the table's contract. It may be suspended for any time between
-that knowledge and its next request, so each request looks at the validity of the block around it
-when it is signed::
+that knowledge and its next request, so when a request is signed, the validity of the block around
+it is checked::
 
     process     reads contract ..... suspended for an hour ..... signs | sends
     table                       the contract changes, for all            against the old terms
 
 Elapsed time and the time of day both count, so neither a suspension nor a clock that is set back
-lengthens it.
+extends it.
 """
 
 from contextvars import ContextVar
@@ -34,18 +34,18 @@ class signed_within(Binding[_Bound]):  # noqa: N801 (used as a function is)
 
 
 def has_validity() -> bool:
-    """Return whether the requests here have a last moment to be signed at all."""
+    """Return whether requests here have a last moment to be signed."""
     return _bound.get() is not None
 
 
 def validity_here() -> Validity | None:
-    """Return the validity around the requests here, None if they have none."""
+    """Return the validity around requests here; None if there is none."""
     bound = _bound.get()
     return None if bound is None else bound[0]
 
 
 def check_validity(signed: datetime) -> None:
-    """Look at the validity around a request that was signed at this time of day.
+    """Check the validity around a request that was signed at this time of day.
 
     Raises:
         ContractStale: it has ended; the request must not be sent.
@@ -56,6 +56,6 @@ def check_validity(signed: datetime) -> None:
     validity, clock = bound
     if validity.is_over(signed, elapsed=clock.monotonic()):
         raise ContractStale(
-            f"the table's contract was to be acted on until {validity.until.isoformat()} at the"
+            f"the table's contract was valid until {validity.until.isoformat()} at the"
             " latest, so the request was not sent: repeat the call"
         )

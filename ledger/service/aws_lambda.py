@@ -11,6 +11,8 @@ connect again after the time that it names.
 """
 
 import asyncio
+import json
+import logging
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -30,18 +32,32 @@ from ledger.runtime.logs import LogFormat, begin_logging
 from ledger.runtime.loops import new_runner
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.port import Access
+from ledger.service.answers import NOT_APPLIED
 from ledger.service.instance import instance_app
 from ledger.settings import Settings
 from ledger.settings.variables import AWS_VARIABLE, REGION_VARIABLE, TOKENS_VARIABLE
-from ledger.wire.problems import MEDIA_TYPE
+from ledger.wire.problems import INVALID, MEDIA_TYPE, Problem
 
 TEXTS = ("text/", "application/json", MEDIA_TYPE)
 """What is handed to Lambda as it is; of anything else the bytes in base 64."""
 _OF_PATHS = "!#$%&'()*+,/:;=?@[]"
 """What a path that was sent has as it is: reserved characters, and those of encoded ones."""
+_REFUSED: Mapping[str, Any] = {
+    "statusCode": int(INVALID.status),
+    "headers": {"content-type": MEDIA_TYPE},
+    "body": json.dumps(
+        Problem(
+            INVALID,
+            "the event is none of a function URL or an HTTP API (payload format 2.0)",
+            NOT_APPLIED,
+        ).fields()
+    ),
+    "isBase64Encoded": False,
+}
+log = logging.getLogger(__name__)
 
 
-def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
+def handler(event: Mapping[str, Any], context: object) -> Mapping[str, Any]:
     """Answer one request of a function URL, or of an HTTP API (payload format 2.0).
 
     Raises:
@@ -90,10 +106,16 @@ class Environment:
         asyncio.set_event_loop(self._runner.get_loop())  # or Mangum makes one
         self._mangum = Mangum(self._answer, lifespan="off", text_mime_types=[*TEXTS])
 
-    def handle(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
-        """Answer one event."""
+    def handle(self, event: Mapping[str, Any], context: object) -> Mapping[str, Any]:
+        """Answer one event; one of another form than AWS sends is a 400."""
         asyncio.set_event_loop(self._runner.get_loop())  # where Mangum runs the request
-        return self._mangum(event, context)  # type: ignore[arg-type]  # its own mapping types
+        try:
+            found = self._mangum.infer(event, context)  # type: ignore[arg-type]  # its own types
+            _ = found.scope, found.body
+        except (RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:
+            log.warning("an event of another form: %r", error)
+            return _REFUSED
+        return self._mangum(event, context)  # type: ignore[arg-type]  # as above
 
     def close(self) -> None:
         """Close the ledger; Lambda itself just ends the process."""

@@ -7,6 +7,10 @@
                                                                             │
     access log, metrics, X-Request-Id  <────────────────────────────────────┘
 
+Where a proxy names who asks, by a header (`ledger token proxy`), the name stands for a token of
+that name. The header is refused from whoever is not the proxy, and beside a token: never left out
+in silence, so that nobody is taken for another.
+
 Without tokens the Host header is all that tells a page of another site apart, whose name was bound
 to this machine's address (DNS rebinding), so then it must be a loopback name; so must the Origin,
 if there is one, since a browser sends forms to this machine from pages of any site.
@@ -16,8 +20,8 @@ an id come percent-encoded, and are decoded once the route is found.
 """
 
 import re
-from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -25,11 +29,11 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
+from ledger.service.access.proxies import NotTheProxy
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
-from ledger.service.context import GRANT, GRANT_NOW, REQUEST, Context
+from ledger.service.context import GRANT, GRANT_NOW, REQUEST, RESULTS, Context
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.wire.problems import (
     MISDIRECTED,
@@ -42,6 +46,7 @@ from ledger.wire.problems import (
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What probes ask without a token, also while an instance is draining."""
 _REQUEST_ID_HEADER = b"x-request-id"
+_CLOSE = (b"connection", b"close")
 _NAME = r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?"
 _LOOPBACK = re.compile(_NAME, re.ASCII | re.IGNORECASE)
 _LOOPBACK_ORIGIN = re.compile(f"https?://{_NAME}", re.ASCII | re.IGNORECASE)
@@ -60,6 +65,10 @@ class Seen:
     status: int
     seconds: float
     problem: str | None
+    proxy: str | None = None
+    """The address of the proxy that named the caller, if one did."""
+    results: Mapping[int, int] = field(default_factory=dict)
+    """Of a request with many changes: how many ended with each status."""
 
 
 class Gate:
@@ -91,16 +100,13 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        passage = _Passage(self._new_id(), self._context.clock, send)
+        passage = _Passage(self._new_id(), self._context, send)
         scope[REQUEST] = passage.id
         scope["path"] = scope["raw_path"].decode("latin-1")
-        caller = "-"
         try:
-            grant = self._admitted(scope)
-            caller = grant.name
+            grant = self._admitted(scope, passage)
+            passage.caller = grant.name
             scope[GRANT] = grant
-            authorization = Headers(scope=scope).get("authorization")
-            scope[GRANT_NOW] = partial(self._access.grant, authorization)
             try:
                 await self._app(scope, self._bounded(receive), passage.send)
             finally:
@@ -108,9 +114,9 @@ class Gate:
         except Refused as error:
             await passage.refuse(error, scope, receive)
         finally:
-            self._on_request(passage.seen(scope, caller))
+            self._on_request(passage.seen(scope))
 
-    def _admitted(self, scope: Scope) -> Grant:
+    def _admitted(self, scope: Scope, passage: "_Passage") -> Grant:
         """Return what the caller may do, once the request may pass.
 
         Raises:
@@ -125,7 +131,7 @@ class Gate:
             raise Refused(
                 SHUTTING_DOWN,
                 detail,
-                headers=retry_after(0) | {"Connection": "close"},
+                headers=retry_after(0),
                 retryable=True,
             )
         length = headers.get("content-length", "0")
@@ -133,10 +139,10 @@ class Gate:
             raise self._too_large()
         if self._is_public(path):
             return ANYONE
-        grant = self._access.grant(headers.get("authorization"))
+        scope[GRANT_NOW] = granted = self._granted(scope, headers, passage)
+        grant = granted()
         if grant is None:
-            challenge = {"WWW-Authenticate": 'Bearer realm="ledger"'}
-            raise Refused(UNAUTHORIZED, "the token is missing or not valid", headers=challenge)
+            raise _unauthorized("the token is missing or not valid")
         if wait := self._access.enter(grant):
             raise Refused(
                 TOO_MANY_REQUESTS,
@@ -145,6 +151,28 @@ class Gate:
                 retryable=True,
             )
         return grant
+
+    def _granted(
+        self, scope: Scope, headers: Headers, passage: "_Passage"
+    ) -> Callable[[], Grant | None]:
+        """Return what tells what the caller may do now: by its token, or as the proxy names it.
+
+        Raises:
+            Refused: the proxy's header is not the proxy's, or there is a token beside it.
+        """
+        authorization = headers.get("authorization")
+        if (proxy := self._access.proxy) is not None:
+            peer = (scope.get("client") or (None,))[0]
+            try:
+                name = proxy.caller(headers.getlist(proxy.name), peer)
+            except NotTheProxy as error:
+                raise _unauthorized(str(error)) from None
+            if name is not None:
+                if authorization is not None:
+                    raise _unauthorized(f"there is a token beside the header {proxy.name}")
+                passage.proxy = peer
+                return partial(self._access.named, name)
+        return partial(self._access.grant, authorization)
 
     def _bounded(self, receive: Receive) -> Receive:
         """Return what receives a body no longer than is allowed, whatever its headers say."""
@@ -166,6 +194,10 @@ class Gate:
             f"a body may have up to {self._body_max:,} bytes",
             headers={"Connection": "close"},
         )
+
+
+def _unauthorized(detail: str) -> Refused:
+    return Refused(UNAUTHORIZED, detail, headers={"WWW-Authenticate": 'Bearer realm="ledger"'})
 
 
 def _check_host(hosts: Sequence[str]) -> None:
@@ -201,21 +233,30 @@ def _check_origin(origins: Sequence[str]) -> None:
 class _Passage:
     """One request on its way: its id, and what was answered."""
 
-    def __init__(self, id_: str, clock: Clock, send: Send) -> None:
+    def __init__(self, id_: str, context: Context, send: Send) -> None:
         self.id = id_
         self.is_begun = False
-        self._clock = clock
-        self._began = clock.monotonic()
+        self.caller = "-"
+        self.proxy: str | None = None
+        self._context = context
+        self._began = context.clock.monotonic()
         self._send = send
         self._status = int(HTTPStatus.INTERNAL_SERVER_ERROR)
         self._kind: str | None = None
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Send a part of the answer, with the request's id among the headers."""
+        """Send a part of the answer, with the request's id among the headers.
+
+        Once the instance leaves, each answer ends its connection: none is idle, with a request on
+        the way to it, when all are closed.
+        """
         if message["type"] == "http.response.start":
             self.is_begun = True
             self._status = message["status"]
-            message["headers"] = [*message["headers"], (_REQUEST_ID_HEADER, self.id.encode())]
+            headers = [*message["headers"], (_REQUEST_ID_HEADER, self.id.encode())]
+            if self._context.is_leaving:
+                headers = [header for header in headers if header[0] != _CLOSE[0]] + [_CLOSE]
+            message["headers"] = headers
         await self._send(message)
 
     async def refuse(self, error: Refused, scope: Scope, receive: Receive) -> None:
@@ -224,11 +265,11 @@ class _Passage:
         if not self.is_begun:
             await problem_answer(error.problem, error.headers)(scope, receive, self.send)
 
-    def seen(self, scope: Scope, caller: str) -> Seen:
+    def seen(self, scope: Scope) -> Seen:
         """Return what log and metrics take; the route is the pattern, so counters are not in it."""
         route = getattr(scope.get("route"), "path", "-")
-        seconds = self._clock.monotonic() - self._began
+        seconds = self._context.clock.monotonic() - self._began
         return Seen(
-            self.id, scope["method"], route, scope["path"], caller, self._status, seconds,
-            self._kind,
+            self.id, scope["method"], route, scope["path"], self.caller, self._status, seconds,
+            self._kind, self.proxy, scope.get(RESULTS, {}),
         )  # fmt: skip

@@ -36,6 +36,11 @@ class ServiceMetrics(RegistryMetrics):
             "Requests refused before they reached an endpoint, by kind of problem.",
             ("problem",),
         )
+        self._results = make.counter(
+            "ledger_service_results_total",
+            "Changes of requests that have many of them, by the status that each was answered.",
+            ("status",),
+        )
         # Looked up at each request: `labels` takes a lock, and time.
         self._requests_of = cache(self._requests.labels)
         self._seconds_of = cache(self._seconds.labels)
@@ -44,6 +49,8 @@ class ServiceMetrics(RegistryMetrics):
         """Count one request."""
         self._requests_of(seen.method, seen.route, str(int(seen.status))).inc()
         self._seconds_of(seen.route).observe(seen.seconds)
+        for status, number in seen.results.items():
+            self._results.labels(str(status)).inc(number)
         if seen.problem is not None:
             self._refused.labels(seen.problem).inc()
 
@@ -71,6 +78,7 @@ def log_request(seen: Seen) -> None:
         "path": seen.path,
         "status": int(seen.status),
         "seconds": round(seen.seconds, 6),
+        **({} if seen.proxy is None else {"proxy": seen.proxy}),
     }
     is_refusal = seen.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
     if is_refusal or seen.method not in _READING:

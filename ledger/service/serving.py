@@ -3,7 +3,7 @@
 ::
 
     SIGTERM ── /readyz answers 503 ── drain_seconds ── no new connections ── requests end ── exit
-               requests are answered as before        idle ones are closed   stop_seconds at most
+               answers close their connections        idle ones are closed   stop_seconds at most
 """
 
 import logging

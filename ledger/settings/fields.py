@@ -1,4 +1,4 @@
-"""The fields of the settings, their defaults, and what follows from what when it is not set."""
+"""The fields of the settings, their defaults, and the values derived when one is not set."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -26,13 +26,13 @@ from ledger.settings.periods import Periods
 from ledger.settings.pipelines import Pipelines, PipelineSettings
 
 AWS_SIGNATURE_SECONDS = 900.0
-"""How long DynamoDB takes a signature for valid: it refuses one of another time with "(... - 15
-min.)" or "(... + 15 min.)", as users report it in praetorian-inc/chariot-ui#453 (2024) and in
+"""How long DynamoDB accepts a signature: it refuses one of another time with "(... - 15 min.)" or
+"(... + 15 min.)", as users report it in praetorian-inc/chariot-ui#453 (2024) and in
 aws/aws-sdk-js#2565 and #254. Some reports say 5 minutes; only the longest is safe."""
 
 
 def _region_or_default(value: object) -> object:
-    return {} if value is None else value  # `us-east-1:` alone is a region with nothing special
+    return {} if value is None else value  # `us-east-1:` alone is a region with defaults
 
 
 def _as_tracing(value: object) -> object:
@@ -40,8 +40,8 @@ def _as_tracing(value: object) -> object:
     return ("off", "on")[value] if isinstance(value, bool) else value
 
 
-# Durations that are not set follow from `settle` and `observation_delay`: what would break a
-# relation is made shorter, everything else has the usual value. `settle` itself, if it is not set,
+# Durations that are not set follow from `settle` and `observation_delay`: one that would break a
+# relation is made shorter, all others have the usual value. `settle` itself, if it is not set,
 # follows from what it must exceed.
 SETTLE_MARGIN_SECONDS = 60.0
 """Between the last moment at which a request can arrive and the `settle` that follows."""
@@ -57,7 +57,7 @@ _DELAY_SHARE = 0.75
 """Of `observation_delay`, which a read must end within."""
 _SHORTEST_SECONDS = 1e-6
 FOLLOWING = 0.0
-"""In place of a `settle` that is not set, until what it must exceed is known."""
+"""Replaces a `settle` that is not set, until what it must exceed is known."""
 
 
 def _first_region(values: Mapping[str, Any]) -> str:

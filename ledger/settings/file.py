@@ -1,4 +1,4 @@
-"""Where settings come from, and where to point when one is wrong.
+"""The sources of settings, and the place to blame when one is wrong.
 
 `Settings` knows the rules; this module knows places: the lines of a YAML file, the names of
 variables, the arguments of a call. It reads all three into one plain mapping, and turns the
@@ -22,7 +22,7 @@ from ledger.settings.variables import CONFIG_VARIABLE, read_variables, variable_
 
 DEFAULT_FILE = Path("regions.yaml")
 FILE_BYTES_MAX = 1_000_000
-"""Larger than any settings file: a data file named by mistake is not parsed."""
+"""Larger than any settings file, so a data file named by mistake is not parsed."""
 NESTING_MAX = 8
 """Deeper than any setting."""
 VALUES_MAX = 100_000
@@ -30,12 +30,12 @@ VALUES_MAX = 100_000
 VALUE_SHOWN_CHARACTERS_MAX = 60
 
 CONSTANT = "constant"
-"""Marks, in `json_schema_extra`, a field that only code may set."""
+"""Marks, in `json_schema_extra`, a field that can be set only in code."""
 
 _MAPPING_TAG = "tag:yaml.org,2002:map"
 _NAME_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
-# What PyYAML raises, beside its own errors, for a value that its tag does not fit (`!!int ""`), a
-# date such as 2026-13-45, or bytes that are no UTF-8.
+# What PyYAML raises, besides its own errors, for a value that its tag does not fit (`!!int ""`), a
+# date such as 2026-13-45, or bytes that are not UTF-8.
 _YAML_FAULTS = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError)
 
 Location = tuple[str | int, ...]
@@ -43,7 +43,7 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A broken relation: the fields that take part, the one to blame first, and the message."""
+    """A broken relation: the fields involved, the one to blame first, and the message."""
 
     fields: tuple[str, ...]
     message: str
@@ -59,7 +59,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The values of each source, and the lines of the file, to find a problem's place in."""
+    """The values of each source, and the lines of the file, to find a problem's place."""
 
     file: str | None = None
     lines: Mapping[Location, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Sources:
         return merge(merge(self.file_values, self.variables), self.arguments)
 
     def place(self, locations: tuple[Location, ...]) -> str:
-        """Name the first place that gave one of the locations: argument, variable or line."""
+        """Return the first place that set one of the locations: argument, variable or line."""
         for location in locations:
             if _reaches(self.arguments, location):
                 return ""
@@ -89,8 +89,8 @@ def read_sources(
     """Read the file that `path`, LEDGER_CONFIG or ./regions.yaml names, and the variables.
 
     Raises:
-        SettingsError: the file is missing, unreadable or no YAML mapping, or has a key twice; or a
-            variable names no setting, or is not JSON where it should be.
+        SettingsError: the file is missing, unreadable or not a YAML mapping, or has a key twice; or
+            a variable names no setting, or is not JSON where it should be.
     """
     variables = read_variables(settings_type)
     named = path or os.environ.get(CONFIG_VARIABLE)
@@ -127,7 +127,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
         raise SettingsError(f"{path}: no such settings file") from None
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:  # a name that no file can have
+    except ValueError as error:  # not a valid file name
         raise SettingsError(
             f"path must be the name of a file, got {str(path)!r}: {error}"
         ) from None
@@ -143,7 +143,7 @@ def _parse(name: str, content: bytes) -> tuple[dict[str, Any], dict[Location, in
         if node is None:
             return {}, {}
         if not isinstance(node, yaml.MappingNode) or node.tag != _MAPPING_TAG:
-            raise SettingsError(f"{name}, line 1: settings are `name: value` pairs")
+            raise SettingsError(f"{name}, line 1: settings must be `name: value` pairs")
         _check_size(name, node)
         lines = dict(_walk(name, node, ()))
         return loader.construct_document(node), lines
@@ -158,14 +158,14 @@ def _parse(name: str, content: bytes) -> tuple[dict[str, Any], dict[Location, in
 
 
 def _check_size(name: str, root: yaml.Node) -> None:
-    """Check how many values a file has once each alias stands for what it repeats.
+    """Check how many values a file has with each alias expanded.
 
-    A few lines of aliases of aliases stand for millions.
+    A few lines of nested aliases can stand for millions.
 
     Raises:
-        SettingsError: over `VALUES_MAX`, or an alias inside of what it repeats.
+        SettingsError: over `VALUES_MAX`, or an alias inside the value that it repeats.
     """
-    sizes: dict[int, int | None] = {}  # None: not counted to its end
+    sizes: dict[int, int | None] = {}  # None: count not finished
 
     def size(node: yaml.Node) -> int:
         key = id(node)
@@ -175,7 +175,7 @@ def _check_size(name: str, root: yaml.Node) -> None:
         found = sizes[key]
         line = f"{name}, line {node.start_mark.line + 1}"
         if found is None:
-            raise SettingsError(f"{line}: an alias inside of what it repeats")
+            raise SettingsError(f"{line}: an alias inside the value that it repeats")
         if found > VALUES_MAX:
             raise SettingsError(f"{line}: over {VALUES_MAX:,} values, counting those of aliases")
         return found
@@ -211,11 +211,11 @@ def _walk(name: str, node: yaml.Node, location: Location) -> Iterator[tuple[Loca
             if key.tag not in _NAME_TAGS:
                 shown = repr(text) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
                 raise SettingsError(
-                    f"{name}, line {line}: a name is text, not {shown}: put it in quotes"
+                    f"{name}, line {line}: a name must be text, not {shown}: put it in quotes"
                 )
             if text in seen:
                 raise SettingsError(
-                    f"{name}, line {line}: {text!r} is there twice, first in line {seen[text]}"
+                    f"{name}, line {line}: {text!r} appears twice, first in line {seen[text]}"
                 )
             seen[text] = line
             yield (*location, text), line
@@ -238,7 +238,7 @@ def raise_broken(broken: tuple[Broken, ...]) -> None:
     """Raise, inside a pydantic validator, for the relations that do not hold; if any.
 
     Raises:
-        PydanticCustomError: with all of them, so that `problems_of` can tell them apart.
+        PydanticCustomError: with all of them, so that `problems_of` can list each.
     """
     if broken:
         message = "; ".join(relation.message for relation in broken)
@@ -302,7 +302,7 @@ def _at(values: Any, location: Location) -> Any:
 
 
 def settings_error(problems: tuple[Problem, ...], sources: Sources) -> SettingsError:
-    """Return the error for one or more problems: the first in words, how many more, and all."""
+    """Return the error for one or more problems: the first as message, how many more, and all."""
     texts = tuple(f"{sources.place(each.locations)}{each.text}" for each in problems)
     more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
     return SettingsError(f"{texts[0]}{more}", problems=texts)
@@ -316,7 +316,7 @@ def _problems(details: ErrorDetails, settings_type: type[BaseModel]) -> Iterator
         for broken in details["ctx"]["broken"]:
             yield Problem(tuple((*location, each) for each in broken.fields), broken.message)
     elif kind == "default_factory_not_called":
-        return  # the value that it follows from is a problem of its own
+        return  # the value that it follows from is reported itself
     elif kind == "missing":
         yield Problem((location,), f"{name} is missing")
     elif kind == "extra_forbidden":
@@ -342,7 +342,7 @@ def _nearest(location: Location, settings_type: type[BaseModel]) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of a message about a name that is none: the one like it, if there is one."""
+    """Return the end of a message about an unknown name: the one like it, if there is one."""
     near = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -358,7 +358,7 @@ def _reaches(values: object, location: Location) -> bool:
                 return False
             values = values[part]
         else:
-            return True  # a plain value answers for all that was made of it
+            return True  # a plain value is the place of everything derived from it
     return True
 
 

@@ -1,7 +1,8 @@
-"""What may be given in code for each setting: for type checkers, which see the values as read.
+"""The types accepted in code for each setting, for type checkers, which see values as read.
 
-A setting takes more than it gives: `settle="20m"`, say, is read as 1,200 seconds. Each class here
-has the fields of one group, or of the whole; `tests/unit/settings/test_given.py` compares them.
+A setting accepts more types than it returns: `settle="20m"`, say, is read as 1,200 seconds. Each
+class here has the fields of one group, or of the whole; `tests/unit/settings/test_given.py`
+compares them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ Duration = float | str
 Amount = int | Decimal | str
 """An exact number, or text such as "9.99"."""
 TransportName = Literal["aiobotocore", "lean"]
-"""What carries requests."""
+"""The transport of requests."""
 TracingName = Literal["off", "on", "counters"]
 """Whether spans are made, and whether they name counters."""
 Values = Mapping[str, Any]
@@ -125,7 +126,7 @@ class PipelineGiven(TypedDict, total=False):
 
 
 class _OthersGiven(TypedDict, total=False):
-    """Of `Settings`, all but the regions."""
+    """The fields of `Settings`, without the regions."""
 
     table: str
     time_to_live: bool
@@ -168,6 +169,6 @@ class SettingsGiven(_OthersGiven):
 
 
 class SettingsChanges(_OthersGiven, total=False):
-    """Of `Settings`, what is to be other than it is, or than a file says."""
+    """The fields of `Settings` to override."""
 
     regions: "Mapping[str, Region | Values | None]"

@@ -1,4 +1,4 @@
-"""The groups of the settings and the types of their values; `model` puts them together.
+"""The groups of the settings and the types of their values; `model` combines them.
 
 Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h", "1d".
 """
@@ -62,12 +62,12 @@ SHARDS_MAX = 100
 READ_KEYS_MAX = 50_000
 """The default of `read_keys_max`: sort keys and amounts of about 10 MB."""
 WATCHES_MAX = 100
-"""The most watches of the settings: every total that is read is compared with each that matches."""
+"""The most watches in the settings: every total read is compared with each that matches."""
 SCAN_SEGMENTS_MAX = 1_000
-"""The most segments of the compactor's scan: each is a request in flight and a cursor to keep."""
+"""The most segments of the compactor's scan: each is a request in flight and a stored cursor."""
 
 LINGER_SECONDS_MAX = 1.0
-"""A change that waits longer for company than for DynamoDB itself gains nothing by it."""
+"""A change that waits for others longer than for DynamoDB itself gains nothing by it."""
 
 AWS_DOMAINS = (
     "amazonaws.com",
@@ -78,7 +78,7 @@ AWS_DOMAINS = (
     "api.aws",
     "on.aws",
 )
-"""The ends of the names of AWS's endpoints, those of interface endpoints (VPC) among them.
+"""The suffixes of AWS's endpoints, including interface endpoints (VPC).
 
 Source: the partitions of botocore (`data/partitions.json`: `dnsSuffix`, `dualStackDnsSuffix`).
 """
@@ -87,7 +87,7 @@ _UNIT_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 8
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|d|)")
 _TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
 SECONDS_MAX = 36_525 * 86_400.0
-"""The longest duration, 100 years: dates and timers take no number of seconds."""
+"""The longest duration, 100 years: dates and timers have limits."""
 _LONGEST_RULE = "a duration is at most 36525d (100 years)"
 _DURATION_RULE = 'a duration is 0 or more seconds, or text such as "250ms", "20s", "15m", "1d"'
 
@@ -99,17 +99,17 @@ def rule(message: str) -> PydanticCustomError:
 
 
 def table_name(name: str) -> str:
-    """Return the name of a table, if DynamoDB takes it for one."""
+    """Return the name of a table, if DynamoDB accepts it as one."""
     if not _TABLE_NAME.fullmatch(name):
         raise rule("a table name is 3 to 255 of the characters a-z A-Z 0-9 _ . -")
     return name
 
 
 def constant(value: int) -> Any:
-    """Return a field that no file and no variable can set.
+    """Return a field that neither a file nor a variable can set.
 
-    An operator has no means to judge such a bound, so it is a constant of the release. It stays a
-    field because the simulator, the benchmarks and the tests vary it, in code.
+    An operator cannot judge such a bound, so it is a constant of the release. It stays a field
+    because the simulator, the benchmarks and the tests vary it, in code.
     """
     return Field(default=value, json_schema_extra={CONSTANT: True})
 
@@ -145,9 +145,9 @@ CountOrNone = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 
 
 class RefusingType(ModelType):
-    """The type of groups: one that is made in code, and breaks a rule, raises our error.
+    """The type of groups: a group made in code that breaks a rule raises our error.
 
-    In a mapping of settings the whole says where it is.
+    In a mapping of settings the whole reports the place.
     """
 
     def __call__(self, *args: Any, **given: Any) -> Any:
@@ -165,7 +165,7 @@ class RefusingType(ModelType):
 
 
 class Group(BaseModel, metaclass=RefusingType):
-    """What all groups share: frozen, and an unknown key is an error, not a silent default.
+    """The base of all groups: frozen, and an unknown key is an error, not a silent default.
 
     Raises:
         SettingsError: a rule is broken.
@@ -186,12 +186,12 @@ class Region(Group):
         if endpoint is not None and not is_url(endpoint):
             raise rule("an endpoint is a URL such as http://127.0.0.1:8000")
         if endpoint is not None and urlsplit(endpoint).username is not None:
-            raise rule("an endpoint has no user and password: requests are signed in their place")
+            raise rule("an endpoint has no user and password: requests are signed instead")
         return endpoint
 
     @property
     def is_aws(self) -> bool:
-        """Whether requests go to AWS: by default, and to an endpoint of its own in a network."""
+        """Whether requests go to AWS: by default, and to a VPC endpoint of AWS."""
         if self.endpoint is None:
             return True
         host = (urlsplit(self.endpoint).hostname or "").rstrip(".")
@@ -209,12 +209,12 @@ def is_url(text: str) -> bool:
 
 
 class CacheSettings(Group):
-    """How long a total may be kept, and how many.
+    """How long a total may be cached, and how many.
 
-    With `incremental`, a read covers only what is younger than `settle`: what is older is a sum
-    that is kept as long as the net change stays as it is, and is read whole when that changes.
-    Correct only where no entry can appear any more under an older id, which is assumed of a table
-    that has a single region, is written by the ledger alone (no other tool, no restored items, no
+    With `incremental`, a read covers only what is younger than `settle`: older changes are a cached
+    sum, valid as long as the net change stays as it is; everything is read when that changes.
+    Correct only if no entry can still appear under an older id, which is assumed of a table that
+    has a single region, is written only by the ledger (no other tool, no restored items, no
     entry deleted by hand), and is read strongly consistent: a write is signed within
     `retry_horizon` and lands within `signature_lifetime`, both shorter than `settle`. From another
     region an entry may arrive at any age, and nothing in the table shows that none is under way.
@@ -233,8 +233,8 @@ class CacheSettings(Group):
 class WriterSettings(Group):
     """How concurrent changes share requests; see `ledger.writing.group_commit`.
 
-    With `strict`, entries are put by INSERT statements alone, all that the policy of a strict
-    writer allows; see `ledger.writing.inserting`.
+    With `strict`, entries are put only by INSERT statements, which is all that the policy of a
+    strict writer allows; see `ledger.writing.inserting`.
     """
 
     if TYPE_CHECKING:
@@ -248,9 +248,10 @@ class WriterSettings(Group):
 
 
 class SignatureSettings(Group):
-    """Of net changes: where their keys are, and whether one must be; see `ledger.core.signatures`.
+    """Signatures of net changes: where the keys are, and whether one is required.
 
-    `keys` is a file of keys, which compactors and readers hold, and writers do not.
+    See `ledger.core.signatures`. `keys` is a file of keys, which compactors and readers hold, and
+    writers do not.
     """
 
     if TYPE_CHECKING:
@@ -277,7 +278,7 @@ def _heartbeat(values: Mapping[str, Any]) -> float:
 
 
 SLICES_MAX = 64
-"""All of them, and a check for each of half as many members, fit into one transaction."""
+"""All of them, plus a check for each of half as many members, fit into one transaction."""
 
 
 class CompactorSettings(Group):

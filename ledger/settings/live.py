@@ -1,4 +1,4 @@
-"""Settings as they are at a moment, for parts that outlive a change of the table's contract."""
+"""Settings as of now, for parts that outlive a change of the table's contract."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,7 +8,7 @@ from ledger.settings.model import Settings
 
 
 class LiveSettings(Protocol):
-    """Gives the settings to act on now; a part asks at the beginning of each piece of work."""
+    """Returns the settings to act on now; a part asks at the beginning of each piece of work."""
 
     @property
     def current(self) -> Settings:
@@ -16,13 +16,13 @@ class LiveSettings(Protocol):
 
     @property
     def validity(self) -> "Validity | None":
-        """Until when a request that rests on `current` may be signed; None for any time."""
+        """Until when a request based on `current` may be signed; None for no limit."""
 
     async def renew(self) -> None:
-        """Look whether they have changed, if that is due.
+        """Check whether they have changed, if that is due.
 
         Raises:
-            ContractStale: what they rest on cannot be read, and was read too long ago.
+            ContractStale: the contract cannot be read, and was read too long ago.
         """
 
 
@@ -44,9 +44,9 @@ class OfPipeline:
 
     @property
     def validity(self) -> Validity | None:
-        """Until when a request that rests on `current` may be signed."""
+        """Until when a request based on `current` may be signed."""
         return self.behind.validity
 
     async def renew(self) -> None:
-        """Look whether they have changed, as those behind do."""
+        """Check whether they have changed, as the underlying settings do."""
         await self.behind.renew()

@@ -1,8 +1,8 @@
-"""The settings: one frozen value, checked once, that every part is handed as an argument.
+"""The settings: one frozen value, checked once, that every part receives as an argument.
 
 `Settings.load` is for entry points: it reads a YAML file and the `LEDGER_*` environment variables.
-`Settings(...)` in code reads neither. Both check every rule, among them the relations between
-durations on which the merge rests, and raise `SettingsError` with a message of one line.
+`Settings(...)` in code reads neither. Both check every rule, including the relations between
+durations on which merging depends, and raise `SettingsError` with a message of one line.
 
 Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h", "1d".
 """
@@ -55,7 +55,7 @@ _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 
 
 CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods", "archive", "index", "budgets")
-"""The settings that the table's contract holds, beside the names of the regions."""
+"""The settings that the table's contract holds, besides the names of the regions."""
 
 
 _WITHOUT_OTHERS: Mapping[str, Any] = {
@@ -103,10 +103,10 @@ class Settings(SettingsFields):
             raise
 
     def replace(self, **overrides: Unpack[SettingsChanges]) -> Self:
-        """Return the same settings but for `overrides`, all rules checked again.
+        """Return the same settings with `overrides`, all rules checked again.
 
-        A mapping for a group, such as `cache`, changes only the fields that it names. What was not
-        set follows again from what is. `regions` and `shards` are replaced whole.
+        A mapping for a group, such as `cache`, changes only the fields that it names. Values that
+        were not set are derived again. `regions` and `shards` are replaced whole.
 
         Raises:
             SettingsError: a rule is broken.
@@ -127,7 +127,7 @@ class Settings(SettingsFields):
         Without a name: the one under `pipeline`, or the only one under `pipelines`.
 
         Raises:
-            SettingsError: there is none of this name, or no name and several to choose from.
+            SettingsError: there is no pipeline of this name, or no name and several to choose from.
         """
         if name is not None and not isinstance(name, str):
             raise SettingsError(f"name of a pipeline must be a str, got {name!r:.80}")
@@ -151,26 +151,26 @@ class Settings(SettingsFields):
         return f"{missing}: those of the settings are {known} (--pipeline NAME)"
 
     def for_markers(self) -> Self:
-        """Return the settings of the markers' own table: in the same regions, with time to live.
+        """Return the settings of the separate table for markers: same regions, with time to live.
 
         Raises:
-            SettingsError: markers have none.
+            SettingsError: there is no such table.
         """
         if self.marker_table is None:
-            raise SettingsError("`marker_table` names no table of the markers' own")
+            raise SettingsError("`marker_table` does not name a table for markers")
         return self.replace(table=self.marker_table, marker_table=None, time_to_live=True)
 
     @property
     def state_tables(self) -> tuple[str, ...]:
-        """The tables of their own in which states of pipelines lie."""
+        """The separate tables for states of pipelines."""
         named = (one.state_table for one in (self.pipeline, *self.pipelines.values()))
         return tuple(sorted({table for table in named if table}))
 
     def for_states(self, table: str | None = None) -> Self:
-        """Return the settings of a table of states, the only one unless it is named.
+        """Return the settings of a table of states, by name or the only one.
 
         Raises:
-            SettingsError: states have none of this name, or several.
+            SettingsError: there is none of this name, or several and no name.
         """
         tables = self.state_tables
         if table is None and len(tables) == 1:
@@ -195,12 +195,12 @@ class Settings(SettingsFields):
 
     @property
     def current(self) -> Self:
-        """These settings: what never changes is its own `LiveSettings`."""
+        """These settings: constant ones are their own `LiveSettings`."""
         return self
 
     @property
     def validity(self) -> None:
-        """No bound: settings that rest on no contract do not expire."""
+        """No bound: settings without a contract do not expire."""
         return None
 
     async def renew(self) -> None:
@@ -210,7 +210,7 @@ class Settings(SettingsFields):
     def terms(self) -> Terms:
         """The terms of the table's contract that these settings obey, or would give to a table."""
         terms = self._terms
-        if terms is None:  # made once: nothing that it follows from can change
+        if terms is None:  # computed once: its inputs cannot change
             terms = self._own_terms()
             object.__setattr__(self, "_terms", terms)
         return terms
@@ -221,13 +221,14 @@ class Settings(SettingsFields):
         return sorted(self.regions, key=lambda name: name != self.home)
 
     def under(self, terms: Terms, *, home: str) -> Self:
-        """Return these settings with what a contract holds taken from it.
+        """Return these settings with the values of a contract.
 
         A region that only the contract names is reached as the AWS SDK finds it. `home` is the one
-        in force. What is local and bounded by the contract is cut to the bound.
+        in force. Local values that the contract bounds are cut to the bound.
 
         Raises:
-            ContractConflict: a region must be reached at an endpoint, and the settings name none.
+            ContractConflict: a region must be reached at an endpoint, and the settings do not name
+                one.
         """
         given = {
             **contracted(terms),
@@ -241,7 +242,7 @@ class Settings(SettingsFields):
         return under
 
     def check_agrees(self, *accepted: Terms) -> None:
-        """Check that what these settings say themselves is what the table's contract holds.
+        """Check that what these settings state themselves is what the table's contract holds.
 
         `accepted` are the terms in force and, while a change is pending, those that it brings.
 
@@ -263,7 +264,7 @@ class Settings(SettingsFields):
         """Check that a region may be written to under these terms.
 
         Raises:
-            ContractConflict: it is about to be added to the table, or to leave it, or has left.
+            ContractConflict: a pending change adds or removes it, or it has left the table.
         """
         if region not in self.terms.written:
             raise ContractConflict(
@@ -350,7 +351,7 @@ class Settings(SettingsFields):
             try:
                 pattern.encode()
             except UnicodeEncodeError:
-                raise rule(f"{pattern!r} has half a character, which no counter has") from None
+                raise rule(f"{pattern!r} has an unpaired surrogate, which no counter has") from None
         return patterns
 
     @field_validator("index")
@@ -375,7 +376,7 @@ class Settings(SettingsFields):
     def _settle_follows(self) -> Self:
         if "settle" not in self.model_fields_set:
             must_exceed = self.retry_horizon + self.signature_lifetime + self.clock_skew
-            # A frozen model takes no assignment, and one would count as set.
+            # A frozen model refuses assignment, and an assigned field would count as set.
             self.__dict__["settle"] = must_exceed + SETTLE_MARGIN_SECONDS
         return self
 
@@ -395,7 +396,7 @@ class Settings(SettingsFields):
 
 
 def checked_settings(given: object) -> Settings:
-    """Return what was given as settings, if it is that.
+    """Return the argument if it is a `Settings`.
 
     Raises:
         SettingsError: it is something else, such as the path of a file.

@@ -11,9 +11,9 @@ HOURS_MAX = 31 * 24
 DAYS_MAX = 400
 MONTHS_MAX = 1_200
 NO_ZONES = frozenset({"localtime", "posixrules", "Factory"})
-"""Names that stand for another zone on each machine, or for none."""
+"""Names that mean another zone on each machine, or no zone."""
 NO_FOLDERS = ("right/", "posix/")
-"""Of the database as some machines have it, with leap seconds or without."""
+"""Directories of zones, with leap seconds or without, that only some machines have."""
 
 
 def or_defaults(value: object) -> object:
@@ -38,11 +38,11 @@ def checked_zone(zone: str) -> str:
 
 
 class PeriodSettings(Group):
-    """For how long sums are kept by hour, by day and by month, at least; 0 for none of a kind.
+    """How long sums are kept by hour, by day and by month, at least; 0 for none of a kind.
 
-    Older ones are put together in those of the next kind. All of a counter take 5 KB of its net
-    change at most, and twice that with `effective`: where more would be needed, the oldest are put
-    together earlier. `zone` is the IANA time zone in which days and months begin.
+    Older ones are combined into those of the next kind. All sums of a counter take at most 5 KB of
+    its net change, and twice that with `effective`: if more would be needed, the oldest are
+    combined earlier. `zone` is the IANA time zone in which days and months begin.
     """
 
     hours: Annotated[int, Field(ge=0, le=HOURS_MAX)] = 72
@@ -52,7 +52,7 @@ class PeriodSettings(Group):
     effective: bool = False
 
     def rule(self) -> PeriodRule:
-        """Return these settings as the contract has them."""
+        """Return these settings in the form of the contract."""
         return PeriodRule(self.hours, self.days, self.months, self.zone, self.effective)
 
     @field_validator("zone")
@@ -68,4 +68,4 @@ class PeriodSettings(Group):
 
 
 Periods = dict[str, Annotated[PeriodSettings, BeforeValidator(or_defaults)]]
-"""By pattern; the first one that a counter matches counts."""
+"""Rules by pattern; the first pattern that a counter matches counts."""

@@ -1,4 +1,4 @@
-"""The groups of the settings that say how the pipelines of a table count records."""
+"""The groups of the settings that define how the pipelines of a table count records."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,17 +21,17 @@ from ledger.settings.groups import (
 from ledger.settings.templates import path_of, template_of
 
 TEMPLATES_MAX = 20
-"""The most categories of one record: twice as many changes stand in one map item."""
+"""The most categories of one record: twice as many changes fit in one map item."""
 KEEP_FIELDS_MAX = 50
 """The most further fields that the states of one pipeline keep."""
 BATCH_RECORDS_MAX = 10_000
-"""The most records of one batch: as many as Kinesis hands to a Lambda function at once."""
+"""The most records of one batch: as many as Kinesis passes to a Lambda function at once."""
 PIPELINES_MAX = 100
 """The most pipelines of one file of settings."""
 PIPELINE_NAME = "[a-z0-9][a-z0-9-]{0,31}"
 _NAME = re.compile(PIPELINE_NAME)
 _ADAPT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(@[\w.-]{1,32})?")
-_NAME_RULE = "a pipeline's name is up to 32 of the characters a-z 0-9 -, the first one no -"
+_NAME_RULE = "a pipeline's name is up to 32 of the characters a-z 0-9 -, not beginning with -"
 
 
 def _as_path(text: str) -> str:
@@ -63,7 +63,7 @@ FieldPath = Annotated[str, AfterValidator(_as_path)]
 
 
 class PipelineFields(Group):
-    """Where a record has its id, version, value and its own time: names joined by dots."""
+    """Where a record has its id, version, value and time: names joined by dots."""
 
     id: FieldPath
     version: FieldPath
@@ -88,7 +88,7 @@ Templates = Annotated[
 
 
 class PipelineMeasures(Group):
-    """Counters that a record adds something else to than its value.
+    """Counters to which a record adds something else than its value.
 
     To those of `count` each record adds 1, in its newest version's categories.
     """
@@ -97,19 +97,19 @@ class PipelineMeasures(Group):
 
 
 KeepFields = Literal["all"] | Annotated[tuple[FieldPath, ...], Field(max_length=KEEP_FIELDS_MAX)]
-"""Fields of a record that its state keeps beside those that templates name; all: the record."""
+"""Fields of a record that its state keeps besides those that templates name; or all fields."""
 
 
 class PipelineSettings(Group):
     """How records become changes of counters; see `ledger/pipeline/README.md`.
 
-    `name` is part of every key of the pipeline: pipelines of one table know nothing of each other.
-    Lanes of one region add to the same sum item of a category, unless `slots` spread them. States
-    keep the fields that templates name, and `keep_fields`, for `ledger pipeline rebuild`; they lie
-    in `state_table`, if that is named, where the search for what is to be merged does not read.
-    `ledger pipeline forget` deletes those of records whose own time is longer ago than
-    `keep_states`; such records are refused from then on. `adapt` names a function through which
-    each record goes before it is read (`ledger.pipeline.core.adapting`).
+    `name` is part of every key of the pipeline: pipelines of one table are independent. Lanes of
+    one region add to the same sum item of a category, unless `slots` spread them. States keep the
+    fields that templates name, and `keep_fields`, for `ledger pipeline rebuild`; they are stored
+    in `state_table`, if that is named, which the compactor's search does not read.
+    `ledger pipeline forget` deletes the states of records whose own time is longer ago than
+    `keep_states`; later versions of such records are refused. `adapt` names a function that
+    converts each record before it is read (`ledger.pipeline.core.adapting`).
     """
 
     if TYPE_CHECKING:
@@ -156,12 +156,12 @@ class PipelineSettings(Group):
     @classmethod
     def _is_queue(cls, url: str | None) -> str | None:
         if url is not None and not is_url(url):
-            raise rule("dead_letter_queue is the URL of a queue, as SQS gives it")
+            raise rule("dead_letter_queue must be the URL of an SQS queue")
         return url
 
 
 def _named(value: object) -> object:
-    """Give each of several pipelines the name under which it stands."""
+    """Name each of several pipelines by its key."""
     if not isinstance(value, Mapping):
         return value
     return {name: _with_name(name, one) for name, one in value.items()}
@@ -172,11 +172,11 @@ def _with_name(name: str, one: object) -> object:
         raise rule(_NAME_RULE)
     given = one.get("name") if isinstance(one, Mapping) else getattr(one, "name", name)
     if given not in {None, name}:
-        raise rule(f"the pipeline under {name!r} calls itself {given!r}: it has one name")
+        raise rule(f"the pipeline under {name!r} has name {given!r}: remove one of them")
     return {**one, "name": name} if isinstance(one, Mapping) else one
 
 
 Pipelines = Annotated[
     dict[str, PipelineSettings], BeforeValidator(_named), Field(max_length=PIPELINES_MAX)
 ]
-"""Pipelines by their names, beside or in place of the one under `pipeline`."""
+"""Pipelines by their names, besides or in place of the one under `pipeline`."""

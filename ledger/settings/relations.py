@@ -1,4 +1,4 @@
-"""The relations between settings on which the merge rests, each with the reason why it matters."""
+"""The relations between settings on which merging depends, each with the reason why it matters."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from ledger.settings.fields import (
 from ledger.settings.file import Broken, did_you_mean
 
 VIEW_SHARE_LEFT = 0.8
-"""Of `contract_life`: the least that is left of a view when a piece of work begins."""
+"""Seconds of `contract_life` that are left at least when a piece of work begins."""
 _FOLLOWS = ", which follows from settle, signature_lifetime and clock_skew"
 _UNREAD = "a read still running could miss an entry that is merged and deleted meanwhile"
 
@@ -24,8 +24,8 @@ def relations(settings: SettingsFields) -> Iterator[Broken]:
     if settings.marker_table == settings.table:
         yield Broken(
             ("marker_table", "table"),
-            f"marker_table must not be {settings.table!r}, the table itself: without the line"
-            " markers lie there",
+            f"marker_table must not be {settings.table!r}, the table itself: leave it out to"
+            " keep markers there",
         )
     yield from _broken_durations(settings)
     yield from _broken_by_signatures(settings)
@@ -45,27 +45,27 @@ def relations(settings: SettingsFields) -> Iterator[Broken]:
 
 
 def _broken_pipelines(settings: SettingsFields) -> Iterator[Broken]:
-    """Yield each home that is no region, and the name that two pipelines have."""
+    """Yield each home that is not a region, and each name that two pipelines have."""
     own, several = settings.pipeline, settings.pipelines
     if own.is_configured and own.name in several:
         yield Broken(
             ("pipeline.name", "pipelines"),
-            f"two pipelines are called {own.name!r}, under pipeline and pipelines: they would take"
-            " each other's states for their own",
+            f"two pipelines are called {own.name!r}, under pipeline and pipelines: they would use"
+            " each other's states",
         )
     places = {"pipeline": own, **{f"pipelines.{name}": one for name, one in several.items()}}
     for place, chosen in places.items():
         if chosen.keep_states is not None and not (chosen.fields and chosen.fields.time):
             yield Broken(
                 (f"{place}.keep_states", f"{place}.fields.time"),
-                f"{place}.keep_states needs {place}.fields.time: how old a record is goes by its"
-                " own time",
+                f"{place}.keep_states needs {place}.fields.time: the age of a record goes by"
+                " its own time",
             )
         if chosen.state_table in {settings.table, settings.marker_table} - {None}:
             yield Broken(
                 (f"{place}.state_table", "table", "marker_table"),
-                f"{place}.state_table must be a table of the states' own, not"
-                f" {chosen.state_table!r}: without the line states lie in the table itself",
+                f"{place}.state_table must be a separate table for states, not"
+                f" {chosen.state_table!r}: leave it out to keep states in the table itself",
             )
         for pattern, region in chosen.home.regions.items():
             if region not in settings.regions:
@@ -77,7 +77,7 @@ def _broken_pipelines(settings: SettingsFields) -> Iterator[Broken]:
 
 
 def _broken_durations(settings: SettingsFields) -> Iterator[Broken]:
-    """Yield each broken relation between durations: of those given, not of what follows from them.
+    """Yield each broken relation between durations: of those given, not of derived ones.
 
     A duration that was not given is as short as it must be, so it is never to blame.
     """
@@ -121,7 +121,7 @@ def _broken_durations(settings: SettingsFields) -> Iterator[Broken]:
         yield Broken(
             ("request_timeout", "signature_lifetime"),
             f"request_timeout ({settings.request_timeout:g} s) must not exceed signature_lifetime "
-            f"({life:g} s): a request could then still arrive after settle takes it for dead",
+            f"({life:g} s): a request could then still arrive after settle assumes that it cannot",
         )
     if write_deadline > horizon and (has_room or "retry_horizon" in given):
         follows = "" if "retry_horizon" in given else _FOLLOWS
@@ -133,14 +133,14 @@ def _broken_durations(settings: SettingsFields) -> Iterator[Broken]:
 
 
 def _broken_by_signatures(settings: SettingsFields) -> Iterator[Broken]:
-    """Yield the broken rule of how long a signature is taken to live."""
+    """Yield the broken rule of how long a signature is valid."""
     life = settings.signature_lifetime
     on_aws = [name for name, region in settings.regions.items() if region.is_aws]
     if on_aws and 0 < life < AWS_SIGNATURE_SECONDS:
         yield Broken(
             ("signature_lifetime",),
             f"signature_lifetime ({life:g} s) must be {AWS_SIGNATURE_SECONDS:g} s or more for"
-            f" {', '.join(on_aws)}, where requests go to AWS: it carries one out that arrives 15"
+            f" {', '.join(on_aws)}, where requests go to AWS: it executes one that arrives 15"
             " minutes after its signature, which would be counted twice; only a region with an"
             " endpoint of its own may have less",
         )

@@ -1,7 +1,7 @@
 """Dotted paths into a record, and templates that make counter ids of its fields.
 
-`risk/{Hierarchy.RiskType}/{Hierarchy.Region}` takes two fields, `trades/{Timestamp:day}` the day
-of a time in UTC; braces that are meant stand twice.
+`risk/{Hierarchy.RiskType}/{Hierarchy.Region}` uses two fields, `trades/{Timestamp:day}` the day
+of a time in UTC; literal braces are doubled.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -17,11 +17,11 @@ PATH_CHARACTERS_MAX = 256
 Path = tuple[str, ...]
 
 TIME_FORMS: Mapping[str, int] = MappingProxyType({"hour": 13, "day": 10, "month": 7})
-"""What of a time a template can take: so many characters of it in ISO 8601."""
+"""The parts of a time that a template can use: how many characters of it in ISO 8601."""
 
 
 class Field(NamedTuple):
-    """A field that a template takes: its path, and what of its time, empty for all of a label."""
+    """A field of a template: its path, and the part of its time; empty for a whole label."""
 
     path: Path
     form: str = ""
@@ -60,7 +60,8 @@ def template_of(text: str) -> Template:
     """Read a template.
 
     Raises:
-        ValueError: braces do not match, or what they hold is no dotted path with a form of time.
+        ValueError: braces do not match, or they do not contain a dotted path with an optional form
+            of time.
     """
     literals, fields = [""], list[Field]()
     for literal, name, form, conversion in _parsed(text):
@@ -85,10 +86,10 @@ def _parsed(text: str) -> list[tuple[str, str | None, str | None, str | None]]:
 
 
 def look_up(record: Mapping[str, Any], path: Path) -> Any:
-    """Return what lies at a path.
+    """Return the value at a path.
 
     Raises:
-        KeyError: there is nothing.
+        KeyError: there is no value.
     """
     found: Any = record
     for name in path:

@@ -1,4 +1,4 @@
-"""The `LEDGER_*` environment variables: which there are, what they set, and which are mistakes."""
+"""The `LEDGER_*` environment variables: which exist, what they set, and which are mistakes."""
 
 import difflib
 import os
@@ -14,9 +14,9 @@ PREFIX = "LEDGER_"
 NESTING = "__"
 CONFIG_VARIABLE = "LEDGER_CONFIG"
 REGION_VARIABLE = "LEDGER_REGION"
-"""Names the region of a command that is given none."""
+"""Names the region of a command without --region."""
 AWS_VARIABLE = "AWS_REGION"
-"""Where AWS says in which region a function runs."""
+"""Where AWS names the region in which a function runs."""
 TOKENS_VARIABLE = "LEDGER_TOKENS"
 """Names the service's file of tokens."""
 PIPELINE_VARIABLE = "LEDGER_CHOSEN_PIPELINE"
@@ -29,10 +29,10 @@ OTHERS = (
     "LEDGER_LOG_FORMAT",
     TOKENS_VARIABLE,
 )
-"""Variables of ours that are no settings."""
+"""Variables of ours that are not settings."""
 
-# Those of our own tests, those that `ledger lease run` gives a command, and those that Kubernetes
-# sets in each pod for a Service whose name begins with `ledger`:
+# Those of our own tests, those that `ledger lease run` passes to a command, and those that
+# Kubernetes sets in each pod for a Service whose name begins with `ledger`:
 # kubernetes.io/docs/concepts/services-networking/service/#environment-variables
 _NOT_READ = re.compile(
     r"LEDGER_(REQUIRE|BANK_FILE|DYNAMODB_LOCAL|SIM_.+|TRIAL_.+|LEASE_(NAME|OWNER|EPOCH))"
@@ -82,21 +82,21 @@ def variable_of(location: tuple[str | int, ...]) -> str:
 
 
 def _unknown(names: list[str], settings_type: type[BaseModel]) -> Iterator[str]:
-    """Yield a problem for each variable that would be read by nothing."""
+    """Yield a problem for each variable that nothing reads."""
     for name in names:
         upper = name.upper()
         if upper in OTHERS or _NOT_READ.fullmatch(upper) or _sets(upper, settings_type):
             continue
         known = {each.removeprefix(PREFIX): each for each in (*_settable(settings_type), *OTHERS)}
         near = difflib.get_close_matches(upper.removeprefix(PREFIX), known, n=1)
-        advice = f"did you mean {known[near[0]]}?" if near else "settings are those of regions.yaml"
+        advice = f"did you mean {known[near[0]]}?" if near else "see the settings in regions.yaml"
         yield f"{name}: no setting has this variable; {advice}"
 
 
 def _sets(variable: str, settings_type: type[BaseModel]) -> bool:
     """Return whether a variable sets a field, or, nested at `__`, a part of one.
 
-    A part that a group does not have is found with all other values, when they are checked.
+    An unknown part of a group is found with all other values, when they are checked.
     """
     name, *parts = variable.removeprefix(PREFIX).lower().split(NESTING)
     field = settings_type.model_fields.get(name)

@@ -1,1 +1,1 @@
-"""The port to the table and what stands behind it."""
+"""The port to the table and its implementations."""

@@ -1,4 +1,4 @@
-"""Conditions of writes as values, and what they mean for an item.
+"""Conditions of writes as values, and their evaluation on an item.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -35,7 +35,7 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class Compares:
-    """The item exists, and its attribute, a number or string, compares so with the value."""
+    """The item exists, and comparing its attribute, a number or string, with the value is true."""
 
     attribute: str
     operator: Literal["<", "<=", ">", ">="]

@@ -48,8 +48,8 @@ from ledger.store.writes import (
 class Table:
     """The items of one region, independent of the stores that access them.
 
-    Several stores can share a table, as several processes share a region. `others` are the region's
-    further tables, by name, which `InTable`, and `table` of a read, reach.
+    Several stores can share a table, as several processes share a region. `others` are the other
+    tables of the region, by name, which `InTable`, and `table` of a read, reach.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Table:
         self.others: dict[str, Table] = {}
 
     def named(self, name: str) -> "Table":
-        """Return a table of the region, made if it is missing; this one without a name."""
+        """Return a table of the region, created if missing; without a name, this one."""
         return self.others.setdefault(name, Table()) if name else self
 
     def get(self, key: Key) -> Item | None:
@@ -114,7 +114,7 @@ class MemoryStore:
         return BatchOutcome(write_units=units)
 
     def _units(self, write: BatchWrite) -> int:
-        """Return what a write costs: its item or the one before, whichever is larger."""
+        """Return the cost of a write: by the larger of its item and the previous one."""
         shown = self.table.get(write.key), write.item if isinstance(write, Put) else None
         return write_units(max(item_size(item) if item else 0 for item in shown))
 
@@ -196,7 +196,7 @@ class MemoryStore:
         return min(limit or self.page_items_max, self.page_items_max)
 
     async def replicas(self) -> Mapping[str, str] | None:
-        """Return what a test has described."""
+        """Return what a test has set as `described`."""
         return self.described
 
     async def close(self) -> None:
@@ -223,7 +223,7 @@ class MemoryStore:
 
 
 def _told(write: Write, outcome: Outcome, *, alone: bool) -> Outcome:
-    """Return what a request of several writes tells: no new item, and of a put none in its way."""
+    """Return the outcome in the form of a batch: no new item, and no existing one for a put."""
     if isinstance(outcome, Applied):
         return Applied()
     is_put = isinstance(placed(write)[1], Put)
@@ -232,7 +232,7 @@ def _told(write: Write, outcome: Outcome, *, alone: bool) -> Outcome:
 
 
 def _is_wanted(key: str, query: Query) -> bool:
-    """Return whether a sort key is within the bounds of a query and behind its last page."""
+    """Return whether a sort key is within the bounds of a query and after its last page."""
     encoded = key.encode()
     if query.first is not None and encoded < query.first.encode():
         return False
@@ -259,7 +259,7 @@ def _image(action: OwnAction, item: Item | None) -> Item | None:
     """Return the item after an action."""
     match action:
         case Put():
-            image: Item | None = dict(action.item)  # the caller may change its own later
+            image: Item | None = dict(action.item)  # the caller may mutate its own later
         case Delete():
             return None
         case Check():
@@ -285,7 +285,7 @@ def _updated(update: Update, item: Item | None) -> Item:
 
 
 def _discard(image: dict[str, AttributeValue], name: str, taken: AttributeValue) -> None:
-    """Remove elements from a set, and the attribute with the last: sets are never empty."""
+    """Remove elements from a set, and the attribute with the last one: sets are never empty."""
     ((kind, content),) = taken.items()
     before = image.pop(name, {kind: []})
     if kind not in before:
@@ -296,7 +296,7 @@ def _discard(image: dict[str, AttributeValue], name: str, taken: AttributeValue)
 
 
 def _sum(image: Item, name: str, addend: AttributeValue) -> AttributeValue:
-    """Return an attribute after an ADD: of a number, or of the elements of a set."""
+    """Return an attribute after an ADD: to a number, or of elements to a set."""
     ((kind, content),) = addend.items()
     if kind != "N":
         before = image.get(name, {kind: []})

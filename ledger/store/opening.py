@@ -41,7 +41,7 @@ async def open_store(
     clock: Clock | None = None,
     randomness: Random | None = None,
 ) -> AsyncIterator[Store]:
-    """Open the table of one region; the connections are given back at the end.
+    """Open the table of one region; the connections are closed at the end.
 
     Raises:
         SettingsError: the region is not in the settings, `tracing` needs an extra, or the file of
@@ -87,7 +87,7 @@ def net_keys(settings: Settings) -> NetKeys | None:
     """Return the keys by which net changes are signed and checked; None if the settings name none.
 
     Raises:
-        SettingsError: the file cannot be read, or is none of keys.
+        SettingsError: the file cannot be read, or is not a key file.
     """
     path, required = settings.signatures.keys, settings.signatures.required
     if path is None:
@@ -119,15 +119,15 @@ def _wrapped(store: Store, settings: Settings, *, metrics: Metrics, clock: Clock
 
 
 def _refuse_mock(region: str) -> None:
-    """Refuse to reach AWS while a test believes that it is mocked.
+    """Refuse to reach AWS while a test assumes that it is mocked.
 
-    `mock_aws` replaces what botocore sends; these connections are not made by botocore alone, and
-    would go to AWS itself, with credentials that are none.
+    `mock_aws` replaces botocore's sending; these connections do not all use it, and would go to AWS
+    itself, with invalid credentials.
     """
     moto = sys.modules.get("moto.core.models")
     if moto is not None and getattr(getattr(moto, "MockAWS", None), "_mocks_active", False):
         raise LedgerError(
-            "moto's mock_aws is active, and does not reach this library: it would ask AWS itself in"
+            "moto's mock_aws is active, but does not intercept this library: it would reach AWS in"
             f" {region}; test with ledger.testing (pytest's memory_table and local_table),"
             " or with moto's server as the region's `endpoint`"
         )
@@ -165,9 +165,10 @@ async def open_transport(
 
     Raises:
         BotoCoreError: the profile does not exist.
-        SettingsError: the SDK's configuration names an endpoint or certificates that are none.
+        SettingsError: the SDK's configuration names an invalid endpoint or certificates that cannot
+            be read.
     """
-    # They take more time to import than all else: a command that sends nothing does without.
+    # They take longer to import than all the rest, and commands that send nothing do not need them.
     from aiobotocore.session import AioSession  # noqa: PLC0415
 
     from ledger.store.transports.sdk import SdkTransport, sdk_config, watch  # noqa: PLC0415

@@ -5,8 +5,8 @@ A write has one of three outcomes:
 
 - `Applied`: it is durable in this region;
 - `Rejected`: its condition was false; nothing was written;
-- `Unknown`: no answer, or a 5xx. It may have been applied, may not have been, and may yet be: a
-  request that is still in flight can land later. Repeating it is the caller's choice
+- `Unknown`: no answer, or a 5xx. It may have been applied, or not, or may still be applied, by a
+  request that is still in flight. Repeating it is up to the caller
   (`ledger.store.retrier`).
 
 A request that is known not to have been applied (throttling, transaction conflicts, connections
@@ -37,11 +37,11 @@ class Store(Protocol):
 
     @property
     def retry_budget(self) -> RetryBudget:
-        """What repeats are paid from: those of the store, and those of its callers."""
+        """The budget of repeats, shared by the store and its callers."""
 
     @property
     def clock_offset(self) -> ClockOffset | None:
-        """By how much this machine's clock is ahead of the region's, None if that is not known."""
+        """How far this machine's clock is ahead of the region's; None if unknown."""
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
@@ -52,25 +52,25 @@ class Store(Protocol):
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
         """Do up to 25 conditional writes of different items, each on its own, in any order.
 
-        One request for all that a batch of statements can say: a put on `Absent`, an update that
-        sets, and removes at most one attribute, of an item that its condition demands, and a
-        delete without a condition. The others take a request each, and so do those that were
-        denied as statements, or refused together. `Applied` has no item. A put `as_statement` is
-        sent as a statement or not at all.
+        One request carries all that a batch of statements can express: a put on `Absent`, an update
+        that sets, and removes at most one attribute, of an item that its condition demands, and a
+        delete without a condition. The others take a request each, as do those that were denied as
+        statements, or refused together. `Applied` has no item. A put `as_statement` is sent as a
+        statement or not at all.
         """
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions on different items, all or none, in this region.
 
-        An action `InTable` is on an item of another table of the region, which `write`,
-        `write_each`, `get`, `get_each` and `scan` reach as well; all else of the port does not.
+        An action `InTable` is on an item of another table of the region; `write`, `write_each`,
+        `get`, `get_each` and `scan` also reach other tables, no other method does.
 
-        `token` makes repeats harmless that arrive within ten minutes, in this region. Puts
-        `as_statement` are in a transaction with none but their own kind.
+        `token` makes repeats within ten minutes harmless, in this region. Puts `as_statement` must
+        not share a transaction with other kinds of actions.
         """
 
     async def get(self, get: Get) -> Item | None:
-        """Read one item, None if it is not there."""
+        """Read one item; None if it is missing."""
 
     async def get_each(self, gets: Sequence[Get]) -> Found:
         """Read up to 100 different items in one request, each as consistent as any of its table."""
@@ -82,9 +82,9 @@ class Store(Protocol):
         """Read one page of one segment of the table."""
 
     async def replicas(self) -> Mapping[str, str] | None:
-        """Describe the table's replicas in other regions: to each region its state, in AWS's words.
+        """Return the state of the table's replica in each other region, in AWS's words.
 
-        None where there is no description, as in memory.
+        None if there is no such description, as in memory.
         """
 
     async def close(self) -> None:

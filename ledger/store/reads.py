@@ -26,7 +26,7 @@ EACH_GETS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read one item, by default strongly consistent; `table` names another one of the region."""
+    """Read one item, by default strongly consistent; `table` names another table of the region."""
 
     key: Key
     _: KW_ONLY
@@ -36,7 +36,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What several reads found, in their order: an item, or None where there is none.
+    """The results of several reads, in order: an item, or None if it is missing.
 
     `read_units` is DynamoDB's own count, None if it returned none.
     """
@@ -49,8 +49,8 @@ class Found:
 class Page:
     """One page of a Query or Scan; `after` is where the next begins, None at the end.
 
-    `read_units` is DynamoDB's own count where it was asked for: with a projection the size of
-    what was read cannot be derived from what is returned.
+    `read_units` is DynamoDB's own count if it was asked for: with a projection the size of the
+    items read cannot be derived from what is returned.
     """
 
     items: Sequence[Item]
@@ -62,7 +62,7 @@ class Page:
 class _Paged:
     """The options that Query and Scan have in common.
 
-    The page begins behind the key `after`, and has at most `limit` items. `attributes` names the
+    The page begins after the key `after`, and has at most `limit` items. `attributes` names the
     attributes to return; empty for all of them.
     """
 
@@ -71,13 +71,13 @@ class _Paged:
     limit: int | None = None
 
     def next(self, page: Page) -> Self:
-        """Return the request of the page behind this one.
+        """Return the request of the page after this one.
 
         Raises:
-            ValueError: it was the last; the request would begin at the first again.
+            ValueError: it was the last page; the request would start over.
         """
         if page.after is None:
-            raise ValueError("the last page has no next one")
+            raise ValueError("there is no page after the last")
         return replace(self, after=page.after)
 
 
@@ -100,7 +100,7 @@ class Query(_Paged):
 class Scan(_Paged):
     """Read one page of one segment of the table, by default eventually consistent.
 
-    All items of a partition are in one segment, one after the other. `table` names another one of
+    All items of a partition are in one segment, one after the other. `table` names another table of
     the region.
     """
 

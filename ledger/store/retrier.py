@@ -1,16 +1,16 @@
-"""The one loop in which requests are repeated. Two levels use it, each for what it alone can judge.
+"""The one loop that repeats requests. Two levels use it, each for what only it can judge.
 
 - The store repeats what is known not to have been applied (throttling, conflicts, connections never
   made), and reads: at most `Backoff().throttled_tries_max`, 4, requests of a call that is
   throttled, and `Backoff().tries_max`, 8, of any call.
-- A caller repeats a write whose outcome is unknown, where it has shown that harmless
-  (`Retrier.until_answered`). Outcomes and errors say how many requests they took, and those count:
-  at most 8 that are never answered, and never more than 15, if the last of eight calls is answered
-  only by a conflict eight times.
+- A caller repeats a write whose outcome is unknown, if it has shown that the repeat is harmless
+  (`Retrier.until_answered`). Outcomes and errors report how many requests they took, and those
+  count: at most 8 that are never answered, and never more than 15, if the last of eight calls gets
+  conflicts as its answers eight times.
 
-Both pay from one `RetryBudget`, the store's. An error of the store is not repeated above it: what
-waits longer does so by a deadline (a write for `write_deadline`, an import for four of them), or
-starts its work again (a pipeline's worker, a compactor's pass).
+Both draw on one `RetryBudget`, the store's. Levels above the store do not repeat on its errors:
+longer waits are bounded by a deadline (a write by `write_deadline`, an import by four of them), or
+restart the work (a pipeline's worker, a compactor's pass).
 """
 
 import math
@@ -28,11 +28,11 @@ from ledger.store.writes import FinalOutcome, Outcome, Unknown
 
 BACKOFF = Backoff()
 DEADLINE_BACKOFF = Backoff(longest_seconds=2.0)
-"""Of calls with a deadline: they notice within 2 s that the table answers again."""
+"""The longest wait of calls with a deadline: they notice within 2 s that the table is back."""
 
 
 def _ignored(_operation: str, _cause: str) -> None:
-    """Count no repeat."""
+    """Do not count repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +49,11 @@ class Retrier:
     def of(
         cls, store: Store, *, clock: Clock, randomness: Random, backoff: Backoff = BACKOFF
     ) -> Self:
-        """Return one for callers of a store, who share its budget."""
+        """Return a retrier for callers of a store, with the shared budget."""
         return cls(clock=clock, randomness=randomness, budget=store.retry_budget, backoff=backoff)
 
     def begin(self, operation: str, *, deadline: float | None = None) -> "Tries":
-        """Begin a call: it ends by the bounds of the backoff and the budget, or by a deadline.
+        """Begin a call, bounded by the backoff and the budget, or by a deadline.
 
         The deadline is a moment of the monotonic clock.
         """
@@ -65,7 +65,7 @@ class Retrier:
         """Send a write until it is answered, for writes whose repeat is harmless.
 
         Raises:
-            StoreError: no try before was unanswered, so nothing was written, nor will be.
+            StoreError: every try before was answered, so nothing was written, nor will be.
         """
         tries = self.begin(operation)
         doubt: str | None = None
@@ -84,14 +84,14 @@ class Retrier:
                 return FinalOutcome(outcome, doubt)
 
     async def pause(self, tries: int) -> None:
-        """Wait after so many lost races: others made progress, so this is paid from no budget."""
+        """Wait after `lost` lost races: others made progress, so this does not use the budget."""
         self.on_retry("write", "contention")
         wait = self.backoff.wait_seconds(tries, self.randomness.random())
         await until_end(self.clock.sleep(wait))
 
 
 class Tries:
-    """The tries of one call; `requests` counts what they have sent."""
+    """The tries of one call; `requests` counts the requests that were sent."""
 
     __slots__ = ("_deadline", "_operation", "_paid", "_retrier", "_tries", "requests")
 
@@ -115,9 +115,9 @@ class Tries:
         throttled: bool = False,
         retry_after_seconds: float = 0.0,
     ) -> bool:
-        """Wait for the next try after one that took so many requests; return False for the end.
+        """Wait for the next try after one that took `requests` requests; False if there is none.
 
-        That is the end of the tries, or of the public call that they belong to.
+        False also at the end of the public call that they belong to.
         """
         retrier = self._retrier
         self.requests += requests
@@ -138,7 +138,7 @@ class Tries:
         return True
 
     def _pay(self, *, throttled: bool) -> int | None:
-        """Pay for the next try; returns None if there is to be none."""
+        """Pay for the next try; returns None if there must be none."""
         if self._deadline is None:
             if not self._retrier.backoff.allows(self.requests, throttled=throttled):
                 return None

@@ -29,8 +29,8 @@ class Put(NamedTuple):
     `replaces_bytes` is the size of the existing item, if known, for cost: the larger is charged.
     `not_after` is the last time at which its request may be signed: a later one is not sent, and
     its outcome is `Unknown`. With `returns_old` a single write's `Applied` has the replaced item.
-    `as_statement` is of a put on `Absent`, alone or with others of its kind: it is sent as an
-    INSERT, which a policy can allow without PutItem; what is in its way is not handed back.
+    `as_statement` is only for a put on `Absent`, alone or with others of its kind: it is sent as
+    an INSERT, which a policy can allow without PutItem, and does not return an existing item.
     (A tuple, because one is made for every change, in half the time of a dataclass.)
     """
 
@@ -59,9 +59,9 @@ class Delete(NamedTuple):
 
 
 class Deletes(Sequence[Delete]):
-    """Unconditional deletes in one partition: equal to a list of `Delete`, made when looked at.
+    """Unconditional deletes in one partition: equal to a list of `Delete`, made on access.
 
-    A store may render the sort keys as they are, without an object for each entry that was merged.
+    A store may render the sort keys directly, without an object for each merged entry.
     """
 
     __slots__ = ("partition", "sort_keys")
@@ -80,7 +80,7 @@ class Deletes(Sequence[Delete]):
     def __getitem__(self, place: slice) -> "Deletes": ...
 
     def __getitem__(self, place: int | slice) -> "Delete | Deletes":
-        """Return the delete at a place, or those of a slice."""
+        """Return the delete at an index, or those of a slice."""
         if isinstance(place, slice):
             return Deletes(self.partition, self.sort_keys[place])
         return Delete((self.partition, self.sort_keys[place]))
@@ -102,7 +102,7 @@ class Update:
 
     `add` adds numbers, and elements to sets; `discard` removes elements from sets, and an attribute
     with its last element; `remove` names attributes. `not_after` is as in `Put`; it is not part of
-    the request, so a token identifies the update whatever it is.
+    the request, so a token identifies the update regardless of it.
     """
 
     key: Key
@@ -126,7 +126,7 @@ class Check:
 class InTable:
     """An action on an item of another table of the same region, by its name.
 
-    A write that stands alone, or one of a transaction; a batch is in the store's own table.
+    A single write, or one of a transaction; a batch is always in the store's own table.
     """
 
     table: str
@@ -162,9 +162,9 @@ Reason = Literal[
 ]
 """Why nothing was written.
 
-- condition: a condition of the write was false; all that a store says;
+- condition: a condition of the write was false; the only reason of a store;
 - threshold: the value would pass `minimum` or `maximum`;
-- applied before: this token's change is counted already;
+- applied before: this token's change is already counted;
 - token conflict: this token stands for another change;
 - contention: other writers were first in every attempt allowed;
 - size: the item has no room left under DynamoDB's 400 KB;
@@ -188,10 +188,10 @@ class Applied:
 class Rejected:
     """This call wrote nothing, and nothing of it can land later; `detail` is one line.
 
-    It speaks of this call alone: an earlier one, Unknown under the same token, may still land.
-    `found` is the store's: it maps the position of each failed action (0 for a single write) to
-    the existing item, None if there is none. `first` is what the token's change was when it was
-    first made, where the method keeps that: of an "applied before", and a "token conflict".
+    It refers to this call only: an earlier one, Unknown under the same token, may still land.
+    `found` is set by the store: it maps the position of each failed action (0 for a single write)
+    to the existing item, None if there is none. `first` is the change for which the token was first
+    used, if the method keeps that: for "applied before" and "token conflict".
     """
 
     reason: Reason = "condition"
@@ -202,7 +202,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No answer: the write may have been applied, or may yet be. `cause` is one line.
+    """No answer: the write may have been applied, or may still be. `cause` is one line.
 
     Repeating a counter's change with `token` is safe within the method's guarantees; None if no
     token makes it so. `requests` were sent: more than one if the write was throttled at first.
@@ -214,14 +214,14 @@ class Unknown:
 
 
 Outcome = Applied | Rejected | Unknown
-"""What became of one write: in the store, and in all that is built on it."""
+"""The outcome of one write, in the store and in everything built on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalOutcome:
     """The outcome of a repeated write's last try; `doubt` is the cause of an earlier `Unknown`.
 
-    With a doubt, a write that is rejected now may have been applied before, or may yet be.
+    With a doubt, a write that is rejected now may have been applied before, or may still be.
     """
 
     outcome: Outcome
@@ -245,10 +245,10 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class EachOutcome:
-    """What became of each of several writes, in order.
+    """The outcomes of several writes, in order.
 
-    A `StoreError` in place of an outcome says that nothing of that write was written, nor will be.
-    `Rejected.found` is empty where the store hands back no item. `write_units` is DynamoDB's own
+    A `StoreError` in place of an outcome means that nothing of that write was written, nor will be.
+    `Rejected.found` is empty if the store does not return the item. `write_units` is DynamoDB's own
     count, None if it returned none.
     """
 
@@ -268,22 +268,22 @@ def placed_write(write: Write) -> tuple[str, OwnWrite]:
     """Return the name of a write's table, "" for the store's own, and the write there.
 
     Raises:
-        RequestRefused: it is a check, which stands in transactions alone.
+        RequestRefused: it is a check, which is allowed only in transactions.
     """
     table, action = placed(write)
     if isinstance(action, Check):
-        raise RequestRefused("a check stands in a transaction, with something that is written")
+        raise RequestRefused("a check is allowed only in a transaction, together with a write")
     return table, action
 
 
 def is_statement(action: Action) -> bool:
-    """Return whether an action is a put that is to be sent as a statement."""
+    """Return whether an action is a put that must be sent as a statement."""
     _, own = placed(action)
     return isinstance(own, Put) and own.as_statement
 
 
 def checked_statements(actions: Sequence[Action]) -> None:
-    """Refuse a put as a statement that is none on `Absent`, or is in a transaction with another.
+    """Refuse a put as a statement that is not on `Absent`, or shares a transaction with others.
 
     Raises:
         RequestRefused: nothing was sent.
@@ -293,7 +293,7 @@ def checked_statements(actions: Sequence[Action]) -> None:
         isinstance(own, Put) and own.as_statement and isinstance(own.condition, Absent)
         for own in said
     ):
-        raise RequestRefused("a put as a statement is one on Absent, beside none but its kind")
+        raise RequestRefused("a put as a statement must be on Absent, beside only its own kind")
 
 
 def signed_by(actions: Sequence[Action]) -> datetime | None:
@@ -310,14 +310,14 @@ def checked_kinds(actions: object) -> Sequence[Action]:
     """Return a caller's actions.
 
     Raises:
-        InvalidInput: they are no sequence, or one of them is no action.
+        InvalidInput: they are not a sequence, or one of them is not an action.
     """
     if not isinstance(actions, Sequence) or not all(map(_is_action, actions)):
         raise InvalidInput(f"actions must be a list of actions, got {actions!r:.80}")
     for action in actions:
         if not _has_form(action):
             raise InvalidInput(
-                "an action must have a key of two texts, and attribute values such as {'N': '7'},"
+                "an action must have a key of two strings, and attribute values such as {'N': '7'},"
                 f" got {action!r:.200}"
             )
         if isinstance(action, InTable) and not (isinstance(action.table, str) and action.table):
@@ -331,7 +331,7 @@ def checked_request_token(token: object) -> None:
     Source: Amazon DynamoDB API Reference, TransactWriteItems.
 
     Raises:
-        InvalidInput: it is neither None nor a text of 1 to 36 characters.
+        InvalidInput: it is neither None nor a string of 1 to 36 characters.
     """
     is_token = isinstance(token, str) and 1 <= len(token) <= REQUEST_TOKEN_CHARACTERS_MAX
     if token is not None and not (is_token and str(token).isascii()):
@@ -342,7 +342,7 @@ def checked_request_token(token: object) -> None:
 
 
 def _has_form(action: Action) -> bool:
-    """Return whether an action's key is two texts, and its attributes have DynamoDB's forms."""
+    """Return whether an action's key is two strings, and its attributes have DynamoDB's forms."""
     own = action.action if isinstance(action, InTable) else action
     try:
         partition, sort_key = own.key

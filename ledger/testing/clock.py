@@ -1,6 +1,6 @@
-"""A clock that tests own: time moves only when a test moves it.
+"""A clock controlled by tests: time moves only when a test moves it.
 
-On an `instant` clock it moves whenever somebody sleeps, too.
+On an `instant` clock it also moves whenever a task sleeps.
 """
 
 import heapq
@@ -19,7 +19,7 @@ TURNS_MAX = 60
 class ManualClock:
     """Virtual time: `advance` wakes the sleepers of each moment, in order, and lets them run.
 
-    On an `instant` clock every sleep is over at once, having taken its time. A clock with a `base`
+    On an `instant` clock every sleep ends at once, having taken its time. A clock with a `base`
     is another machine's view of the same time: with a zero, a rate and a wall clock of its own.
     """
 
@@ -54,7 +54,7 @@ class ManualClock:
         await self._base._wait(seconds / self._rate)  # noqa: SLF001 (its own kind)
 
     async def advance(self, seconds: float) -> None:
-        """Move time on, stopping at each sleeper's moment until everybody it wakes sleeps again."""
+        """Move time on, stopping at each sleeper's moment until all that it wakes sleep again."""
         end = self.elapsed + seconds
         await self.run_pending()
         while self._sleepers and self._sleepers[0][0] <= end:
@@ -72,11 +72,11 @@ class ManualClock:
             await checkpoint()
 
     def pass_by(self, seconds: float) -> None:
-        """Move time on without waking anybody."""
+        """Move time on without waking any task."""
         self._move(self.elapsed + seconds)
 
     def suspend(self, seconds: float) -> None:
-        """Let time go by that only the wall clock shows, as while a machine is suspended."""
+        """Advance only the wall clock, as while a machine is suspended."""
         self.wall += timedelta(seconds=seconds)
 
     async def _wait(self, seconds: float) -> None:

@@ -14,7 +14,7 @@ from ledger.store.reads import Page, Query
 from ledger.testing.replicas import Link, Replica, Replicas, Stamp, Transit
 
 DRAWS = 3
-"""Of so many draws the newest item is delivered, so that now and then an old one is very late."""
+"""One in this many draws delivers the newest item, so that now and then an old one is very late."""
 
 
 async def nothing() -> None:

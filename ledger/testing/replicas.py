@@ -119,12 +119,12 @@ class Replicas(ABC):
     def _remember(  # noqa: B027 (without stale reads there is nothing to keep)
         self, region: str, key: Key, before: Item | None
     ) -> None:
-        """Keep what a write replaces, where reads may be stale."""
+        """Store what a write replaces, if reads may be stale."""
 
     def _applied(  # noqa: B027 (not every world has streams)
         self, region: str, key: Key, before: Item | None, item: Item | None
     ) -> None:
-        """Take in what a region applied, in its order, where its stream is kept."""
+        """Record what a region applied, in its order, if its stream is kept."""
 
     def _arrive(self, transit: Transit) -> None:
         link, key, item, stamp = transit

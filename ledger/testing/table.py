@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 REGIONS = ("us-east-1", "eu-west-1")
 STEP_SECONDS = 0.5
-"""In which steps time passes while the compactor works; what was written arrives at each."""
+"""Steps of time while the compactor works; written items arrive at each."""
 WORK_SECONDS_MAX = 3_600.0
 PASSES_MAX = 20
 
@@ -33,7 +33,7 @@ PASSES_MAX = 20
 class MemoryGlobalTable:
     """A global table in memory: replication and time move only when a test moves them.
 
-    The first region is home. What one region writes is in another once `replicate` was called, in
+    The first region is home. What one region writes is in another after `replicate` was called, in
     an order drawn from `seed`, as global tables replicate item by item in any order. All durations
     are on `clock`, so that a test that waits for half an hour takes none. A page of a Query has up
     to `page_items_max` items, so that few of them exercise paging. `settings` are any fields
@@ -65,7 +65,7 @@ class MemoryGlobalTable:
                 "home": regions[0],
                 "regions": {region: {} for region in regions},
                 **settings,
-                # No call waits for others: nobody might move the clock meanwhile.
+                # No call waits for others: the clock might not move meanwhile.
                 "writer": {"linger": 0, **settings.get("writer", {})},
             }
         )
@@ -82,7 +82,7 @@ class MemoryGlobalTable:
         self._compactors = 0
 
     def store(self, region: str | None = None) -> "Store":
-        """Return what reads and writes the items of a region, by default home.
+        """Return the store of a region, by default home.
 
         Raises:
             SettingsError: there is no such region.
@@ -159,13 +159,13 @@ class MemoryGlobalTable:
         return region
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time pass; whoever sleeps meanwhile wakes. Nothing replicates by that alone.
+        """Let time pass; sleepers wake. Time alone replicates nothing.
 
         Raises:
             InvalidInput: the seconds are below 0.
         """
         if seconds < 0:
-            raise InvalidInput(f"time goes forward alone, got {seconds} seconds")
+            raise InvalidInput(f"seconds must be 0 or more, got {seconds}")
         await self.clock.advance(seconds)
 
     async def settle(self) -> None:

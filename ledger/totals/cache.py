@@ -1,4 +1,4 @@
-"""Cached totals, and reads that are shared by calls for the same counter.
+"""Cached totals, and reads shared by calls for the same counter.
 
 A call may share a read only if that read began at most `max_age` ago: with `max_age=0` a total
 includes every change that was acknowledged to the caller before the call. So each counter has at
@@ -7,9 +7,9 @@ most one read running and one waiting to start after it, which every later call 
     calls    a          b   c  d
     reads    |--- a ---||--- b, c, d ---|
 
-The reads run in the cache's own tasks, `READS_AT_ONCE` of them at most, in the order in which they
-were asked for: cancelling a caller cancels none of them. Ages count the time for which the machine
-was suspended (`ElapsedTime`).
+The reads run in the cache's own tasks, at most `READS_AT_ONCE`, in the order in which they were
+requested: cancelling a caller cancels none of them. Ages include the time for which the machine was
+suspended (`ElapsedTime`).
 """
 
 import asyncio
@@ -36,7 +36,7 @@ READS_AT_ONCE = 64
 AHEAD_MAX = 2 * READS_AT_ONCE
 """Reads that one call has under way or waiting: what it leaves behind if it is cancelled."""
 REFILL_LEFT = AHEAD_MAX - READS_AT_ONCE // 2
-"""Of how many that are left it adds more, so that no worker ends for want of a read."""
+"""The number of remaining reads at which it adds more, so that no worker runs idle."""
 
 
 class _Flight:
@@ -56,7 +56,7 @@ class _Flight:
             self._then.append(call)
 
     def end(self) -> None:
-        """Make the calls that wait; without a total or an error the ledger was closed."""
+        """Wake the waiting calls; without a total or an error the ledger was closed."""
         calls, self._then = self._then or (), None
         for call in calls:
             call(self)
@@ -95,7 +95,7 @@ class _Gathering:
         return self._left >= AHEAD_MAX
 
     async def wait(self, left_max: int) -> None:
-        """Wait until no more reads than these are left.
+        """Wait until at most `reads` reads are left.
 
         Raises:
             LedgerError: one of them failed.
@@ -109,7 +109,7 @@ class _Gathering:
 
 
 def _named(counter: str, error: Exception) -> Exception:
-    """Return an error of one of several totals; the message of a ledger's names the counter."""
+    """Return an error of one of several totals; a `LedgerError`'s message names the counter."""
     if not isinstance(error, LedgerError) or repr(counter) in str(error):
         return error
     # A new error: calls that share a read share the original.
@@ -126,7 +126,7 @@ class _Flights:
         self.waiting: _Flight | None = None
 
     def begin(self) -> _Flight:
-        """Return the read that waits, which is running from now on."""
+        """Return the waiting read, which is now running."""
         if self.waiting is None:
             raise LedgerError("a read is due that no call waits for")
         flight = self.running = self.waiting
@@ -134,12 +134,12 @@ class _Flights:
         return flight
 
     def ended(self) -> bool:
-        """Take the read under way as ended; return whether another waits."""
+        """Mark the current read as ended; return whether another waits."""
         self.running = None
         return self.waiting is not None
 
     def end(self) -> None:
-        """End both, whether or not they were read."""
+        """End both, read or not."""
         for left in (self.running, self.waiting):
             if left is not None:
                 left.end()
@@ -164,9 +164,9 @@ class TotalCache:
         on_read: Callable[[Total], None] = _ignored,
         spans: "SharedSpans | None" = None,
     ) -> None:
-        """Take what reads a total, and what is called with each that was read.
+        """Take the function that reads a total, and one that is called with each total read.
 
-        With `spans` each read is one, linked to the calls that wait for it when it begins.
+        With `spans` each read is a span, linked to the calls that wait for it when it begins.
         """
         self._spans = spans
         self._read = read
@@ -185,8 +185,8 @@ class TotalCache:
     async def total(self, counter: str, max_age: float | None = None) -> Total:
         """Return a total whose read began at most `max_age` seconds ago.
 
-        With `stale_max` set, a total up to that much older is returned at once while a new one is
-        read in the background; an explicit `max_age` turns that off.
+        With `stale_max` set, a total up to that much older is returned immediately while a new one
+        is read in the background; an explicit `max_age` disables that.
         """
         found = self._find(counter, max_age)
         if isinstance(found, Total):
@@ -222,7 +222,7 @@ class TotalCache:
         return {counter: gathering.totals[counter] for counter in wanted}
 
     def _find(self, counter: str, max_age: float | None) -> Total | _Flight:
-        """Return a total that is kept and young enough, or a read of it."""
+        """Return a cached total that is recent enough, or a read of it."""
         limit = self._settings.max_age if max_age is None else max_age
         stale = self._settings.stale_max if max_age is None else 0.0
         kept = self._kept(counter) if limit + stale > 0 else None
@@ -279,13 +279,13 @@ class TotalCache:
         return flights.waiting, False
 
     async def _work(self) -> None:
-        """Make the reads that are due, each in its turn, until none is."""
+        """Do the reads that are due, in turn, until none is."""
         try:
             while self._due:
                 await self._fly(self._due.popleft())
         finally:
             self._workers -= 1
-            if not self._workers:  # normally nothing is left: the cache was closed
+            if not self._workers:  # otherwise the cache was closed
                 left, self._flights = self._flights, {}
                 self._due.clear()
                 for flights in left.values():
@@ -308,7 +308,7 @@ class TotalCache:
             flight.total = total
             self._keep(counter, flight.started, total)
         if flights.ended():
-            self._due.append(counter)  # behind the others, however often this one is asked for
+            self._due.append(counter)  # after the others, however often this one is requested
         else:
             del self._flights[counter]
         flight.end()

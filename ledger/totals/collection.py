@@ -16,14 +16,14 @@ page, and only the sum of the entries that it does not name is kept::
 
     reader      page | page | net at version v | page | page | ... | last page: net at version v
 
-With `terms` a net of a generation that the table's contract does not have is refused: readers take
-the highest alone, so whoever may put items under a counter could raise or lower its total by one.
+With `terms` a net of a generation that the table's contract does not have is refused: readers use
+only the highest, so anyone who may put items under a counter could raise or lower its total by one.
 
 If the last page shows another version, that sum is useless and the read starts again. At most one
 fold happens during one read (`read_deadline` < `observation_delay`), so the restarts end.
 
-What pipelines add (`ledger.core.sums`) sorts after the net, so one Query ends with it. No merge
-touches it and each of its items is whole by itself, so it does not matter when in a read it is
+What pipelines add (`ledger.core.sums`) sorts after the net, so one Query ends with it. Merging does
+not touch it and each of its items is complete by itself, so it does not matter when in a read it is
 seen: it counts what had reached the region then.
 
 With `cache.incremental` the sum of the entries before a border in time is kept from read to read,
@@ -57,10 +57,10 @@ class Base:
 
 
 class CollectionRead(NamedTuple):
-    """A whole collection read within `read_deadline`, and the work that it took.
+    """A whole collection read within `read_deadline`, and what the read took.
 
-    `base` is where a later read can continue, if a border was given. (A tuple, as what is made for
-    every read is: it takes half the time.)
+    `base` is where a later read can continue, if a border was given. (A tuple, because one is made
+    for every read, in half the time.)
     """
 
     collection: Collection
@@ -85,12 +85,12 @@ async def read_collection(
 ) -> CollectionRead:
     """Return a whole collection, restarting when a read was too slow or the net changed meanwhile.
 
-    `terms` are those under which it is read, as of the validity of its requests. `elapsed` is what
-    the caller has looked at last before the read; by default it begins now.
+    `terms` are those under which it is read, valid as long as its requests. `elapsed` is the
+    caller's last look at the time before the read; by default it begins now.
 
     Raises:
         ReadTooSlow: every read took too long, or met a net that changed.
-        DamagedItem: an item cannot be counted, or the net is none of this table's.
+        DamagedItem: an item cannot be counted, or the net does not belong to this table.
     """
     if elapsed is None:
         elapsed = ElapsedTime(clock)
@@ -116,7 +116,7 @@ async def read_net(
     """Return a collection's net change, the one of the highest generation.
 
     Raises:
-        DamagedItem: it cannot be read whole; or, with `terms`, is of a generation beyond theirs.
+        DamagedItem: it cannot be read whole, or, with `terms`, its generation is beyond theirs.
     """
     net = collect(await query_nets(store, partition, consistent=consistent)).net
     check_generation(net, partition, store.region, terms)
@@ -126,10 +126,10 @@ async def read_net(
 async def read_known_net(store: Store, partition: str, settings: LiveSettings) -> NetChange | None:
     """Return a collection's net change, outside of the validity of a view of the contract.
 
-    A net of a generation beyond the view's is judged once the contract was read again, if due.
+    A net of a generation beyond the view's is judged after the contract is read again, if due.
 
     Raises:
-        ContractStale: it cannot be.
+        ContractStale: the contract cannot be read.
         DamagedItem: as `read_net`.
     """
     net = await read_net(store, partition)
@@ -142,7 +142,7 @@ async def read_known_net(store: Store, partition: str, settings: LiveSettings) -
 def check_generation(
     net: NetChange | None, partition: str, region: str, terms: Terms | None
 ) -> None:
-    """Refuse a net of a generation that a table's contract does not have, nor is about to.
+    """Refuse a net of a generation that the table's contract neither has nor is about to have.
 
     Raises:
         DamagedItem: no home of the table wrote it.
@@ -159,9 +159,9 @@ def check_generation(
 async def query_nets(
     store: Store, partition: str, *, consistent: bool = True, with_sums: bool = False
 ) -> list[Item]:
-    """Return the net changes of a collection, one of each generation that is still there.
+    """Return the net changes of a collection, one for each generation that still exists.
 
-    With `with_sums` also what sorts after them.
+    With `with_sums` also the items that sort after them.
     """
     last = None if with_sums else keys.net_sort_key(keys.GENERATION_MAX)
     query = Query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
@@ -184,7 +184,7 @@ async def _read_once(
 ) -> CollectionRead | None:
     """Return the collection from every page; None if that took too long or the net changed.
 
-    The read counts from the last look at `elapsed`, a moment before it begins.
+    The read is timed from the last look at `elapsed`, a moment before it begins.
     """
     started = elapsed.last
     query = Query(
@@ -201,7 +201,7 @@ async def _read_once(
         if page.after is None:
             return progress.end()
         query = query.next(page)
-        del page  # before the next wait: two pages are never held, and none is scanned as garbage
+        del page  # before the next wait, so that two pages are never held, nor scanned as garbage
         if progress.is_full:
             if not progress.knows_net:
                 progress.expect(await read_net(store, progress.partition, consistent=consistent))
@@ -272,7 +272,7 @@ class Progress:
         return True
 
     def end(self) -> CollectionRead | None:
-        """Return what was read; None if a sum belongs to another net than that of the last page."""
+        """Return the collection; None if a sum belongs to another net than the last page's."""
         if not self._collection.is_sound:
             return None
         if self._border is not None:

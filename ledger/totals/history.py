@@ -1,7 +1,7 @@
 """A counter's entries in the order of their ids, page by page, over all shards.
 
-With an archive, those that were merged and deleted, too. A page of the table is read first, then
-the net: an entry that the page no longer shows was deleted once this region's net named it, or the
+With an archive, also those that were merged and deleted. A page of the table is read first, then
+the net: an entry that the page no longer shows was deleted after this region's net named it, or the
 archive had it before. So each entry is in the page, or in the chain of the net read after it, or in
 both; then it is yielded once.
 """
@@ -26,7 +26,7 @@ from ledger.totals.collection import read_known_net, read_net
 Bound = datetime | str | None
 _MICROSECOND = timedelta(microseconds=1)
 _END = keys.RESERVED
-"""After every id of ours."""
+"""Sorts after every id of ours."""
 _RULE = "bound must be a time with a zone or the id of an entry"
 
 
@@ -114,7 +114,8 @@ class Shard:
         counter, shard = keys.counter_of(self.partition) or (self.partition, 0)
         begin, since = self.first or "", _time(self.first, 0)
         async for entries, upto in self._pages():
-            # Whatever the settings say: an older net would lack what the page no longer shows.
+            # Whatever the settings say: an older net would lack entries that the page no longer
+            # shows.
             head = archived_of(await self._net(), self.partition)
             end = upto or self.last or _END
             until = _time(end, MICROSECONDS_MAX)
@@ -123,13 +124,13 @@ class Shard:
             )
             async for entry in _merged_once(entries, lines, counter, shard):
                 yield entry
-            begin, since = end + "\0", _time(end, since)  # what follows it
+            begin, since = end + "\0", _time(end, since)  # the position after it
 
 
 async def _merged_once(
     entries: Sequence[Entry], lines: AsyncIterator[Line], counter: str, shard: int
 ) -> AsyncIterator[Entry]:
-    """Yield both in order, what is in both once, as the table shows it."""
+    """Yield both in order; an entry in both once, as the table shows it."""
     shown = {entry.id for entry in entries}
     place = 0
     async for line in lines:
@@ -143,7 +144,7 @@ async def _merged_once(
 
 
 def _time(sort_key: str | None, other: int) -> int:
-    """Return the time in a sort key of ours, another for any other."""
+    """Return the time in a sort key in our form; otherwise the fallback."""
     parsed = None if sort_key is None else ids.parse(sort_key)
     return other if parsed is None else parsed.microseconds
 
@@ -161,9 +162,9 @@ async def _merged(streams: Sequence[AsyncIterator[Entry]]) -> AsyncIterator[Entr
 
 
 async def _check_known(store: Store, counter: str, shards: int, bound: str) -> None:
-    """Refuse a bound in another form than ours, unless an entry of another writer has it as id.
+    """Refuse a bound in another form than ours, unless it is the id of a foreign entry.
 
-    Such text, a time without its end for one, would be compared character by character.
+    Such text, for example a truncated time, would be compared character by character.
     """
     for shard in range(shards):
         if await store.get(Get((keys.partition_key(counter, shard), bound))) is not None:

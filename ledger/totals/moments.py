@@ -1,12 +1,12 @@
 """A counter's total at a moment: of what was made, or is effective, before it.
 
-Of each shard: the entries that the net does not name, by their own times, and what is merged, from
-the archive. There the newest segment that ended before the moment says what the net came to then;
-to that comes what later segments have of earlier entries, which their pointers lead to. So a moment
-far back costs as little as a late one. What is not archived has no times any more: a moment before
-it is refused. By effective date every entry of the archive is read, unless sums by period have it.
+Of each shard: the entries that the net does not name, by their own times, and the merged ones, from
+the archive. The newest segment that ended before the moment holds the net's sum then; added to it
+are the earlier entries in later segments, to which their pointers lead. So a moment far back costs
+as little as a recent one. What is not archived has no times any more: a moment before it is
+refused. By effective date every entry of the archive is read, unless sums by period cover it.
 
-All of it is exact: late and back-dated entries count where they belong, as soon as they are here.
+The result is exact: late and back-dated entries count where they belong, once they have arrived.
 """
 
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ _YEARS = (1970, 9998)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Before which moment changes count: as a time, and of effective dates as a day of a zone."""
+    """Before which moment changes count: as a time, and for effective dates as a day of a zone."""
 
     at: datetime
     day: date
@@ -42,11 +42,11 @@ class Moment:
 
 
 def moment_of(at: object, *, effective: bool, zone: str) -> Moment:
-    """Return a moment; a date is its beginning in a zone.
+    """Return a moment; a date means its beginning in a zone.
 
     Raises:
         InvalidInput: it is neither a date nor an aware datetime, or not within 1970 to 9998; or it
-            is a time of day, and asked for by effective date.
+            is a time of day, and `effective` is asked for.
     """
     if not isinstance(at, date) or (isinstance(at, datetime) and at.tzinfo is None):
         raise InvalidInput(f"at must be a date or an aware datetime, got {at!r}")
@@ -56,13 +56,13 @@ def moment_of(at: object, *, effective: bool, zone: str) -> Moment:
         start = datetime(at.year, at.month, at.day, tzinfo=zone_of(zone))
         return Moment(start.astimezone(UTC), at, zone, effective)
     if effective:
-        raise InvalidInput(f"changes are effective from a date: at must be one, got {at!r}")
+        raise InvalidInput(f"changes are effective from a date: at must be a date, got {at!r}")
     return Moment(at.astimezone(UTC), at.date(), zone, effective)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one shard came to: its sum, and of how many entries, merged or not."""
+    """The value of one shard: its sum, and the number of entries in it, merged or not."""
 
     change: Decimal
     entries: int
@@ -72,7 +72,7 @@ class Part:
 async def part_before(
     moment: Moment, partition: str, collection: Collection, archive: ArchiveReader | None
 ) -> Part:
-    """Return what a collection came to before a moment.
+    """Return the sum of a collection before a moment.
 
     Raises:
         InvalidInput: a pipeline adds to it, or it was merged past the moment without an archive.
@@ -109,7 +109,7 @@ def _unmerged_before(moment: Moment, collection: Collection) -> list[Decimal]:
 
 
 def _counts(moment: Moment, key: str, effective: str | None) -> bool:
-    """Return whether an entry counts; one of another tool, whose key has no time, always does."""
+    """Return whether an entry counts; a foreign one, whose key has no time, always does."""
     parsed = ids.parse(key)
     if not moment.effective:
         return parsed is None or parsed.microseconds <= moment.microseconds

@@ -1,4 +1,4 @@
-"""What a counter came to in each hour, day or month, from collections as a region shows them.
+"""The sums of a counter in each hour, day or month, from collections as a region shows them.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -18,12 +18,12 @@ By = Literal["hour", "day", "month"]
 """The kinds of periods."""
 UNITS: Mapping[str, Unit] = {"hour": Unit.HOUR, "day": Unit.DAY, "month": Unit.MONTH}
 PERIODS_MAX = 10_000
-"""How many periods one call returns at most: more than a year of hours."""
+"""The most periods that one call returns: more than a year of hours."""
 QUARTERS = 4
-"""Of an hour; the numbers of hours are those of their first quarters."""
+"""Quarters of an hour; hours are numbered by their first quarter."""
 _INSTANT = timedelta(microseconds=1)
 _YEARS = (2, 9998)
-"""Those of bounds: each of their times has one in every zone."""
+"""The years of bounds: each of their times exists in every zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Period:
     """The sum of a counter's changes from `start` to `end`, excluded; both are aware.
 
     `is_whole` is False if changes of this time may have been merged before periods were kept: those
-    are in the `opening` of all.
+    are in `opening`.
     """
 
     start: datetime
@@ -42,11 +42,11 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class PeriodTotals:
-    """A counter's sums by period, each without a gap after the one before, also those of 0.
+    """A counter's sums by period, contiguous, including those of 0.
 
-    `opening` is the sum of what comes before the first, `total` that of everything: as `Total` says
-    of a total, each change that had reached `region` is counted once in them. All are exact; those
-    of periods may have more than 38 digits where the total has not.
+    `opening` is the sum of everything before the first, `total` that of everything: as with a
+    `Total`, each change that had reached `region` is counted once in them. All are exact; those of
+    periods may have more than 38 digits where the total does not.
     """
 
     counter: str
@@ -67,7 +67,7 @@ class PeriodTotals:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Which sums are asked for, of any counter; `now` bounds those without an `until`."""
+    """The sums asked for, of any counter; `now` bounds those without an `until`."""
 
     by: By
     _: KW_ONLY
@@ -79,7 +79,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which sums are asked for of one counter, by its rule."""
+    """The sums asked for of one counter, by its rule."""
 
     counter: str
     rule: PeriodRule
@@ -91,10 +91,11 @@ class Asked:
 
 
 def asked_of(counter: str, rule: PeriodRule | None, asking: Asking) -> Asked:
-    """Return what is asked for of a counter, checked.
+    """Return the sums asked for of a counter, checked.
 
     Raises:
-        InvalidInput: no such sums are kept of the counter, or a bound is no aware time or date.
+        InvalidInput: no such sums are kept of the counter, or a bound is not an aware time or a
+            date.
     """
     by, effective = asking.by, asking.effective
     if not isinstance(by, str) or by not in UNITS:
@@ -102,7 +103,7 @@ def asked_of(counter: str, rule: PeriodRule | None, asking: Asking) -> Asked:
     if rule is None:
         raise InvalidInput(
             f"no sums by period are kept of counter {counter!r}: `ledger table set periods"
-            " PATTERN=hours:72,days:62,months:120` keeps them from then on"
+            " PATTERN=hours:72,days:62,months:120` keeps them for later changes"
         )
     if effective and not rule.effective:
         raise InvalidInput(
@@ -125,9 +126,9 @@ def asked_of(counter: str, rule: PeriodRule | None, asking: Asking) -> Asked:
 
 
 def _bound(name: str, bound: object, zone: str) -> datetime | None:
-    """Return a bound as a time in UTC; a date is its beginning in the zone of the periods.
+    """Return a bound as a time in UTC; a date means its beginning in the zone of the periods.
 
-    In UTC, since Python compares times of one zone by what their clocks show.
+    In UTC because Python compares times of one zone by local clock time.
     """
     if bound is None:
         return None
@@ -179,7 +180,7 @@ def period_totals(
 
 
 def _added_up(asked: Asked, collections: Sequence[Collection]) -> tuple[Axis, datetime | None]:
-    """Return the sums of all shards behind the latest borders, and from when on they are whole.
+    """Return the sums of all shards behind the latest borders, and from when they are complete.
 
     None if they are from the beginning.
     """
@@ -238,7 +239,7 @@ def _number_at(at: datetime, unit: Unit, zone: str) -> int:
 
 
 def _first(asked: Asked, borders: Borders, unit: Unit, found: Mapping[int, Decimal]) -> int | None:
-    """Return the number of the first period to show, None if there is nothing to show.
+    """Return the number of the first period to show; None if there is nothing to show.
 
     Raises:
         InvalidInput: sums of this kind are not kept so far back.
@@ -286,14 +287,14 @@ def _shown(
     while number <= last:
         following = _after(unit, number, zone)
         end = _beginning(unit, following, zone)
-        # An entry merged before that could be effective from any date.
+        # An entry merged earlier could be effective from any date.
         is_whole = whole_from is None or (not asked.effective and start > whole_from)
         yield Period(start, end, found.get(number, Decimal(0)), is_whole)
         number, start = following, end
 
 
 def _beginning(unit: Unit, number: int, zone: str) -> datetime:
-    """Return when a period begins; of one after the last day there is, the end of that."""
+    """Return when a period begins; after the last possible day, the end of that day."""
     try:
         return periods.start_of((unit, number), zone)
     except (ValueError, OverflowError):
@@ -305,6 +306,6 @@ def _after(unit: Unit, number: int, zone: str) -> int:
     if unit is not Unit.HOUR:
         return number + 1
     following = periods.start_of((unit, number), zone).astimezone(UTC) + timedelta(hours=1)
-    # Where a clock is set on by half an hour, an hour has one and a half.
+    # Where a clock is set forward by half an hour, an hour has one and a half.
     found = periods.hour_of(following, zone)
     return found if found > number else periods.hour_of(following + timedelta(hours=1), zone)

@@ -33,7 +33,7 @@ LOOKS_MAX = 1_000
 """Looks of one steady read, however short they are."""
 COUNTERS_NAMED_MAX = 3
 PERIOD_KEYS_MAX = 1_000_000
-"""Unmerged entries of a shard whose sums by period are read: keys and amounts of about 200 MB."""
+"""The most unmerged entries of a shard whose sums by period are read: about 200 MB."""
 
 
 class Reader:
@@ -50,11 +50,11 @@ class Reader:
         self._seen = SeenNets()
 
     async def steady_totals(self, counters: Sequence[str]) -> dict[str, Total]:
-        """Return totals that were true together, of one moment: two looks in a row showed the same.
+        """Return totals that were true at one moment: two looks in a row showed the same.
 
         Each look reads all counters, strongly consistent. A change that is counted stays counted,
-        so looks that count equally many count the same ones; what the second saw before it began,
-        and the first when it ended, lies in between. Merging in the meantime changes neither.
+        so looks that count equally many count the same ones; the second look saw nothing that came
+        after the first one ended. Merging in the meantime changes neither.
 
         Raises:
             ReadTooSlow: no two looks in a row agreed within `read_deadline`.
@@ -88,9 +88,9 @@ class Reader:
         `consistent` is by default as in the settings.
 
         Raises:
-            ContractStale: the process stood still so long that its settings may be others now.
+            ContractStale: the process was suspended so long that its settings may be outdated.
             ReadTooSlow: no read of a shard finished within `read_deadline`.
-            DamagedItem: an item cannot be counted, or a net is none of this table's.
+            DamagedItem: an item cannot be counted, or a net does not belong to this table.
             NetVanished: a net that was read before is gone, or counts less.
             AmountOverflow: the sum does not fit in 38 digits.
         """
@@ -101,7 +101,7 @@ class Reader:
         with signed_within(self._settings.validity, self._clock):
             if settings.shards_max(counter) == 1:
                 one = self._shard(counter, settings, consistent=is_consistent, elapsed=elapsed)
-                reads = [await one]  # which looked at the clock when its last page had come
+                reads = [await one]  # which read the clock after its last page
             else:
                 reads = await self._shards(counter, settings, consistent=is_consistent)
                 elapsed.seconds()
@@ -176,7 +176,7 @@ class Reader:
         """Return a counter's total of what was made, or is effective, before a moment.
 
         Raises:
-            InvalidInput: `at` is no moment; or what was merged since cannot be told apart.
+            InvalidInput: `at` is not a moment; or the entries merged since cannot be distinguished.
             ArchiveError: the archive cannot be read.
             And as `_timed`.
         """
@@ -227,7 +227,7 @@ class Reader:
         with_times: bool = False,
         elapsed: ElapsedTime | None = None,
     ) -> CollectionRead:
-        """Read a shard, and compare its net with what was seen of it.
+        """Read a shard, and compare its net with what was seen of it earlier.
 
         `with_times` keeps the sort key, and so the time, of each entry, and its date.
 
@@ -259,7 +259,7 @@ class Reader:
         return found
 
     def _is_clock_right(self, settings: Settings) -> bool:
-        """Return whether nothing is known against the clock: by one that is off none is settled."""
+        """Return whether the clock is not known to be off; if it is, nothing counts as settled."""
         offset = self._store.clock_offset
         return offset is None or not offset.is_beyond(settings.clock_skew)
 
@@ -270,7 +270,7 @@ class Reader:
 
 
 class _Sums:
-    """What the reads of one counter come to, added up shard by shard."""
+    """The sums of one counter's reads, added up shard by shard."""
 
     __slots__ = ("additions", "changes", "entries", "merged", "pages", "restarts", "versions")
 
@@ -323,7 +323,7 @@ class Bases:
         self._bases: OrderedDict[str, Base] = OrderedDict()
 
     def get(self, partition: str) -> Base | None:
-        """Return the base of a collection, None if there is none."""
+        """Return the base of a collection; None if there is none."""
         return self._bases.get(partition)
 
     def keep(self, partition: str, base: Base | None) -> None:

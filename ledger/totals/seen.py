@@ -1,9 +1,9 @@
 """What this process has seen merged: a net that vanishes, or counts less, is damage, not a total.
 
-A net only ever counts more, in every region: each is put in place of the one before, and a region
-shows them in that order. Only a higher generation, made after a home was lost, may begin with less.
-So whoever reads a collection compares the net with what an earlier read has shown. What was seen is
-taken before a read begins (`of`), since reads overlap; strongly consistent reads alone can judge.
+A net only ever counts more, in every region: each replaces the previous one, and a region shows
+them in that order. Only a higher generation, made after a home was lost, may begin with less. So
+every read compares the net with what an earlier read has shown. What was seen is taken before a
+read begins (`of`), because reads overlap; only strongly consistent reads can judge.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -15,7 +15,7 @@ from ledger.core.errors import NetVanished
 from ledger.core.values import NetChange
 
 NETS_MAX = 100_000
-"""Nets remembered; the one seen longest ago is forgotten first."""
+"""Nets remembered; the least recently seen is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class SeenNets:
         self._seen: OrderedDict[tuple[str, str], SeenNet] = OrderedDict()
 
     def of(self, region: str, partition: str) -> SeenNet | None:
-        """Return what was seen of a collection; to be asked for before it is read again."""
+        """Return what was seen of a collection; to be called before it is read again."""
         return self._seen.get((region, partition))
 
     def is_whole(self, net: NetChange | None, before: SeenNet | None) -> bool:

@@ -12,14 +12,13 @@ from decimal import Decimal
 class Total:
     """The sum of a counter's changes, as one region showed it while it was read.
 
-    It counts each change once: all that had reached `region` when the read began (`as_of`), and of
-    those that came before it `ended`, some. So of several shards, or pages, it need not have been
-    the sum at any one moment; a `steady` one was, at every moment from `as_of` to `ended`. Both are
-    times of this machine's clock. It comprises `entries` entries that are not merged yet, and the
-    net changes named in `versions` (one per shard that has one), which stand for `merged` entries,
-    and what pipelines have added to it in so many `additions` (one a reduce).
-    `cached` is whether an earlier call read it; `at` the moment before which changes count, if one
-    was asked for.
+    It counts each change once: all that had reached `region` when the read began (`as_of`), and
+    some of those that arrived before it `ended`. So for several shards, or pages, it need not have
+    been the sum at any one moment; a `steady` one was, at every moment from `as_of` to `ended`.
+    Both are times of this machine's clock. It consists of `entries` entries that are not merged
+    yet, the net changes named in `versions` (one per shard that has one), which contain `merged`
+    entries, and the `additions` of pipelines (one per reduce). `cached` is whether an earlier call
+    read it; `at` the moment before which changes count, if one was asked for.
     """
 
     counter: str
@@ -38,5 +37,5 @@ class Total:
 
     @property
     def changes(self) -> int:
-        """How many entries, merged or not, and additions of pipelines are counted."""
+        """The number of entries, merged or not, and additions of pipelines that are counted."""
         return self.entries + self.merged + self.additions

@@ -1,12 +1,12 @@
-"""Deciding crossings at home: read the state, then the total, and write on condition of the state.
+"""Deciding crossings at home: read the state, then the total, then write if the state is unchanged.
 
 ::
 
     one process      state armed ── total 9 ── CROSSED if still that stamp: applied ── delivers
     another          state armed ─────── total 9 ── CROSSED if still that stamp: rejected
 
-The total is read after the state. So between the two nothing that the state stands for can have
-ended: what is decided is true of a total that came after it.
+The total is read after the state, so nothing that the state stands for can have ended in between:
+what is decided is true of a total that came after it.
 """
 
 import logging
@@ -43,9 +43,9 @@ from ledger.totals.total import Total
 from ledger.watching.delivery import Channel
 
 DELIVERY_SECONDS = 30.0
-"""How long the channels of one crossing may take; then it counts as not delivered."""
+"""How long the channels of one crossing may take; after that it counts as not delivered."""
 REPEAT_SECONDS = 60.0
-"""How long after its begin a delivery, if not confirmed, is repeated; `clock_skew` more."""
+"""How long after its begin an unconfirmed delivery is repeated, plus `clock_skew`."""
 _STAMP_BITS = 64
 log = logging.getLogger("ledger.watching")
 
@@ -57,7 +57,7 @@ def repeat_after(settings: LiveSettings) -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The state after a look, and whether a crossing was delivered by it."""
+    """The state after a look, and whether it delivered a crossing."""
 
     state: WatchState
     is_delivered: bool = False
@@ -91,12 +91,12 @@ class Decider:
     ) -> Looked:
         """Take the step that state and total call for, and deliver the crossing if it is one.
 
-        If the state does not make a crossing, or the end of one, of the total `suspect`, which was
-        read elsewhere, nothing but the state is read.
+        If the state does not turn the total `suspect`, which was read elsewhere, into a crossing or
+        the end of one, only the state is read.
 
         Raises:
             DamagedItem: the state, or the counter, cannot be read.
-            StoreError: DynamoDB could not do it, or it is not the home now. What was decided and
+            StoreError: DynamoDB could not do it, or this is not the home now. What was decided and
                 not delivered is delivered at a later look.
         """
         key = state_key(watch.name, counter)
@@ -148,7 +148,7 @@ class Decider:
 
     @property
     def decides(self) -> bool:
-        """Whether this region is the home now: none is while the home is being moved."""
+        """Whether this region is the home now: no region is while the home is being moved."""
         return self._settings.current.terms.home == self._store.region
 
     def _check_home(self) -> None:

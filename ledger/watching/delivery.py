@@ -19,20 +19,20 @@ from ledger.runtime.metrics import Metrics
 log = logging.getLogger("ledger.watching")
 Channel = Callable[[Crossing], Awaitable[None]]
 Call = Callable[[Crossing], Awaitable[None] | None]
-"""A caller's own: a coroutine function, or a plain one that does not block."""
+"""A caller's function: a coroutine function, or a plain one that does not block."""
 Called = TypeVar("Called")
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A watch, and the caller's own function for its crossings, if there is one."""
+    """A watch, and the caller's function for its crossings, if there is one."""
 
     watch: Watch
     call: Call | None = None
 
 
 def checked_call(call: Called) -> Called:
-    """Return the caller's own function of a watch.
+    """Return the caller's function of a watch.
 
     Raises:
         InvalidInput: it cannot be called.

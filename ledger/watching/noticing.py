@@ -5,8 +5,8 @@
     total read ── nothing follows from the state last known ── nothing is done
               └── something may: queued ── a look through the home region ── decided, delivered
 
-No call waits for it and none fails by it. The state of a counter is read once, and again when it
-was known for `REFRESH_SECONDS`: another process may have changed it. In another region than the
+No call waits for it, and none fails because of it. The state of a counter is read once, and again
+after `REFRESH_SECONDS`, because another process may have changed it. In another region than the
 home the home's store is opened with the first look, and a suspicion that the home does not confirm
 is looked at again for some seconds: the changes may be on their way there.
 """
@@ -38,16 +38,16 @@ from ledger.watching.deciding import Decider, repeat_after
 from ledger.watching.delivery import Watched, channels_of
 
 REFRESH_SECONDS = 60.0
-"""How long a state is taken for what it was when it was read."""
+"""How long a state is assumed to be as it was read."""
 KNOWN_MAX = 10_000
-"""States remembered, and counters of which it is known which watches they have."""
+"""States remembered, and counters whose watches are remembered."""
 WAITING_MAX = 10_000
 """Counters that wait for a look; further suspicions are dropped."""
 LOOKS_AT_ONCE = 8
 LOOKS_MAX = 5
 """Looks at a suspicion that the home does not confirm."""
 AGAIN_SECONDS = 1.0
-"""Between two of them, and after a look that failed."""
+"""The wait between two of them, and after a look that failed."""
 CLOSE_SECONDS_MAX = 5.0
 """How long closing waits for looks and deliveries under way."""
 log = logging.getLogger("ledger.watching")
@@ -88,7 +88,7 @@ class Watches:
 
     @property
     def counters(self) -> set[str]:
-        """The counters that a watch names by themselves, without a wildcard."""
+        """The counters that watches name without a wildcard."""
         named = (each.watch.counter for each in self._watched)
         return {counter for counter in named if counter is not None}
 
@@ -117,7 +117,7 @@ class _Suspicion:
 class Watcher:
     """Notices crossings from the totals that one process reads in one region.
 
-    The home's store is the process's own, or `home`, or is opened, if it may be.
+    The home's store is the process's own, or `home`, or is opened if that is allowed.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Watcher:
         self._is_closed = False
 
     def saw(self, total: Total) -> None:
-        """Compare a total with its watches, and have a suspicion looked at; returns at once."""
+        """Compare a total with its watches, and queue a suspicion; returns at once."""
         for watched in self._watches.of(total.counter):
             suspicion = _Suspicion(watched, total.counter, total.value)
             if total.changes and self._is_due(suspicion):
@@ -180,11 +180,11 @@ class Watcher:
         self._asked.set()
         if self._ended is None:
             self._ended = anyio.Event()
-            # It outlives the call that noticed something first, so it has no part in its context.
+            # It outlives the call that noticed something first, so it must not keep its context.
             Context().run(self._tasks.start_soon, self._run, self._ended)
 
     async def close(self) -> None:
-        """End the looks under way, for a moment, and begin no more; called before the tasks end."""
+        """End the looks under way, after a moment, and begin none; called before the tasks end."""
         self._is_closed = True
         self._asked.set()
         if self._ended is not None and not is_cancelled():
@@ -192,7 +192,7 @@ class Watcher:
                 await self._ended.wait()
 
     async def _run(self, ended: anyio.Event) -> None:
-        """Look at what waits, until closed; a home that cannot be opened ends it for now."""
+        """Look at queued suspicions, until closed; pauses if the home cannot be opened."""
         try:
             while not (self._is_closed and not self._waiting):
                 async with self._decider() as decider:
@@ -228,7 +228,7 @@ class Watcher:
             if store.region == home:
                 return nullcontext(store)
         if not self._may_open:
-            raise LedgerError(f"watches are decided in {home}, of which no store was given")
+            raise LedgerError(f"watches are decided in {home}, but its store was not given")
         # Imported only here, since it brings botocore.
         from ledger.store.opening import open_store  # noqa: PLC0415
 
@@ -241,7 +241,7 @@ class Watcher:
         )
 
     async def _serve(self, decider: Decider) -> None:
-        """Look at what waits, some at once, until closed or the home is another one."""
+        """Look at queued suspicions, several at once, until closed or the home has changed."""
         work = partial(self._work, decider, self._settings.current.home)
         await run_all([work] * LOOKS_AT_ONCE, at_once=LOOKS_AT_ONCE)
 
@@ -257,7 +257,7 @@ class Watcher:
                 await self._asked.wait()
 
     async def _look(self, decider: Decider, suspicion: _Suspicion) -> None:
-        """Look at a suspicion, again where changes may still be on their way to the home."""
+        """Look at a suspicion, again if changes may still be on their way to the home."""
         watch, counter = suspicion.watched.watch, suspicion.counter
         channels = channels_of(suspicion.watched, metrics=self._metrics, region=self._region)
         try:

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 
@@ -95,12 +95,16 @@ class Worker:
                 await self._clock.sleep(AGAIN_SECONDS)
 
     async def _while_held(self) -> None:
-        async with background_tasks() as tasks:
-            for hook in self._hooks:
-                hook.secrets()  # one that is none is told before anything is sent
-                tasks.start_soon(self._followed, hook)
-            await self._lease.lost.wait()
-            tasks.cancel_scope.cancel()
+        self._metrics.led(hook.name for hook in self._hooks)
+        try:
+            async with background_tasks() as tasks:
+                for hook in self._hooks:
+                    hook.secrets()  # one that is none is told before anything is sent
+                    tasks.start_soon(self._followed, hook)
+                await self._lease.lost.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._metrics.left()
 
     async def _followed(self, hook: Hook) -> None:
         """Deliver one webhook."""
@@ -162,6 +166,7 @@ class Delivery:
         if self._position is None:
             self._position = await self._begun()
         position = self._position
+        self._metrics.is_disabled(self._hook.name, disabled=position.disabled is not None)
         if position.disabled is not None:
             log.warning("webhook %s is disabled: %s", self._hook.name, position.disabled)
             self._position = None  # it may be enabled meanwhile
@@ -173,11 +178,12 @@ class Delivery:
         if disabled:
             # Of this page nothing counts as sent: once it is enabled, it goes on from here.
             await self._move(replace(position, disabled=disabled))
+            self._metrics.is_disabled(self._hook.name, disabled=True)
             return
         is_old = position.saved is None or now - position.saved >= timedelta(seconds=SAVE_SECONDS)
         if page.entries or page.more or is_old or position.cursor is None:
             await self._move(replace(position, cursor=page.cursor, saved=now))
-        self._metrics.reached(self._hook.name, now.timestamp())
+        self._metrics.reached(self._hook.name, _reached(page, now).timestamp())
         if not page.entries and not page.more:
             await self._clock.sleep(POLL_SECONDS)
 
@@ -195,6 +201,8 @@ class Delivery:
         position = await self._kept.position()
         if not position.stamp:
             position = await self._move(Position(saved=self._clock.now()))
+        if position.saved is not None:
+            self._metrics.reached(self._hook.name, position.saved.timestamp())
         if self._watch is not None and position.disabled is None:
             async for counter, state in states_of(self._store, self._watch.name):
                 if state.phase is Phase.CROSSED:
@@ -275,6 +283,12 @@ class Delivery:
             await self._kept.put_dead(event, said_of(sent), self._clock.now())
             self._metrics.gave_up(self._hook.name)
         return None
+
+
+def _reached(page: FeedPage, now: datetime) -> datetime:
+    """Return until when all is delivered; if more follows, when the page's last entry was made."""
+    last = page.entries[-1].at if page.entries and page.more else None
+    return last or now
 
 
 def said_of(sent: Sent) -> str:

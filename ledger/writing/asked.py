@@ -1,4 +1,4 @@
-"""What a caller passes as changes, as a list of them.
+"""A caller's changes, as a list.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -18,17 +18,17 @@ def changes_of(asked: Iterable[ChangeLike]) -> list[Change]:
     """Return changes, each given as one or as a pair of counter and amount.
 
     Raises:
-        InvalidInput: not a list of them.
+        InvalidInput: not a list of changes.
     """
     listed = listed_as("changes", asked)
     return [item if isinstance(item, Change) else _pair(item) for item in listed]
 
 
 def listed_as(what: str, asked: Iterable[Element]) -> Iterable[Element]:
-    """Return what can be gone through, or say what it must be.
+    """Return an iterable, or raise with a message that says what it must be.
 
     Raises:
-        InvalidInput: it cannot.
+        InvalidInput: it is not iterable.
     """
     try:
         return iter(asked)

@@ -1,8 +1,8 @@
-"""Sending for calls that end early: when the ledger closes, or at the end that the caller gave.
+"""Sending for calls that end early: when the ledger closes, or at the caller's deadline.
 
-What is durable by then counts as written; of the rest a call cannot tell, so it ends
-`OutcomeUnknown`, with those entries; what was not begun to be sent is never sent (`NotSent`). No
-call goes on sending over connections that are closed.
+What is durable by then counts as written. The outcome of other entries in flight is unknown, so the
+call raises `OutcomeUnknown` with those entries; entries not yet sent are never sent (`NotSent`). No
+call goes on sending over closed connections.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,7 +34,7 @@ class _Calls:
 
 
 class ClosableSender(Sender):
-    """A sender whose calls end when it is closed, or at a moment."""
+    """A sender whose calls end when it is closed, or at a deadline."""
 
     def __init__(
         self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
@@ -44,7 +44,7 @@ class ClosableSender(Sender):
         self._end = NEVER
 
     def until(self, end: float) -> "ClosableSender":
-        """Return this sender for calls that end at a moment of the event loop's time, too."""
+        """Return this sender for calls that also end at a time of the event loop."""
         bounded: ClosableSender = copy(self)
         bounded._end = end
         return bounded
@@ -59,7 +59,7 @@ class ClosableSender(Sender):
         """Send one entry, as `Sender.put`.
 
         Raises:
-            OutcomeUnknown, NotSent: ended meanwhile, or before.
+            OutcomeUnknown, NotSent: ended during the call, or before it.
             And as `Sender.put`.
         """
         return await self._until_end(partial(super().put, planned), [planned])
@@ -71,7 +71,7 @@ class ClosableSender(Sender):
 
         Raises:
             OutcomeUnknown: ended meanwhile; with the entries that were not reported.
-            NotSent: ended before.
+            NotSent: ended before the call.
             And as `Sender.batch`.
         """
         left = list(planned)
@@ -102,7 +102,7 @@ class ClosableSender(Sender):
         """Send up to 100 entries, all or none, as `Sender.transaction`.
 
         Raises:
-            OutcomeUnknown, NotSent: ended meanwhile, or before.
+            OutcomeUnknown, NotSent: ended during the call, or before it.
             And as `Sender.transaction`.
         """
         call = partial(super().transaction, planned)

@@ -1,4 +1,4 @@
-"""Group commit: concurrent changes share requests, and each caller gets the outcome of its own.
+"""Group commit: concurrent calls share requests, and each gets the outcome of its own change.
 
 ::
 
@@ -9,11 +9,11 @@
 A call that comes alone is sent at once. While requests are in flight, or calls come fast, the next
 batch waits a little for more: never longer than `linger`, nor than it takes to fill at the recent
 arrival rate. The queue is bounded: once `queue_max` calls wait for their outcome, further ones wait
-for room. An entry stands in one request at a time, so what is known of a change is what is known of
-its request: the guarantees are those of a single put. With a change that has a key among them all
-puts of a request are conditional, each with its own outcome. A caller that is cancelled cancels
-no other; its own change is not sent if it has not been yet, else its outcome is unknown. So it is
-with a caller whose time is over (`end`), who is told which of the two.
+for room. An entry is in one request at a time, so what is known of a change is what is known of its
+request: the guarantees are those of a single put. If one of the changes has a key, all puts of the
+request are conditional, each with its own outcome. Cancelling a caller does not affect others; its
+own change is not sent if it has not been yet, otherwise its outcome is unknown. The same holds for
+a caller whose time is over (`end`), and its error says which of the two it is.
 
 Combining goes further, for counters that the settings name: changes of one counter that wait
 together become one entry with their sum and count. Batching saves time of clients and servers, but
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _NOTHING = Decimal(0)
 ARRIVAL_WEIGHT = 0.5
-"""How much the latest gap between calls counts in the recent arrival rate."""
+"""Weight of the latest gap between calls in the recent arrival rate."""
 
 Arguments = TypeVarTuple("Arguments")
 OnGroup = Callable[[int, int], None]
@@ -79,15 +79,15 @@ class _Pending:
 
     @property
     def callers(self) -> "list[asyncio.Future[Entry]]":
-        """What the callers wait for that have not heard."""
+        """The futures of callers that have no outcome yet."""
         return [] if self.waiter is None else [self.waiter]
 
     def has(self, waiter: "asyncio.Future[Entry]") -> bool:
-        """Return whether this is what a caller waits for."""
+        """Return whether a caller waits for this future."""
         return self.waiter is waiter
 
     def resolve(self, entry: Entry) -> int:
-        """Give the entry to the caller, once; returns how many callers had not heard before."""
+        """Give the entry to the caller, once; returns how many callers got it."""
         waiter, self.waiter = self.waiter, None
         if waiter is None:
             return 0
@@ -101,7 +101,7 @@ class _Pending:
         if waiter is None:
             return 0
         if error is not None and not waiter.done():
-            waiter.set_exception(copy(error))  # raised twice it would hold two tracebacks
+            waiter.set_exception(copy(error))  # raised twice it would collect two tracebacks
         return 1
 
 
@@ -126,11 +126,11 @@ class _PendingSum(_Pending):
 
     @property
     def callers(self) -> "list[asyncio.Future[Entry]]":
-        """What the callers wait for that have not heard."""
+        """The futures of callers that have no outcome yet."""
         return self.waiters
 
     def has(self, waiter: "asyncio.Future[Entry]") -> bool:
-        """Return whether this is what a caller waits for."""
+        """Return whether a caller waits for this future."""
         return waiter in self.waiters
 
     def resolve(self, entry: Entry) -> int:
@@ -146,7 +146,7 @@ class _PendingSum(_Pending):
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             if error is not None and not waiter.done():
-                waiter.set_exception(copy(error))  # raised twice it would hold two tracebacks
+                waiter.set_exception(copy(error))  # raised twice it would collect two tracebacks
         return len(waiters)
 
 
@@ -169,9 +169,9 @@ class GroupCommit:
         check: Callable[[], None] = _unchecked,
         spans: "SharedSpans | None" = None,
     ) -> None:
-        """Take what sends and plans; `check` may refuse to make ids by raising a `LedgerError`.
+        """Take the sender and the planner; `check` may refuse ids by raising a `LedgerError`.
 
-        With `spans` each batch is one, linked to the calls that share it.
+        With `spans` each batch is a span, linked to the calls that share it.
         """
         self._spans = spans
         self._check = check
@@ -200,7 +200,7 @@ class GroupCommit:
         """Write one change with others; its id is made when its batch is.
 
         Raises:
-            OutcomeUnknown: as for a single write, with this entry alone; or `end` came.
+            OutcomeUnknown: as for a single write, with only this entry; or `end` came.
             NotSent: closed, or `end` came, before its request was made.
             StoreError: nothing of this change was written.
         """
@@ -233,7 +233,7 @@ class GroupCommit:
         """Write a change as part of an entry that stands for all that wait with it.
 
         Raises:
-            As `record`; the entry in the error is the whole one, the same for all its callers.
+            As `record`; the entry in the error is the combined one, the same for all its callers.
         """
         if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
             return self._enter_sum(counter, change)
@@ -277,7 +277,7 @@ class GroupCommit:
         enter: Callable[[Unpack[Arguments]], "asyncio.Future[Entry]"],
         *arguments: *Arguments,
     ) -> Entry:
-        """Go in once there is room, and wait for the outcome; at the end it is what it is by then.
+        """Enter once there is room, and wait for the outcome; `end` reports what is known then.
 
         Raises:
             As `record`.
@@ -317,7 +317,7 @@ class GroupCommit:
             waiter.set_exception(not_sent() if sent is None else _unknown(sent, TIMEOUT))
 
     def _free(self, room: int) -> None:
-        """Give room back, and hand it on to the calls that wait for it."""
+        """Give room back, and pass it on to the calls that wait for it."""
         self._waiting -= room
         while self._room_waiters and self._waiting < self._queue_max:
             waiter = self._room_waiters.popleft()
@@ -326,7 +326,7 @@ class GroupCommit:
                 waiter.set_result(None)
 
     def _wait(self) -> "asyncio.Future[Entry]":
-        """Return what a caller waits for; a task that forms batches is started if none runs."""
+        """Return the future of a caller; a task that forms batches is started if none runs."""
         if self._is_closed:
             raise NotSent("the ledger was closed: the change is not written")
         self._arrived += 1
@@ -357,10 +357,10 @@ class GroupCommit:
             self._is_forming = False
 
     async def _linger(self) -> None:
-        """Wait for more calls as long as that pays."""
+        """Wait for more calls as long as it is worthwhile."""
         now = self._clock.monotonic()
         if self._arrived:
-            # Beyond the linger all gaps are one; a long one would take long to be forgotten.
+            # Gaps beyond the linger count alike; a long one would take long to be forgotten.
             gap = min((now - self._looked_at) / self._arrived, 2 * self._settings.linger)
             self._gap_seconds += ARRIVAL_WEIGHT * (gap - self._gap_seconds)
             self._looked_at, self._arrived = now, 0
@@ -384,7 +384,7 @@ class GroupCommit:
             pending = queue[0]
             planned = pending.planned
             if planned is not None and planned.keyed:
-                if planned.put.key in keyed:  # a request takes an item once
+                if planned.put.key in keyed:  # a request may contain an item only once
                     break
                 keyed.add(planned.put.key)
             queue.popleft()
@@ -400,7 +400,7 @@ class GroupCommit:
         return group
 
     def _plan_all(self, pendings: Sequence[_Pending]) -> None:
-        """Plan what was not yet; what may not be written any more fails its callers instead."""
+        """Plan entries not planned yet; those that may no longer be written fail their callers."""
         if not pendings:
             return
         asked = [(pending.counter, pending.change, pending.count) for pending in pendings]
@@ -506,9 +506,9 @@ def linger_seconds(
 ) -> float:
     """Return how long the next batch waits for more changes.
 
-    `gap_seconds` lies between two recent calls; where they come more rarely than `longest`, none
-    would come in time. `combining_since` is for how long the first sum has been open, None if the
-    first is no sum: sums wait their whole time, since each further change in them costs nothing.
+    `gap_seconds` lies between two recent calls; if they come more rarely than `longest`, none
+    would come in time. `combining_since` is how long the first sum has been open, None if the
+    first is not a sum: sums wait their whole time, since each further change in them costs nothing.
     """
     if gap_seconds >= longest:
         return 0.0

@@ -28,13 +28,13 @@ from ledger.store.writes import BATCH_WRITES_MAX, Put
 from ledger.totals.total import Total
 
 WAITING_MAX = 10_000
-"""Hints that wait to be written; the rest is dropped."""
+"""Hints that wait to be written; more are dropped."""
 LEFT_MAX = 10_000
 """Hints remembered as left, so that a busy counter does not leave the same one repeatedly."""
 WATCHED_MAX = 1_000
 """Long collections that a reader watches; the least recently read is forgotten first."""
 PAUSE_SECONDS = 0.25
-"""Between two batches: at most 100 hints a second, whatever is written."""
+"""The wait between two batches: at most 100 hints a second, however much is written."""
 CLOSE_SECONDS_MAX = 1.0
 """How long closing waits for hints that are still to be written."""
 NEGLECTED_SETTLES = 2.0
@@ -79,7 +79,7 @@ class Watch:
 
 
 class Hints:
-    """Leaves the hints of one process in one region; `tasks` runs what is left to do."""
+    """Leaves the hints of one process in one region; `tasks` runs the rest of the work."""
 
     def __init__(
         self,
@@ -117,9 +117,9 @@ class Hints:
                 self._leave(entry.counter, entry.at)
 
     def added(self, counters: Iterable[str], at: datetime) -> None:
-        """Leave hints for those watched of counters whose sums have grown, one a span of time.
+        """Leave a hint for each watched counter whose sums have grown, one per span of time.
 
-        Nothing of a sum is merged; but what the compactor visits is compared with the watches.
+        Sums are not merged; but the compactor compares the counters it visits with the watches.
         """
         watched = {watch.counters for watch in self._settings.current.watches.values()}
         for counter in counters if watched else ():
@@ -141,10 +141,10 @@ class Hints:
             self._leave_hint(replace(ripe, asked=True))
 
     async def close(self) -> None:
-        """Write what waits, for a moment, and drop later hints; called before the tasks end.
+        """Write waiting hints, for a moment, and drop later ones; called before the tasks end.
 
-        Not if everything is being cancelled: and an error of cancellation, raised from here while
-        another is on its way through the same exits, would tie their contexts into a ring.
+        Not if everything is being cancelled: an error of cancellation, raised from here while
+        another is on its way through the same exits, would tie their contexts into a cycle.
         """
         self._is_closed = True
         if self._waiting and not self._is_refused and not is_cancelled():

@@ -1,18 +1,18 @@
-"""A store that puts entries by INSERT statements alone, as a strict writer may.
+"""A store that puts entries only by INSERT statements, as a strict writer may.
 
-IAM sees partition keys and names of attributes, no sort keys. A policy that allows PutItem on a
-counter's partition therefore lets its holder put a net change of its own making over the one that
-is there. INSERT has a permission of its own (`PartiQLInsert`), and never replaces an item; with the
-attributes of entries alone (`dynamodb:Attributes`) it can put nothing that counts as a net change.
+IAM sees partition keys and names of attributes, but no sort keys. A policy that allows PutItem on a
+counter's partition therefore lets its holder replace the net change by a forged one. INSERT has a
+separate permission (`PartiQLInsert`), and never replaces an item; restricted to the attributes of
+entries (`dynamodb:Attributes`) it cannot put anything that counts as a net change.
 
 ::
 
     put on Absent             INSERT, alone or up to 25 to a request; write units as a put
     the same in a transaction INSERT, in ExecuteTransaction; write units as in a transaction
     put of a batch            INSERT: one that finds an item there is compared with it
-    an item in the way        read: half a read unit, or one, more than a put that hands it back
+    existing item             read: half a read unit, or one, more than a put that returns it
 
-Sources: Amazon DynamoDB Developer Guide, "PartiQL insert statements" (an item that is there is a
+Sources: Amazon DynamoDB Developer Guide, "PartiQL insert statements" (an existing item is a
 DuplicateItemException), "Using IAM policy conditions for fine-grained access control" (PutItem and
 BatchWriteItem always replace the whole item, whatever attributes are allowed); Service
 Authorization Reference, "Actions, resources, and condition keys for Amazon DynamoDB".
@@ -49,7 +49,7 @@ class InsertingStore(ForwardingStore):
     """A `Store` that puts entries as statements; its reads are those of the store behind."""
 
     async def write(self, write: Write) -> Outcome:
-        """Do one conditional write; what is in the way of a put is not handed back."""
+        """Do one conditional write; the existing item of a failed put is not returned."""
         return await self._inner.write(_inserted(write))
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
@@ -61,7 +61,7 @@ class InsertingStore(ForwardingStore):
         return await self._inner.transact([_inserted(one) for one in actions], token=token)
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Put up to 25 entries; one that is there already, by an earlier try, is applied.
+        """Put up to 25 entries; one that an earlier try put already is applied.
 
         Raises:
             RequestRefused: one is a delete.
@@ -90,22 +90,22 @@ class InsertingStore(ForwardingStore):
         return BatchOutcome(tuple(unprocessed), tuple(unknown), cause, answer.write_units)
 
     async def _in_the_way(self, put: Put) -> str:
-        """Return why it is not known that an item is there as it was to be put, "" if it is."""
+        """Return why it is unknown whether an item is as it was to be put; "" if it is."""
         try:
             found = await self._inner.get(Get(put.key))
         except StoreError as error:
-            return f"an item is in the way and could not be read: {error}"
+            return f"an item exists under its key and could not be read: {error}"
         if found is None:
-            return "an item was in the way and is gone"
+            return "an item existed under its key and is gone"
         try:
             is_there = same_change(entry_of(put.item), entry_of(found))
         except DamagedItem as error:
             return str(error)
-        return "" if is_there else "another change is in the way"
+        return "" if is_there else "another change exists under its key"
 
 
 def _inserted(action: Given) -> Given:
-    """Return a put on `Absent` as a statement, any other action as it is."""
+    """Return a put on `Absent` as a statement, any other action unchanged."""
     if isinstance(action, Put) and isinstance(action.condition, Absent):
         return action._replace(as_statement=True)
     return action
@@ -113,10 +113,10 @@ def _inserted(action: Given) -> Given:
 
 def _put(write: BatchWrite) -> Put:
     if not isinstance(write, Put):
-        raise RequestRefused("a strict writer deletes nothing")
+        raise RequestRefused("a strict writer must not delete")
     return write._replace(condition=_ABSENT, as_statement=True)
 
 
 def inserting(store: Store, *, is_strict: bool) -> Store:
-    """Return the store by which a writer writes entries."""
+    """Return the store through which a writer writes entries."""
     return InsertingStore(store) if is_strict else store

@@ -1,4 +1,4 @@
-"""A large write: its entries on their own, up to 25 in a request, and what became of each."""
+"""A large write: independent entries, up to 25 in a request, and the outcome of each."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -23,9 +23,9 @@ SendPart = Callable[[Sequence[Planned]], Awaitable[object]]
 
 
 async def send_all(sender: Sender, planned: Sequence[Planned]) -> list[Entry]:
-    """Send entries on their own, 25 to a request; on a condition where a key may conflict.
+    """Send entries independently, 25 to a request; conditionally if a key may conflict.
 
-    Returns them in order; those that were there already as they were found.
+    Returns them in order; those that existed already as they were found.
 
     Raises:
         KeyConflict, DamagedItem: one stands for another change; the others are written.
@@ -48,7 +48,7 @@ def _parts_of(planned: Sequence[Planned], most: int) -> list[Sequence[Planned]]:
 
 
 class _LargeWrite:
-    """What became of the parts of a large write."""
+    """The outcomes of the parts of a large write."""
 
     def __init__(self, total: int, *, is_keyed: bool) -> None:
         self._total = total
@@ -61,7 +61,7 @@ class _LargeWrite:
         self.found: list[Entry] = []
 
     async def send(self, part: Sequence[Planned], send: SendPart) -> None:
-        """Send a part; its failure is noted and stops no part that is in flight."""
+        """Send a part; its failure is recorded and stops no part that is in flight."""
         if self._refused is not None:
             self._unwritten.extend(part)
             return
@@ -71,7 +71,7 @@ class _LargeWrite:
             self._note(part, error)
 
     async def send_each(self, part: Sequence[Planned], sender: Sender) -> None:
-        """Send a part of which each entry has an outcome of its own."""
+        """Send a part in which each entry has its own outcome."""
         if len(part) == 1:
             await self.send(part, lambda part: self._put(part[0], sender))
         elif self._refused is not None:
@@ -103,13 +103,13 @@ class _LargeWrite:
                 raise error
 
     def finish(self) -> None:
-        """Raise what went wrong, if anything did, naming what can be written again."""
+        """Raise what went wrong, if anything, naming what can be written again."""
         nothing = self._unknown is None and len(self._unwritten) == self._total
         if self._refused is not None and nothing:
             raise self._refused
         if self._unwritten:
             cause = self._refused or self._unknown
-            # A conflict is no less unwritten: a retry shows it again, where silence would not.
+            # A conflict is unwritten as well: a retry raises it again, silence would hide it.
             entries = [change.entry for change in (*self._unwritten, *self._conflicting)]
             raise OutcomeUnknown(
                 f"{len(entries)} of {self._total} changes are not confirmed: {cause}",

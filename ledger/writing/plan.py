@@ -36,8 +36,8 @@ class Change:
     """A change to be recorded.
 
     `key` and `at` together make the id the same in every call and region; a UUIDv7 or a ULID as
-    key carries its `at`. `note` is free text, `effective` the date that the change is for, where it
-    is not the day of writing.
+    key carries its `at`. `note` is free text, `effective` the date to which the change applies, if
+    it is not the day of writing.
     """
 
     counter: str
@@ -54,11 +54,11 @@ class Change:
 
 
 class Planned(NamedTuple):
-    """An entry and the item that stands for it.
+    """An entry and its item.
 
-    `latest` is the retry horizon of its id, or the end of what the process may do under its view
-    of the contract: no request for it is signed later. (A tuple because one is made for every
-    change, in half the time that a dataclass takes.)
+    `latest` is the retry horizon of its id, or the end of validity of the process's view of the
+    contract: no request for it is signed later. (A tuple because one is made for every change, in
+    half the time that a dataclass takes.)
     """
 
     entry: Entry
@@ -87,7 +87,7 @@ def plan(
     until: datetime | None = None,
     spending: Spending | None = None,
 ) -> Planned:
-    """Check a change and fix its id; `until` bounds the signature beside the retry horizon.
+    """Check a change and fix its id; `until` bounds the signature besides the retry horizon.
 
     `spending` is what pays for it, if it is spent from a budget.
 
@@ -195,7 +195,7 @@ def _planned(
     entry: Entry, at: datetime, *, settings: Settings, keyed: bool, until: datetime | None
 ) -> Planned:
     item = entry_item(entry)
-    if entry.note is not None:  # nothing else in an entry can grow beyond some 2 KB
+    if entry.note is not None:  # everything else in an entry stays below some 2 KB
         checked_size(entry, item_size(item))
     if entry.spending is not None and entry.spending.until is not None:
         until = entry.spending.until if until is None else min(until, entry.spending.until)
@@ -248,7 +248,7 @@ def distinct(planned: Iterable[Planned]) -> list[Planned]:
 
 
 def written(planned: Iterable[Planned], found: Iterable[Entry]) -> list[Entry]:
-    """Return the entries of a call, in order; those that were `found` in the table as found."""
+    """Return the entries of a call, in order; those `found` in the table as found."""
     there = {(entry.counter, entry.id): entry for entry in found}
     entries = [change.entry for change in planned]
     return [there.get((entry.counter, entry.id), entry) for entry in entries] if there else entries
@@ -301,7 +301,7 @@ def _described(entry: Entry) -> str:
 
 
 def checked_key(key: object, *, what: str = "key") -> str:
-    """Return `key` if it can name a change; `what` is what a message calls it.
+    """Return `key` if it can name a change; `what` is its name in messages.
 
     Raises:
         InvalidEntry: not a str of 1 to 1,024 bytes of UTF-8.
@@ -320,14 +320,14 @@ def time_of(counter: str, key: str, at: object) -> datetime:
     """Return the time that makes the id with a key: `at`, by default the one in the key.
 
     Raises:
-        InvalidEntry: there is none, or it is no time.
+        InvalidEntry: there is none, or it is not a time.
     """
     if at is None and (carried := time_in(key)) is not None:
         return carried
     if at is None:
         raise UntimedKey(
-            f"change of {counter!r}: key {key[:40]!r} needs at, the time that was chosen with it"
-            " and is the same at each try; a UUIDv7 or a ULID as key carries its own"
+            f"change of {counter!r}: key {key[:40]!r} needs at, the time chosen with it"
+            " and the same at each try; a UUIDv7 or a ULID as key carries its own"
             f"{no_hyphens(key)}"
         )
     if not isinstance(at, datetime):
@@ -344,10 +344,10 @@ def at_without_key(counter: str) -> InvalidEntry:
 
 
 def checked_note(note: object) -> str:
-    """Return a note that can be kept.
+    """Return a note that can be stored.
 
     Raises:
-        InvalidEntry: it is no text, or not UTF-8.
+        InvalidEntry: it is not a string, or not UTF-8.
     """
     if not isinstance(note, str):
         raise InvalidEntry(f"note must be a string, got {note!r}")
@@ -359,7 +359,7 @@ def checked_date(effective: object) -> date:
     """Return an effective date.
 
     Raises:
-        InvalidEntry: it is none, or has a time of day.
+        InvalidEntry: it is not a date, or has a time of day.
     """
     if isinstance(effective, datetime):
         raise InvalidEntry(f"effective must be a date without a time of day, got {effective}")

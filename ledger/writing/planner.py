@@ -30,9 +30,9 @@ class Planner:
     def plan(
         self, change: Change, *, is_new: bool = True, spending: Spending | None = None
     ) -> Planned:
-        """Plan one change; one that is not `is_new` settles what a counter of any id has.
+        """Plan one change; with `is_new` false, for a counter that any existing id may have.
 
-        That one may be of any exact amount: the reversal of an entry is as large as the entry.
+        Then the amount may be any exact one: the reversal of an entry is as large as the entry.
 
         Raises:
             InvalidInput: a value breaks a rule; the message names both.
@@ -52,7 +52,7 @@ class Planner:
         )
 
     def plan_many(self, changes: Sequence[Change]) -> list[Planned]:
-        """Plan changes, at once if they are no more than amounts.
+        """Plan changes, by a fast path if they are only amounts.
 
         Raises:
             InvalidInput: as `plan`.
@@ -94,7 +94,7 @@ class Planner:
 
     @property
     def _open_settings(self) -> Settings:
-        """The settings of now, which must allow this region to be written to."""
+        """The current settings, which must allow writing to this region."""
         settings = self._settings.current
         if settings.terms.closed:
             settings.check_written(self._region)
@@ -107,7 +107,7 @@ class Planner:
 
 
 def _checked(entries: Iterable[object]) -> list[Entry]:
-    rule = "entries must be a list of those of an OutcomeUnknown"
+    rule = "entries must be a list of the entries of an OutcomeUnknown"
     try:
         listed = list(entries)
     except TypeError:

@@ -34,7 +34,7 @@ from ledger.writing.plan import Planned, batch_puts, confirmed, distinct, latest
 
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 READS_AT_ONCE = 16
-"""Entries with an item in their way, of a transaction or of several puts, at a time."""
+"""Entries of a transaction or of several puts whose existing items are read, at a time."""
 TOO_LATE = "the retry horizon passed before its turn came"
 CUT_OFF = "cut off at the retry horizon"
 
@@ -42,7 +42,7 @@ ReportDurable = Callable[[Sequence[Planned]], None]
 """Called with the entries of a batch that are durable, as soon as that is known."""
 Result = Entry | LedgerError
 ReportResult = Callable[[Planned, Result], None]
-"""Called with what became of one entry of several, as soon as that is known."""
+"""Called with the outcome of one entry of several, as soon as that is known."""
 
 
 def _ignored(_durable: Sequence[Planned]) -> None:
@@ -52,7 +52,7 @@ def _ignored(_durable: Sequence[Planned]) -> None:
 class Sender:
     """Sends entries to one region; a call ends `write_deadline` seconds after its first request.
 
-    The deadline is looked at between requests.
+    The deadline is checked between requests.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Sender:
         )
 
     async def put(self, planned: Planned) -> Entry:
-        """Send one entry, which may be there already.
+        """Send one entry, which may exist already.
 
         Raises:
             KeyConflict: its id stands for another change.
@@ -86,7 +86,7 @@ class Sender:
     async def each(self, planned: Sequence[Planned], report: ReportResult) -> None:
         """Send up to 25 different entries in one request, each on the conditions of `put`.
 
-        `report` gets the durable entry, or the error that `put` would have raised of that change.
+        `report` gets the durable entry, or the error that `put` would have raised for that change.
         """
         sending = EachSending(report)
         deadline = self._deadline()
@@ -109,7 +109,7 @@ class Sender:
     def _in_time(
         self, planned: Sequence[Planned], sending: "EachSending", tries: Tries
     ) -> list[Planned]:
-        """Return the entries that may be sent now; of the others nothing will ever be known."""
+        """Return the entries that may be sent now; the outcome of the others stays unknown."""
         now, repeats = self._clock.now(), tries.requests > 0
         if planned and now <= latest_repeat(planned):
             return list(planned)
@@ -138,7 +138,7 @@ class Sender:
         return [Unknown(CUT_OFF)] * len(planned)
 
     async def _put_alone(self, change: Planned, deadline: float, sending: "EachSending") -> None:
-        """Put an entry that has an item in its way by itself: that hands the item back."""
+        """Put an entry whose item exists in a request of its own: that returns the item."""
         try:
             sending.end(change, await self._put(change, deadline))
         except StoreError as error:
@@ -177,11 +177,11 @@ class Sender:
     async def transaction(self, planned: Sequence[Planned]) -> list[Entry]:
         """Send up to 100 entries, all or none; return them in order, as they are in the table.
 
-        Entries that are there already, with the same content, were written by an earlier try,
-        perhaps in another region from which not all have arrived: the rest is written together.
+        Entries that exist already, with the same content, were written by an earlier try, perhaps
+        in another region from which not all have arrived: the rest is written together.
 
         Raises:
-            InvalidEntry: more than a transaction holds.
+            InvalidEntry: more than fits in a transaction.
             KeyConflict, OutcomeUnknown, StoreError: as `put`.
         """
         left, there = distinct(planned), list[Entry]()
@@ -211,9 +211,9 @@ class Sender:
         *,
         together: bool = False,
     ) -> Entry:
-        """Return the entry that was in the way of one of these, if it is the same change.
+        """Return the existing entry under the id of one of these, if it is the same change.
 
-        Not every engine hands back the item (`found`): then it is read.
+        Not every engine returns the item (`found`): otherwise it is read.
 
         Raises:
             KeyConflict: it is another change.
@@ -222,10 +222,10 @@ class Sender:
         try:
             found = found or await self._store.get(Get(change.put.key))
         except StoreError as error:
-            cause = f"an item is in the way and could not be read: {error}"
+            cause = f"an item exists under its key and could not be read: {error}"
             raise _unknown(planned, cause, 1, together=together) from error
         if found is None:
-            cause = "an item was in the way and is gone"
+            cause = "an item existed under its key and is gone"
             raise _unknown(planned, cause, 1, together=together)
         return confirmed(change.entry, found)
 
@@ -241,7 +241,7 @@ class Sender:
         deadline = self._deadline() if deadline is None else deadline
         horizon = latest_repeat(planned)
         # A change with a key may repeat another process's try, and of a large write the last parts
-        # have waited since their ids were checked; an id that only this process has is not late.
+        # have waited since their ids were checked; an id known only to this process is not late.
         fresh = not any(change.keyed for change in planned)
         tries = self._retrier.begin("write", deadline=deadline)
         cause = TOO_LATE
@@ -267,7 +267,7 @@ class Sender:
         signed later may be in flight once `settle` has passed and the id is forgotten.
         """
         try:
-            if left_seconds == math.inf:  # as nearly always: a cut-off that never comes costs time
+            if left_seconds == math.inf:  # nearly always: a cut-off would only cost time
                 return await send()
             with anyio.move_on_after(left_seconds):
                 return await send()
@@ -282,7 +282,7 @@ class Sender:
 
 
 class EachSending:
-    """What became of entries that share requests."""
+    """The outcomes of entries that share requests."""
 
     def __init__(self, report: ReportResult) -> None:
         self._report = report
@@ -290,13 +290,13 @@ class EachSending:
         self._ended: set[int] = set()
 
     def open_of(self, planned: Sequence[Planned]) -> list[Planned]:
-        """Return those of which nothing certain is known."""
+        """Return those whose outcome is not certain."""
         return [change for change in planned if id(change) not in self._ended]
 
     def settled(
         self, sent: Sequence[Planned], answer: Sequence[Outcome | StoreError]
     ) -> list[Planned]:
-        """Take in an answer; returns the entries that had an item in their way."""
+        """Record an answer; returns the entries whose items exist already."""
         taken = []
         for change, outcome in zip(sent, answer, strict=True):
             match outcome:
@@ -311,26 +311,26 @@ class EachSending:
         return taken
 
     def fail(self, change: Planned, error: StoreError) -> None:
-        """Take in that a request wrote nothing of an entry; an earlier one may have."""
+        """Record that a request wrote nothing of an entry; an earlier one may have."""
         if id(change) in self._doubts:
             self._doubts[id(change)] = str(error)
         else:
             self.end(change, error)
 
     def end(self, change: Planned, result: Result) -> None:
-        """Report what became of an entry."""
+        """Report the outcome of an entry."""
         self._ended.add(id(change))
         self._report(change, result)
 
     def give_up(self, planned: Sequence[Planned], requests: int) -> None:
-        """Report that nothing certain is known of entries after so many requests."""
+        """Report that the outcome of entries is unknown after `requests` requests."""
         for change in planned:
             cause = self._doubts.get(id(change), TOO_LATE)
             self.end(change, _unknown([change], cause, requests, together=False))
 
 
 def _requests_of(answer: Sequence[Outcome | StoreError]) -> int:
-    """Return how many requests were sent of those that have no answer."""
+    """Return how many requests were sent for those that have no answer."""
     told = (each.requests for each in answer if isinstance(each, Unknown | StoreError))
     return max(told, default=1)
 

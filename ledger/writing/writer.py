@@ -1,4 +1,4 @@
-"""Writing changes: each an entry of its own, whose id is made once and reused by every retry.
+"""Writing changes: each becomes an entry, whose id is made once and reused by every retry.
 
 ::
 
@@ -7,7 +7,7 @@
              ├── Planner        a change to an entry with its id
              └── Sender         requests, until the outcome of each entry is known, or the end
 
-`GroupCommit` and `large_write` rest on `Sender`, which knows of none of them.
+`GroupCommit` and `large_write` are built on `Sender`, which knows neither.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ledger.runtime.tracing.shared import SharedSpans
 
 COMBINES_MAX = 10_000
-"""Counters of which a writer remembers whether their changes are combined."""
+"""Counters for which a writer remembers whether their changes are combined."""
 
 
 class Writer:
@@ -60,10 +60,10 @@ class Writer:
     def share(
         self, tasks: TaskGroup, *, on_group: OnGroup, spans: "SharedSpans | None" = None
     ) -> None:
-        """Start to share batches between concurrent calls; before this each is sent alone.
+        """Start to share batches between concurrent calls; before this each is sent by itself.
 
         `tasks` runs the sending. `on_group` is called with the size of each batch, and how many
-        calls wait. With `spans` each batch is one.
+        calls wait. With `spans` each batch is a span.
         """
         self._group = GroupCommit(
             self._sender,
@@ -83,9 +83,9 @@ class Writer:
             self._group.close()
 
     def record(self, change: Change, *, end: float = NEVER) -> Awaitable[Entry]:
-        """Write one change; see `Ledger.record`. What breaks a rule is refused before any wait.
+        """Write one change; see `Ledger.record`. A broken rule is refused before any wait.
 
-        `end` is a moment of the event loop's time, as in all calls here: then this one is over.
+        `end` is the event loop's time at which this call ends, here and in all other calls.
         """
         self._check_clock()
         if self._group is None:
@@ -105,7 +105,7 @@ class Writer:
     def add(self, counter: str, change: int | Decimal, *, end: float = NEVER) -> Awaitable[Entry]:
         """Write a change that is only an amount, as `record` does.
 
-        The clock is looked at when its id is made: with those of the calls that share its request.
+        The clock is read when its id is made, together with the calls that share its request.
         """
         if self._group is None:
             self._check_clock()
@@ -116,7 +116,7 @@ class Writer:
         return self._group.record(counter, amount, end)
 
     async def record_many(self, changes: Sequence[Change], *, end: float = NEVER) -> list[Entry]:
-        """Write many changes, each on its own; see `Ledger.record_many`."""
+        """Write many changes, each independently; see `Ledger.record_many`."""
         self._check_clock()
         planned = self._planner.plan_many(changes)
         return await large_write.send_all(self._direct.until(end), planned)
@@ -140,7 +140,7 @@ class Writer:
         return await large_write.send_all(self._direct.until(end), planned)
 
     def _check_clock(self) -> None:
-        """Refuse to make ids, or to judge them, by a clock that is off.
+        """Refuse to make or judge ids by a clock that is off.
 
         Raises:
             ClockOff: nothing was written.

@@ -166,7 +166,7 @@ UNREACHABLE = [
     Case("ledger table create --config refused.yaml", "no answer (Could not connect"),
     Case("ledger import good.csv --config refused.yaml", "no answer (Could not connect"),
     Case("ledger total a --config silent.yaml", "timeout on endpoint URL"),
-    Case("ledger total a --config gateway.yaml", "DynamoDB failed inside (502)"),
+    Case("ledger total a --config gateway.yaml", "DynamoDB had an internal error (502)"),
 ]
 ENDPOINTS = [
     Case("ledger record a 1 --config hanging_up.yaml", "check network and endpoint"),
@@ -208,7 +208,7 @@ SETTINGS = {
         "home: us-east-1\nregions:\n  us-east-1: {endpoint: nonsense}\n",
         "endpoint.yaml, line 3: regions.us-east-1.endpoint is 'nonsense': an endpoint is a URL",
     ),
-    "twice.yaml": ("home: us-east-1\nhome: b\n", "line 2: 'home' is there twice, first in line 1"),
+    "twice.yaml": ("home: us-east-1\nhome: b\n", "line 2: 'home' appears twice, first in line 1"),
 }
 BROKEN = [
     Case(f"{command} --config {name}", error)

@@ -62,7 +62,7 @@ def test_an_entry_is_taken_back_once(desk: Desk) -> None:
     words = ("ledger", "reverse", "till", wrong["id"])
     said = desk.run(*words, "--note", "typed twice")
     assert said.status == 0, said.errors
-    assert said.out.startswith(f"till: {wrong['id']} taken back by -500, recorded in us-east-1 as ")
+    assert said.out.startswith(f"till: {wrong['id']} reversed by -500, recorded in us-east-1 as ")
     (again,) = objects(desk.run(*words, "--json"))
     assert (again["change"], again["reverses"]) == ("-500", wrong["id"])
     assert (again["note"], again["id"] in said.out) == ("typed twice", True)
@@ -127,7 +127,7 @@ def test_a_total_is_shown_by_period(desk: Desk) -> None:
     ]
     for words, rule in (
         (("usage-a", "--since", "2026-10-01"), "need --by hour, day or month"),
-        (("usage-a", "--by", "day", "--steady"), "--steady is of totals"),
+        (("usage-a", "--by", "day", "--steady"), "--steady applies to totals"),
         (("usage-a", "--by", "day", "--since", "October"), "--since must be an ISO time"),
         (("shop", "--by", "day"), "no sums by period are kept of counter 'shop'"),
     ):

@@ -12,6 +12,7 @@ import pytest
 import typer
 from support import usual_merge
 from support.engines import ENGINES, LONG_ON_DYNOXIDE
+from support.faulty_runs import FOLD_AGE_SECONDS, SHORT_TIMES
 from support.killing import running
 from support.mutant_process import mutant_words
 from typer.testing import CliRunner, Result
@@ -24,16 +25,7 @@ from ledger.local.front.faults import PASSING, SLOW_SECONDS_MAX
 SMALL_MINUTES = "0.1"
 LONG_MINUTES = "2"
 TESTS = Path(__file__).parent.parent
-# A request may take settle - retry_horizon: short for a test, long enough for a busy machine.
-TIMES = {
-    "settle": 3.6,
-    "retry_horizon": 1.0,
-    "observation_delay": 0.5,
-    "request_timeout": 0.8,
-    "write_deadline": 0.9,
-    "contract_life": 3.0,
-}
-MERGING = {**run.MERGING, "fold_age": 3.8}
+MERGING = {**run.MERGING, "fold_age": FOLD_AGE_SECONDS}
 PROCESS_FAULTS = {
     "kill compactor",
     "stall compactor",
@@ -79,7 +71,7 @@ def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
 
     The seed is one whose six seconds hold many faulty requests.
     """
-    monkeypatch.setattr(run, "TIMES", TIMES)
+    monkeypatch.setattr(run, "TIMES", SHORT_TIMES)
     monkeypatch.setattr(run, "MERGING", MERGING)
     options = ["--seed", "17", "--minutes", SMALL_MINUTES, "--engine", engine]
     check_held(*run_chaos(tmp_path, *options))
@@ -110,7 +102,7 @@ def test_a_short_run_that_loses_the_home_is_exact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     """It is taken over, and what the lost region alone had counts everywhere or nowhere."""
-    monkeypatch.setattr(run, "TIMES", TIMES)
+    monkeypatch.setattr(run, "TIMES", SHORT_TIMES)
     monkeypatch.setattr(run, "MERGING", MERGING)
     options = ["--seed", "1", "--minutes", "0.3", "--engine", engine, "--profile", "lost-home"]
     result, report = run_chaos(tmp_path, *options)
@@ -187,7 +179,7 @@ def test_the_usual_merge_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     """With entries and net in one transaction: status 1, the wrong read, and the way to repeat."""
-    monkeypatch.setattr(run, "TIMES", TIMES)
+    monkeypatch.setattr(run, "TIMES", SHORT_TIMES)
     monkeypatch.setattr(processes, "compactor_words", usual_merge_words)
     options = ["--seed", "3", "--minutes", "1", "--engine", engine]
     result, report = run_chaos(tmp_path, *options)
@@ -252,6 +244,6 @@ def processes_of(folder: Path) -> list[str]:
 
 def test_times_leave_room_for_what_is_slow() -> None:
     """A slow request lands before its entry may be folded, in tests as in the command."""
-    for times in (run.TIMES, TIMES):
+    for times in (run.TIMES, SHORT_TIMES):
         settle, horizon = float(times["settle"]), float(times["retry_horizon"])
         assert settle - horizon > SLOW_SECONDS_MAX + float(times["request_timeout"])

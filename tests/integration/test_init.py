@@ -89,11 +89,11 @@ def test_a_file_in_place_of_a_folder_is_named(tmp_path: Path) -> None:
     for words in ((), ("--force",)):
         ran = run_command_here("ledger", "init", *REGIONS, *words, folder=tmp_path)
         assert ran.status == 1
-        assert "deploy is a file, and must be a folder: move it away" in ran.errors
+        assert "deploy is a file, but must be a folder: move it away" in ran.errors
         assert list(tmp_path.iterdir()) == [mine]
     ran = run_command_here("ledger", "init", *REGIONS, "--folder", "deploy", folder=tmp_path)
     assert ran.status == 2
-    assert "--folder deploy is a file, and must be a folder" in ran.errors
+    assert "--folder deploy is a file, but must be a folder" in ran.errors
 
 
 def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("eu-west-1", "eu-west-1"), "named twice: eu-west-1"),
+        (("eu-west-1", "eu-west-1"), "given twice: eu-west-1"),
         (("eu-west-1", "us-east-1", "--account", "12"), "--account must be 12 digits, got '12'"),
         (("eu-west-1", "--folder", "none"), "--folder none is not a folder"),
         (("EU WEST",), "EU WEST"),

@@ -36,6 +36,11 @@ class OneToken:
         allowed = authorization == f"Bearer {TOKEN}"
         return Grant("test", frozenset(SCOPES)) if allowed else None
 
+    proxy = None
+
+    def named(self, name: str) -> None:
+        """Return nothing."""
+
     def enter(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
         """Bound nothing."""
         return 0.0

@@ -255,7 +255,7 @@ async def test_what_the_template_deploys_counts_exactly(
                 lambda_.update_event_source_mapping(
                     UUID=mapping["UUID"], FunctionResponseTypes=[], ParallelizationFactor=2
                 )
-                with pytest.raises(SettingsError, match="takes no notice of what must come again"):
+                with pytest.raises(SettingsError, match="does not report what must come again"):
                     await deliver(records, 9)
                 await cold_start()
             await world.wait_replicated()

@@ -305,16 +305,16 @@ async def test_standard_input_is_kept_and_finished_from_there(desk: Desk, tmp_pa
         lane = Lane(None, HOME, kept, tmp_path / "dead")
         pipe.close()
         progress = Progress(kept, CollectorRegistry())
-        await bring_in(lane, settings, progress, spool=spool, tell=pytest.fail)
+        await bring_in(lane, settings, progress, spool=spool, report=pytest.fail)
     assert kept.read_bytes() == given
     assert progress.figures().records == len(raws)
     again = Progress(kept, CollectorRegistry())
-    await bring_in(lane, settings, again, tell=pytest.fail)
+    await bring_in(lane, settings, again, report=pytest.fail)
     assert (again.figures().records, again.bytes_counted) == (0, len(given))
     right = truth(raws)
     while await shown(settings, right) != everywhere(right):
         pass
-    with pytest.raises(LedgerError, match="is there already"):
+    with pytest.raises(LedgerError, match="exists already"):
         Spool(stream, kept).begin()
 
 
@@ -340,7 +340,7 @@ async def test_a_followed_file_is_brought_in_until_a_signal(desk: Desk, tmp_path
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(append_and_end)
-        came = await bring_in(lane, settings, progress, tell=told.append)
+        came = await bring_in(lane, settings, progress, report=told.append)
     assert (came.number, came.is_cut_off, len(told)) == (SIGTERM, False, 1)
     figures = progress.figures()
     assert (figures.records, figures.dead) == (2, 0)

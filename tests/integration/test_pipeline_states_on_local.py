@@ -84,7 +84,7 @@ def test_states_are_moved_and_forgotten(
     said = ran("pipeline", "move-states", config=config).stdout
     assert said.startswith(f"states lie in table states-aside: {RECORDS} moved")
     old = RECORDS // 2
-    assert ran("pipeline", "forget", config=config).stdout.startswith(f"{old} records of before")
+    assert ran("pipeline", "forget", config=config).stdout.startswith(f"{old} records from before")
     monkeypatch.setattr(ageing, "margin_of", lambda _settings: 0.0)
     late = ran("pipeline", "run", str(later), config=config).stdout
     assert f"{old} dead" in late

@@ -139,7 +139,7 @@ async def forge(
     async with open_store(plain, HOME) as store:
         await store.write(Put({**whole, "change": {"N": "1000000"}}))
     await world.wait_replicated()
-    with pytest.raises(DamagedItem, match="wrong: who has no key"):
+    with pytest.raises(DamagedItem, match="wrong: written or changed without the key"):
         await total(accepting, "old")
     async with Ledger.open(plain, region=HOME) as ledger:
         await ledger.record("old", 1)

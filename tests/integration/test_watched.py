@@ -24,16 +24,20 @@ from support.dashboards import (
     questions_of_panels,
     rules,
 )
+from support.hooks import hook_of
 from support.killing import Running, running, write_settings
 from support.panel_pictures import draw_rows
 from support.prometheus import Prometheus, prometheus
 from support.replicas import client_of
+from support.strangers import answering
 
 from ledger import Ledger, Settings
+from ledger.commands.delivering import delivering
 from ledger.core.errors import LedgerError
 from ledger.local import Fault, LocalGlobalTable
-from ledger.runtime.serving import serve
+from ledger.runtime.serving import MetricsServer, serve
 from ledger.runtime.tasks import background_tasks
+from ledger.webhooks import worker
 
 pytestmark = [
     pytest.mark.slow,
@@ -67,6 +71,8 @@ LOAD_SECONDS = 0.2
 ENTRIES, CROSSED = 5, 15
 POLL_SECONDS = 0.5
 RATE_INTERVAL = "15s"
+RECEIVERS = {"takes": 204, "refuses": 500, "gone": 410}
+"""What the receiver of each webhook answers."""
 
 UNSEEN = {
     # Of a stream of Kinesis; what fills it: tests/unit/pipeline/stages/test_pipeline_lag.py.
@@ -75,7 +81,8 @@ UNSEEN = {
 """What has no data here, and why."""
 FIRED = {
     "ArchiveDamaged", "CompactorLeavesDamaged", "CompactorMissing", "LedgerErrors",
-    "PipelineDeadLetters", "RegionUnreadable", "ServiceDown", "ServiceFails", "ServiceRefuses",
+    "PipelineDeadLetters", "RegionUnreadable", "ServiceDown", "ServiceEntriesFail", "ServiceFails",
+    "ServiceRefuses", "WebhookDeadLetters", "WebhookDisabled", "WebhookFails", "WebhooksStopped",
     "WritesUnknown",
 }  # fmt: skip
 """Alerts for what is done to the programs here; their rules do not wait for it to last."""
@@ -92,6 +99,7 @@ class Scene:
     service: str
     token: str
     programs: Mapping[str, Running]
+    webhooks: MetricsServer
     broker: Any
     server: Prometheus
     records: int = 0
@@ -142,11 +150,14 @@ class Scene:
             "ledger_pipeline_lag_bytes",
             "ledger_pipeline_lag_records",
             "increase(ledger_crossings_total[1m]) > 0",
+            *map(fires, ("WebhookDeadLetters", "WebhookDisabled", "WebhookFails")),
         )
         world.faults(Fault.THROTTLE, probability=0.5, operations=WRITES)
         await self.until('ledger_retries_total{cause="throttled"}')
         world.faults(Fault.LOST_ANSWER, operations=WRITES, regions=[HOME])
-        await self.until(*map(fires, ("WritesUnknown", "LedgerErrors", "ServiceFails")))
+        await self.until(
+            *map(fires, ("WritesUnknown", "LedgerErrors", "ServiceFails", "ServiceEntriesFail"))
+        )
         world.faults(Fault.SLOW, probability=0.7, operations=["Query"], regions=[AWAY])
         await self.until("ledger_read_restarts_total")
         world.faults(None)
@@ -196,7 +207,7 @@ async def _try(request: Awaitable[httpx.Response]) -> None:
 
 @asynccontextmanager
 async def scene(folder: Path) -> AsyncIterator[Scene]:
-    """Run a table of two regions, a service, a compactor, two pipelines and Prometheus."""
+    """Run a table of two regions, a service, a compactor, pipelines, webhooks and Prometheus."""
     from support.kafka_broker import kafka_broker  # noqa: PLC0415 (its library is a tool)
 
     async with AsyncExitStack() as stack:
@@ -234,6 +245,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
         }
         registry = CollectorRegistry()
         page = stack.enter_context(serve(0, registry))
+        webhooks = await stack.enter_async_context(deliveries(settings))
         places = {name: await _place(program) for name, program in programs.items()}
         server = await stack.enter_async_context(
             prometheus(
@@ -241,14 +253,30 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
                 {
                     **{name: [place] for name, place in places.items()},
                     "ledger-application": [f"{page.host}:{page.port}"],
+                    "ledger-webhooks": [f"{webhooks.host}:{webhooks.port}"],
                 },
                 tokens={"ledger-service": scrape},
             )
         )
         yield Scene(
             world, settings, folder, registry, f"http://{places['ledger-service']}", token,
-            programs, broker, server,
+            programs, webhooks, broker, server,
         )  # fmt: skip
+
+
+@asynccontextmanager
+async def deliveries(settings: Settings) -> AsyncIterator[MetricsServer]:
+    """Deliver webhooks in this process, which gives an event up at its first try."""
+    registry = CollectorRegistry()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(worker, "TRIES_MAX", 1)
+        hooks = {}
+        for name, status in RECEIVERS.items():
+            url = stack.enter_context(answering((status, "text/plain", b"")))
+            hooks[name] = hook_of(name=name, url=url, private=True)
+        page = stack.enter_context(serve(0, registry))
+        await stack.enter_async_context(delivering(settings, hooks, registry))
+        yield page
 
 
 def _tokens(folder: Path) -> tuple[Path, str]:
@@ -297,7 +325,8 @@ async def test_every_panel_and_alert_shows_something(tmp_path: Path) -> None:
             assert program.process.poll() is None, program.said()
         for name in ("ledger-service", "ledger-compactor"):
             await one.programs[name].kill()
-        await one.until(*map(fires, ("ServiceDown", "CompactorMissing")))
+        one.webhooks.close()
+        await one.until(*map(fires, ("ServiceDown", "CompactorMissing", "WebhooksStopped")))
         fired = one.server.fired()
         if folder := os.environ.get("LEDGER_PANELS"):
             draw_rows(

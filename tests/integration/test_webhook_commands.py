@@ -13,6 +13,7 @@ import pytest
 import yaml
 from anyio import to_thread
 from anyio.abc import SocketAttribute, SocketStream
+from prometheus_client import CollectorRegistry
 from support.commands import Ran, run_command_here
 from support.hooks import SECRET
 
@@ -88,9 +89,10 @@ async def test_events_are_delivered_and_what_is_left_is_shown_and_sent_again(
         read = read_hooks(tmp_path / FILE)
         tried = await run("test", FILE, "high")
         assert (tried.status, tried.out) == (0, "high: delivered, 200\n")
+        registries = [CollectorRegistry(), CollectorRegistry()]
         async with (
-            delivering(settings, read),
-            delivering(settings, read),
+            delivering(settings, read, registries[0]),
+            delivering(settings, read, registries[1]),
             Ledger.open(settings, region="eu-west-1") as away,
         ):
             await until(lambda: saved(run), 2)
@@ -98,6 +100,8 @@ async def test_events_are_delivered_and_what_is_left_is_shown_and_sent_again(
                 await away.record("stock-1", 1)
             await until(lambda: disabled(run), 1)
             await until(lambda: count(came), 5)
+            assert sorted(map(leads, registries)) == [0, 1]
+        assert [*map(leads, registries)] == [0, 0]
         assert [body["data"]["counter"] for body in came] == ["stock-1"] * 5
         assert refused[1]["data"]["total"] == "5"
         assert json_rows(await run("dead", "high", "--json")) == []
@@ -140,6 +144,11 @@ async def saved(run: Run) -> int:
 async def disabled(run: Run) -> int:
     """Return how many webhooks are disabled."""
     return sum(row["disabled"] is not None for row in json_rows(await run("list", FILE, "--json")))
+
+
+def leads(registry: CollectorRegistry) -> float:
+    """Return whether a worker delivers, as it shows to Prometheus."""
+    return registry.get_sample_value("ledger_webhook_leader") or 0.0
 
 
 async def count(came: Sized) -> int:

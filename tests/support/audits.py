@@ -120,11 +120,13 @@ class AuditedWorld(PipelineWorld):
 
 
 async def audited(
-    store: Store, tell: Callable[[str], None] = silent, *, clock: ManualClock | None = None
+    store: Store, on_progress: Callable[[str], None] = silent, *, clock: ManualClock | None = None
 ) -> Report:
     """Audit one region's table."""
     settings, clock = _one_region(store), clock or ManualClock(instant=True)
-    audit = Audit({store.region: store}, settings, clock=clock, randomness=seeded(), tell=tell)
+    audit = Audit(
+        {store.region: store}, settings, clock=clock, randomness=seeded(), on_progress=on_progress
+    )
     return await audit.run()
 
 
@@ -155,7 +157,7 @@ async def rebuilt(
     store: Store,
     *sources: Source,
     is_dry: bool = False,
-    tell: Callable[[str], None] = silent,
+    on_progress: Callable[[str], None] = silent,
     seed: int = 7,
     **pipeline: Any,
 ) -> Rebuilt:
@@ -166,7 +168,7 @@ async def rebuilt(
         clock=ManualClock(instant=True),
         randomness=seeded(seed),
         is_dry=is_dry,
-        tell=tell,
+        on_progress=on_progress,
     )
     return await rebuild.run({f"file {place}": one for place, one in enumerate(sources)})
 

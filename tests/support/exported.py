@@ -11,13 +11,16 @@ from ledger.archive.metrics import ArchiveMetrics
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.runtime.metrics import Metrics
 from ledger.service.metrics import ServiceMetrics
+from ledger.webhooks.metrics import WebhookMetrics
 
 SUFFIXES = {
     "counter": ("_total",),
     "gauge": ("",),
     "histogram": ("_bucket", "_sum", "_count"),
 }
-KINDS = (Metrics, CompactorMetrics, PipelineMetrics, ArchiveMetrics, ServiceMetrics)
+KINDS = (
+    Metrics, CompactorMetrics, PipelineMetrics, ArchiveMetrics, ServiceMetrics, WebhookMetrics,
+)  # fmt: skip
 
 
 @cache

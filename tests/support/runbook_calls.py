@@ -1,13 +1,22 @@
-"""Runbooks of calls, the service, clocks, the archive and pipelines."""
+"""Runbooks of calls, the service, webhooks, clocks, the archive and pipelines."""
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import yaml
+from support.hooks import SECRET
 from support.runbook_runs import AWAY, COUNTER, HOME, REGIONS, RunbookRun, Scenario, with_changes
+from support.strangers import answering
+
+from ledger.settings import Settings
+from ledger.store.opening import open_store
+from ledger.webhooks.events import of_test
+from ledger.webhooks.keeping import Kept, Position
 
 CLOCK_SECONDS = 120.0
 LONG = {"settle": 240.0, "retry_horizon": 200.0}
@@ -114,6 +123,36 @@ def a_token_expired(run: RunbookRun) -> None:
     assert run.command(words).status == 0
 
 
+def a_receiver_is_gone(run: RunbookRun) -> None:
+    """It answered 500 until an event was given up, then 410."""
+    _receiver_answers(run, 410)
+    run.record(HOME, COUNTER, 3)
+    run.desk.portal.call(_left_over, run.settings, run.values["NAME"])
+
+
+def it_takes_events(run: RunbookRun) -> None:
+    """Let what is at the webhook's URL answer 200."""
+    _receiver_answers(run, 200)
+
+
+def _receiver_answers(run: RunbookRun, status: int) -> None:
+    stack = ExitStack()
+    run.undone.append(stack.close)
+    url = stack.enter_context(answering((status, "text/plain", b"")))
+    hook = {"url": url, "secret": SECRET, "private": True}
+    text = yaml.safe_dump({"webhooks": {run.values["NAME"]: hook}})
+    (run.desk.folder / run.values["FILE"]).write_text(text, encoding="utf-8")
+
+
+async def _left_over(settings: Settings, name: str) -> None:
+    now = datetime.now(UTC)
+    async with open_store(settings, HOME) as store:
+        kept = Kept(store, name)
+        await kept.put_dead(of_test(name, now.isoformat()), "500 (tried 10 times)", now)
+        disabled = f"the receiver answered 410 at {now.isoformat()}"
+        await kept.move(Position(), Position("cursor", now, disabled), stamp="s")
+
+
 def nothing(_run: RunbookRun) -> None:
     """Do nothing: what the command shows or does is not of this table."""
 
@@ -131,6 +170,13 @@ SCENARIOS = (
         runbook="service-failing",
         values={"COUNTER": COUNTER, "REGION": HOME, "NAME": "shop", "TOKENS": "tokens.json"},
         prepare=a_token_expired,
+        check=only_totals,
+    ),
+    Scenario(
+        runbook="webhooks-failing",
+        values={"FILE": "webhooks.yaml", "NAME": "erp"},
+        prepare=a_receiver_is_gone,
+        events={"the receiver takes events": it_takes_events},
         check=only_totals,
     ),
     Scenario(

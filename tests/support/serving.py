@@ -57,8 +57,9 @@ async def served(
     ledger: Ledger | None = None,
     body_max: int = 100_000,
     loopback_only: bool = False,
+    peer: str = "127.0.0.1",
 ) -> AsyncIterator[Served]:
-    """Run the service of one region; without `access` everybody may do everything."""
+    """Run the service of one region, asked from `peer`; without `access` all may do everything."""
     table = table or MemoryGlobalTable([HOME, AWAY])
     ledger = ledger or table.ledger(region)
     numbers, seen = count(1), list[Seen]()
@@ -72,6 +73,6 @@ async def served(
         body_max=body_max,
         loopback_only=loopback_only,
     )
-    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False, client=(peer, 123))
     async with ledger, httpx.AsyncClient(transport=transport, base_url=SERVICE) as http:
         yield Served(table, ledger, http, context, app, seen)

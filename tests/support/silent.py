@@ -41,7 +41,7 @@ class SilentStream:
             await anyio.sleep_forever()
         return Listing("s", ())
 
-    async def read(self, shard: str, after: int | None) -> Read:
+    async def read(self, shard: str, after: int) -> Read:
         """Return nothing."""
         del shard, after
         return Read()

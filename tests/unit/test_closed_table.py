@@ -119,5 +119,5 @@ def test_without_async_it_is_made_anew() -> None:
         ]
     with table:
         for call in made:
-            with pytest.raises(LedgerError, match="what this was made of was closed; make it anew"):
+            with pytest.raises(LedgerError, match="its table or ledger was closed"):
                 call(*(["x"] if call.__name__ in {"release", "run_file"} else []))

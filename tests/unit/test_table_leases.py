@@ -53,7 +53,7 @@ async def test_a_table_deletes_leases_on_release() -> None:
 async def test_a_table_that_was_given_its_store_has_no_threads() -> None:
     """It cannot open another connection to the same store, and says so."""
     async with make_table() as table:
-        with pytest.raises(InvalidInput, match="given its store"):
+        with pytest.raises(InvalidInput, match="in_thread needs a table that opens its own store"):
             table.lease("x", in_thread=True)
 
 

@@ -1,1 +1,1 @@
-"""The archive compared with the table, swept, erased from, and a table made of it again."""
+"""The archive compared with the table, swept, erased from, and rebuilt into a table."""

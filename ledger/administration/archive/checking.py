@@ -5,12 +5,12 @@
     objects       each one in each place: header, checksums, index, digest of each segment
     collections   each region's net: its chain walked to the base, its sums recounted
 
-What no net names is left of folds that lost their race, or of a process that was killed before its
-object was in every place: counted, and no damage. Unless it has entries that are nowhere else: then
-a net was lost, or an older one put back, in all regions. Where a net needs an object that a place
-lacks, its chain cannot be walked there. Memory is that of one object, of a segment for each region
-and of a number for each collection; indexes are kept of the collections alone that have something
-left over.
+Segments that no net names are left by folds that lost their race, or by a process killed before its
+object was in every place: they are counted, and are no damage. If they have entries that are
+nowhere else, a net was lost, or an older one was put back, in all regions. If a net needs an object
+that a place lacks, its chain cannot be walked there. Memory holds one object, a segment for each
+region and a number for each collection; indexes are kept only for collections with segments left
+over.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ from ledger.totals.collection import read_net
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """What is not as it should be: of an object of a place, or of a collection in a region."""
+    """A problem of an object in a place, or of a collection in a region."""
 
     where: str
     text: str
@@ -71,7 +71,7 @@ class Shown:
 
 @dataclass(slots=True)
 class Walk:
-    """A chain on its way back: the number of the segment that comes next."""
+    """A chain on its way back: the number of the next segment."""
 
     shown: Shown
     at: str
@@ -83,7 +83,7 @@ class Walk:
 class ArchiveCheck:
     """One check; `on_wrong` is called with each finding, and the counts grow meanwhile.
 
-    Of segments in several places each is counted in each.
+    Segments in several places are counted in each of them.
     """
 
     stores: Mapping[str, Store]
@@ -126,9 +126,7 @@ class ArchiveCheck:
         async for partition in partitions:
             await self._collection(partition)
         for partition in sorted(self._kept.keys() - self._named.keys()):
-            await self._collection(
-                partition
-            )  # of which only the archive, or a region, has anything
+            await self._collection(partition)  # which only the archive, or only a region, has
         await self._left_over()
 
     async def _objects(self) -> None:
@@ -154,7 +152,7 @@ class ArchiveCheck:
                 found = of_lines(objects.lines_of(packed, what), what)
                 said = (found.partition, found.number, found.chain().hex(), found.previous.hex())
                 if said != (segment.partition, segment.number, segment.chain, segment.previous):
-                    self._report(f"object {name} in {place.url}", f"{what} is not what it says")
+                    self._report(f"object {name} in {place.url}", f"{what} is not as indexed")
         except ArchiveMissing:
             return None  # see above
         except ArchiveError as error:
@@ -183,8 +181,8 @@ class ArchiveCheck:
     ) -> int:
         """Walk the chains of a collection side by side; return how many segments they have.
 
-        A region that is behind shows a chain that the others' has in it: where two meet, one goes
-        on.
+        A region that is behind shows a chain that is part of the others': where two meet, only one
+        continues.
         """
         count, reader = 0, ArchiveReader(Copies([place]))
         async with AsyncExitStack() as stack:
@@ -201,7 +199,7 @@ class ArchiveCheck:
                 for walk in [each for each in walks if each.number == number]:
                     segment = await self._step(walk)
                     if segment is None or segment.chain() in here:
-                        walk.number = 0  # it ends here
+                        walk.number = 0  # the walk ends here
                     else:
                         here[segment.chain()] = segment
                         walk.number -= 1
@@ -222,11 +220,11 @@ class ArchiveCheck:
         return segment
 
     def _compare(self, at: str, net: NetChange, change: Decimal, count: int) -> None:
-        """Compare what a net comes to with its chain's newest segment, or with its base."""
+        """Compare a net with its chain's newest segment, or with its base."""
         if (change, count) != (net.change, net.count):
             self._report(
                 at,
-                f"the net comes to {net.change} of {net.count:,} entries, the archive to"
+                f"the net is {net.change} of {net.count:,} entries, the archive to"
                 f" {change} of {count:,}",
             )
 
@@ -249,13 +247,13 @@ class ArchiveCheck:
                 for head in heads[partition]:
                     named |= chains.named_from(partition, head.chain, head.number)
             except ArchiveDamaged:
-                continue  # a chain with a hole: it was walked, and that is reported
+                continue  # a chain with a gap, which the walk has reported
             for chain, (index, one) in list(chains.found[partition].items()):
                 if chain not in named:
                     await self._left(reader, index, one)
 
     async def _heads(self, partition: str) -> list[Archived]:
-        """Return what the nets of all regions say that can be read; others are reported."""
+        """Return the heads of archives in the nets of all regions; unreadable ones are reported."""
         heads: list[Archived] = []
         for store in self.stores.values():
             with suppress(DamagedItem):

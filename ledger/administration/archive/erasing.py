@@ -1,10 +1,10 @@
 """Erasing the notes of single entries from the archive; the chain stays whole.
 
-What made an entry may have kept its note in the table, for its repeats: the record of a reversal,
-of a count (`reconcile`). It is erased there, too; the record stays.
+The operation that made an entry may have kept its note in the table, for its repeats: the record of
+a reversal, or of a count (`reconcile`). It is erased there, too; the record stays.
 
 Digests cover a salted hash of each note, so a segment without note and salt has the same digest. It
-is written in place of the former one, as long as that, so nothing that points to it changes.
+replaces the former one at the same length, so nothing that points to it changes.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,8 +31,8 @@ async def erase_notes(
 ) -> int:
     """Erase the notes of these entries of a counter in every place; return how many had one.
 
-    The records of reversals and counts lose them, too, through `store`, home's. It may be repeated,
-    and is to be after an interruption: then some places may still have them.
+    The records of reversals and counts lose them, too, through `store`, home's. Idempotent; repeat
+    it after an interruption, because some places may still have them.
 
     Raises:
         InvalidInput: one is not in the archive, or still in the table, which would archive it
@@ -81,7 +81,7 @@ async def _erase_of_reversal(store: Store, counter: str, reversed_id: str, entry
 
 
 async def _erase_of_counts(store: Store, counter: str, entries: Collection[str]) -> None:
-    """Erase the reasons in the records of counts that these entries were made by."""
+    """Erase the reasons in the records of counts that made these entries."""
     query = Query(f"{keys.RECONCILE_PREFIX}{counter}")
     while True:
         page = await store.query(query)
@@ -96,7 +96,7 @@ async def _erase_of_counts(store: Store, counter: str, entries: Collection[str])
 
 
 async def _replace(store: Store, record: Item, entry: str) -> None:
-    """Put a record, which nothing else changes, in place of the one with a note."""
+    """Replace a record by the one without a note; nothing else changes records."""
     outcome = await store.write(Put(record, Equals("entry", {"S": entry})))
     if not isinstance(outcome, Applied):
         raise OutcomeUnknown(

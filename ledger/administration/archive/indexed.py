@@ -1,4 +1,4 @@
-"""What lies in an archive, by the indexes of its objects."""
+"""The contents of an archive, by the indexes of its objects."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Container
@@ -22,7 +22,7 @@ class ObjectIndex:
     segments: tuple[Indexed, ...]
 
     def place(self, segment: Indexed) -> Place:
-        """Return where one of them lies."""
+        """Return the location of one of them."""
         return Place(self.made, segment.offset, segment.length)
 
 
@@ -35,13 +35,13 @@ class Chains:
     )
 
     def add(self, index: ObjectIndex, *, only: Container[str] | None = None) -> None:
-        """Add the segments of an object, of `only` these collections if they are given."""
+        """Add the segments of an object, restricted to the collections in `only` if given."""
         for segment in index.segments:
             if only is None or segment.partition in only:
                 self.found[segment.partition][segment.chain] = (index, segment)
 
     def named_from(self, partition: str, chain: bytes, number: int) -> set[str]:
-        """Return the chains of a segment and of all before it.
+        """Return the chains of a segment and of all earlier ones.
 
         Raises:
             ArchiveDamaged: one is in no object.
@@ -65,7 +65,7 @@ class Chains:
 
 
 async def index_of(place: ArchivePlace, name: str, made: EntryId) -> ObjectIndex:
-    """Return the index of an object; the whole of it is read, and each byte checked.
+    """Return the index of an object, reading all of it and checking each byte.
 
     Raises:
         ArchiveDamaged: it is not as it was written.
@@ -83,7 +83,7 @@ async def names_in(places: Copies) -> AsyncIterator[tuple[str, EntryId]]:
 
 
 async def whole_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
-    """Yield the index of each object, from the first place that has it as it was written.
+    """Yield the index of each object, from the first place that has it intact.
 
     Raises:
         ArchiveError: no place has one of them.
@@ -96,7 +96,7 @@ async def whole_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
 
 
 async def readable_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
-    """Yield the index of each object that any place has as it was written."""
+    """Yield the index of each object that any place has intact."""
     async for name, made in names_in(places):
         found = await _first_index(places, name, made)
         if not isinstance(found, ArchiveError):
@@ -104,7 +104,7 @@ async def readable_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
 
 
 async def _first_index(places: Copies, name: str, made: EntryId) -> ObjectIndex | ArchiveError:
-    """Return the index that the first place has, or why that has none."""
+    """Return the index from the first place, or why it has none."""
     failures: list[ArchiveError] = []
     for place in places.places:
         try:
@@ -115,7 +115,7 @@ async def _first_index(places: Copies, name: str, made: EntryId) -> ObjectIndex 
 
 
 def rewritten(data: bytes, what: str, members: dict[int, bytes]) -> bytes:
-    """Return an object with some of its members, by their offsets, replaced by others as long.
+    """Return an object with some members, by their offsets, replaced by others of the same length.
 
     Raises:
         ArchiveDamaged: it is not as it was written.
@@ -124,7 +124,7 @@ def rewritten(data: bytes, what: str, members: dict[int, bytes]) -> bytes:
     parts = [members.get(one.offset, data[one.offset : one.offset + one.length]) for one in index]
     for one, packed in zip(index, parts, strict=True):
         if len(packed) != one.length:
-            raise ValueError(f"{len(packed)} bytes in place of {one.length}")
+            raise ValueError(f"{len(packed)} bytes instead of {one.length}")
     rows = [
         replace(one, sha256=objects.sha256_of(packed))
         for one, packed in zip(index, parts, strict=True)

@@ -2,7 +2,7 @@
 
 A fold that lost its race leaves such a segment, and so does a process that was killed: its entries
 are in another segment, in a net's base, or still in the table. If they are in none of these, a net
-was lost, an older one was put back, the table is not made again yet, or is another one.
+was lost, an older one was put back, or the table is not rebuilt yet, or is another one.
 """
 
 from collections.abc import AsyncIterator
@@ -22,10 +22,10 @@ from ledger.totals.collection import read_net
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """An entry that is in no table's item, nor in the chain that home's net names.
+    """An entry that is in no item of the table, nor in the chain that home's net names.
 
-    `is_counted` if it may be in that net's base: of a chain that ended when the archive was taken
-    back, it is part of the sum.
+    `is_counted` if it may be in that net's base: the entries of a chain that ended when the archive
+    was removed are part of the sum.
     """
 
     line: Line
@@ -35,9 +35,10 @@ class Only:
 async def only_copies(
     home: Store, reader: ArchiveReader, places: Copies, index: ObjectIndex, one: Indexed
 ) -> AsyncIterator[Only]:
-    """Yield the entries of a segment that no net names which nothing else has.
+    """Yield the entries of a segment without a net that are nowhere else.
 
-    An entry is looked for in the table, *then* in the net: what the table no longer shows is there.
+    An entry is looked for in the table, *then* in the net, which has what the table no longer
+    shows.
 
     Raises:
         ArchiveError: the segment, or one that a net names, cannot be read.

@@ -1,11 +1,11 @@
-"""A table's collections made again from the archive alone.
+"""A table's collections rebuilt from the archive alone.
 
-Every entry in the archive was in every region when it was archived, so each is real, also where its
-fold lost the race. Of each collection the longest chain becomes the net: of those that begin last,
-where the archive was taken back and begun again, since their base has what was before. Entries in
-segments that are not in it become entries again, and are merged later. Reversals get their records.
-What was never archived is not in it: the youngest entries, those of counters that are not merged,
-what pipelines add, and the records of counts (`reconcile`) and imports.
+Every entry in the archive was in every region when it was archived, so each is real, even if its
+fold lost the race. Of each collection the longest chain becomes the net: among those that begin
+last, if the archive was removed and begun again, because their base has what was before. Entries in
+segments outside of it become entries again, and are merged later. Reversals get their records.
+What was never archived is not restored: the youngest entries, those of counters that are not
+merged, what pipelines add, and the records of counts (`reconcile`) and imports.
 
 Each net is put on condition that there is none, so an interrupted run is continued by another. No
 compactor may run meanwhile: it would merge entries that were put before their net.
@@ -41,7 +41,7 @@ VERSION_BITS = 128
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What a rebuild has done so far; `there` were in the table already."""
+    """The progress of a rebuild; `there` were in the table already."""
 
     collections: int = 0
     there: int = 0
@@ -61,7 +61,7 @@ class Rebuild:
     on_collection: Callable[[Rebuilt], None] = lambda _done: None
 
     async def run(self) -> Rebuilt:
-        """Make every collection of the archive that the table does not have.
+        """Rebuild every collection of the archive that the table does not have.
 
         Raises:
             InvalidInput: a collection has other items already: this is not an empty table.
@@ -102,7 +102,7 @@ class Rebuild:
                     record = record_of(line.entry(counter, shard), is_erased=line.is_erased)
                     await self._put(Put(record, Absent()))
         if not await self._put(Put(net_item(self._net(partition, path), partition), Absent())):
-            if not await self._is_there(partition, named):  # put by another, and deleted again
+            if not await self._is_there(partition, named):  # another run put and deleted it
                 raise self._taken(partition)
             done.there += 1
             return
@@ -114,7 +114,7 @@ class Rebuild:
         """Return whether a collection has a net already, of this chain.
 
         Raises:
-            InvalidInput: it has one of another.
+            InvalidInput: it has the net of another chain.
         """
         there = await read_net(self.store, partition)
         if there is None:
@@ -126,7 +126,7 @@ class Rebuild:
     def _taken(self, partition: str) -> InvalidInput:
         return InvalidInput(
             f"table {self.settings.table} has other items of collection {partition!r}: a table is"
-            " rebuilt where there is none of them, while no compactor and no writer runs. If a"
+            " rebuilt only without them, while no compactor and no writer runs. If a"
             " compactor merged what an interrupted rebuild had put: stop it, delete the items of"
             " this collection, which are in the archive, and repeat the rebuild"
         )
@@ -157,7 +157,7 @@ class Rebuild:
         packed = await self.places.get(index.name, start=place.offset, length=place.length)
         segment = of_lines(objects.lines_of(packed, what), what)
         if segment.chain().hex() != chain:
-            raise ArchiveDamaged(f"{what} is not the one that the index names")
+            raise ArchiveDamaged(f"{what} is not the one in the index")
         return segment, place
 
     def _net(self, partition: str, path: list[tuple[Segment, Place]]) -> NetChange:
@@ -218,11 +218,11 @@ class Rebuild:
 
 
 def _left(others: Iterable[Segment], path: Sequence[tuple[Segment, Place]]) -> list[Line]:
-    """Return the entries that are in other segments alone, and are not in the base."""
+    """Return the entries that are only in other segments, and not in the base."""
     base, counted = path[0][0], {line.id for segment, _ in path for line in segment.lines}
     left: dict[str, Line] = {}
     for segment in others:
-        # A chain that was ended, by taking the archive back, is in the base of the next one.
+        # A chain that was ended, by removing the archive, is in the base of the next one.
         if (segment.since, segment.base_count) != (base.since, base.base_count):
             continue
         left |= {line.id: line for line in segment.lines if line.id not in counted}

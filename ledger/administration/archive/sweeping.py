@@ -1,9 +1,9 @@
-"""Removing the objects of which no net names a segment: of folds that lost their race.
+"""Removing the objects of which no net names a segment: those of folds that lost their race.
 
-A fold is signed within an hour of its object's beginning (`compactor.archive_object`), so what no
-region's net leads to a day later never will be led to. Its entries are in another segment, or still
-in the table. If they are nowhere else, a net was lost, or is not made again yet, or is in another
-table, or the archive was taken back, which ended their chain: such an object stays.
+A fold is signed within an hour of its object's beginning (`compactor.archive_object`), so segments
+that no region's net leads to a day later never will be led to. Their entries are in another
+segment, or still in the table. If they are nowhere else, a net was lost, or is not rebuilt yet, or
+is in another table, or the archive was removed, which ended their chain: such an object stays.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -23,9 +23,9 @@ SWEPT_AGE = timedelta(days=1)
 
 @dataclass(slots=True)
 class Swept:
-    """What a sweep found: objects that stay, and those removed; segments that no net names.
+    """The result of a sweep: objects kept, and removed; segments that no net names.
 
-    Of those that stay `only_here` have entries that nothing else has.
+    Of the objects kept, `only_here` have entries that nothing else has.
     """
 
     kept: int = 0
@@ -37,10 +37,10 @@ class Swept:
 async def sweep(
     stores: Mapping[str, Store], places: Copies, *, home: str, now: datetime, dry_run: bool = False
 ) -> Swept:
-    """Remove the objects, a day old at least, of which no region's net names a segment.
+    """Remove the objects, at least a day old, of which no region's net names a segment.
 
-    All objects are looked through first; while one is damaged, nothing is removed. Nor is one with
-    an entry that `home` shows nowhere else.
+    All objects are read first; while one is damaged, nothing is removed. An object with an entry
+    that `home` shows nowhere else stays.
 
     Raises:
         ArchiveError: an object, or a segment that a net names, cannot be read: see `ledger verify

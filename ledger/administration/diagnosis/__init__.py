@@ -1,1 +1,1 @@
-"""`ledger doctor`: what every region shows, judged check by check, each line with what to do."""
+"""`ledger doctor`: every region is observed and judged check by check, each with what to do."""

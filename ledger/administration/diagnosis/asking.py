@@ -1,6 +1,6 @@
-"""One region asked: each look within its own time limit, and what failed as a value.
+"""Requests to one region: each look within its own time limit, with failures as values.
 
-What answers tell on the way is noted: the region's clock, and what was throttled.
+What answers reveal on the way is noted: the region's clock, and what was throttled.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Notes:
-    """What the answers of one region told on the way; `hot` are counters at hot keys."""
+    """What the answers of one region revealed; `hot` are counters at hot keys."""
 
     watch: ClockWatch
     requests: int = 0
@@ -53,14 +53,14 @@ class Notes:
 
 
 class NotingTransport:
-    """A `Transport` that notes what answers tell, and changes nothing of them."""
+    """A `Transport` that notes what answers reveal, and passes them on unchanged."""
 
     def __init__(self, inner: Transport, notes: Notes) -> None:
         self._inner = inner
         self._notes = notes
 
     async def send(self, operation: str, request: Request) -> Response:
-        """Send one request, once; errors as the transport behind."""
+        """Send one request, once; errors as the wrapped transport."""
         self._notes.requests += 1
         sent = self._notes.watch.now()
         try:
@@ -80,7 +80,7 @@ class NotingTransport:
             self._notes.hot.update(dict.fromkeys(counters_in(request)))
 
     async def close(self) -> None:
-        """Close the transport behind."""
+        """Close the wrapped transport."""
         await self._inner.close()
 
 
@@ -88,8 +88,8 @@ class NotingTransport:
 class Looks:
     """How regions are asked: `seconds_max` bounds each look, `number` is drawn for each run.
 
-    `identify` finds whose a region's credentials are, by default as the AWS SDK does; `objects`
-    opens a client of S3.
+    `identify` finds the identity behind a region's credentials, by default as the AWS SDK does;
+    `objects` opens a client of S3.
     """
 
     clock: Clock
@@ -122,7 +122,7 @@ class KeptOpen:
     async def __call__(
         self, settings: Settings, region: str, *, clock: Clock
     ) -> AsyncIterator[Transport]:
-        """Open a region, unless it is; it stays so."""
+        """Open a region, unless it is open; it stays open."""
         async with self._locks.setdefault(region, anyio.Lock()):
             if region not in self._open:
                 opening = self._opening(settings, region, clock=clock)
@@ -138,7 +138,8 @@ async def asked(
 
     Raises:
         Unreachable: the search for credentials takes longer than a look may.
-        SettingsError: the SDK's configuration names an endpoint or certificates that are none.
+        SettingsError: the SDK's configuration names an invalid endpoint or certificates that cannot
+            be read.
         And botocore's own, as `open_transport`: the profile does not exist.
     """
     async with AsyncExitStack() as stack:
@@ -156,9 +157,9 @@ async def asked(
 async def looked(
     look: Callable[[], Awaitable[Result]], *, region: str, table: str, seconds_max: float
 ) -> Result | Failed:
-    """Return what a look found, or why it failed; it ends within its time.
+    """Return the result of a look, or why it failed; it ends within its time.
 
-    Whatever some other server answers is no answer.
+    An answer of another server is not an answer.
     """
     with anyio.move_on_after(seconds_max):
         try:

@@ -1,4 +1,4 @@
-"""What the doctor says: one finding a check and region, its state, and what to do.
+"""The doctor's findings: one per check and region, its state, and what to do.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """How a check ended: only a problem fails the doctor; unknown is what was not seen."""
+    """The result of a check: only a problem fails the doctor; unknown means it was not observed."""
 
     OK = "ok"
     WARNING = "warning"
@@ -17,7 +17,7 @@ class State(StrEnum):
 
 
 class Check(StrEnum):
-    """What is looked at, in the order in which it is shown."""
+    """What is checked, in the order in which it is shown."""
 
     SETTINGS = "settings"
     CREDENTIALS = "credentials"
@@ -34,7 +34,7 @@ class Check(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor: `region` is empty of the table as a whole, `do` where all is well."""
+    """One line of the doctor: `region` is empty for the table as a whole, `do` if all is well."""
 
     check: Check
     region: str

@@ -1,8 +1,8 @@
 """How often a collection is written to, by the times in the sort keys of its newest entries.
 
 A partition key serves 1,000 write units a second in each region, and each region takes the writes
-of all: so one region's entries tell. An entry costs a unit when it is put, and one when it is
-deleted after it was merged.
+of all, so one region's entries are enough. An entry costs a unit when it is put, and one when it is
+deleted after the merge.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -15,7 +15,7 @@ from ledger.core.ids import parse
 
 UNITS_PER_ENTRY = 2.0
 SPAN_SECONDS_MIN = 10.0
-"""Over less than this no rate is taken: what comes in one batch is no load."""
+"""No rate is computed over a shorter time: a single batch is not a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class HotCollection:
 
 @dataclass(frozen=True, slots=True)
 class HotSample:
-    """The collections that were looked at, the busiest first, and in how many pages of the table.
+    """The collections that were looked at, busiest first, and in how many pages of the table.
 
     `unseen` is why the table itself was not sampled.
     """
@@ -52,10 +52,10 @@ def rate_of(
     recent_seconds: float,
     span_seconds_min: float = SPAN_SECONDS_MIN,
 ) -> float:
-    """Return the entries a second among the newest of a collection; 0 of one that rests.
+    """Return the entries a second among the newest of a collection; 0 for an idle one.
 
-    `sort_keys` are its newest without a gap, in any order; foreign ones do not count. It rests if
-    none of them is of the last `recent_seconds`. A shorter time between them counts as
+    `sort_keys` are its newest without a gap, in any order; foreign ones do not count. It is idle if
+    none of them is from the last `recent_seconds`. A shorter time between them counts as
     `span_seconds_min`.
     """
     times = [found.at for key in sort_keys if (found := parse(key)) is not None]

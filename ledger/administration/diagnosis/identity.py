@@ -1,6 +1,6 @@
-"""Whose credentials a region's requests are signed with: found as the SDK finds them, asked of STS.
+"""The identity behind a region's credentials: found as the SDK finds them, asked of STS.
 
-GetCallerIdentity needs no permission, so a refusal tells of the credentials themselves.
+GetCallerIdentity needs no permission, so a refusal is due to the credentials themselves.
 
 Source: AWS Security Token Service API Reference, "GetCallerIdentity".
 """
@@ -15,11 +15,11 @@ from ledger.store.dynamodb.connect import client_options
 
 
 async def identify(settings: Settings, region: str) -> CredentialsSeen | Failed:
-    """Return a region's credentials and whose they are; for an endpoint of others STS is not asked.
+    """Return a region's credentials and their identity; STS is not asked for other endpoints.
 
-    Errors are botocore's: the profile does not exist, or its credentials cannot be had.
+    Errors are botocore's: the profile does not exist, or its credentials cannot be obtained.
     """
-    # Slow to import: a command that asks nobody does without.
+    # Slow to import, and commands without identity checks do not need it.
     from aiobotocore.config import AioConfig  # noqa: PLC0415
     from aiobotocore.session import AioSession  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""From what was seen of every region to the findings that need nothing else."""
+"""From the observations of every region to the findings that need nothing else."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from ledger.administration.diagnosis.observing import Seen, with_notes
 
 
 def seen_findings(seen: Seen) -> Iterator[Finding]:
-    """Yield what is wrong, and what is not, in each region and between them."""
+    """Yield the findings, good and bad, in each region and between them."""
     skew = seen.settings.clock_skew
     for region in seen.regions:
         one = with_notes(region, seen.notes[region.region])

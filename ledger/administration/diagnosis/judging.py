@@ -1,4 +1,4 @@
-"""From what the doctor saw to its findings: credentials, clock, permissions, lag, passes, rates.
+"""From the doctor's observations to findings: credentials, clock, permissions, lag, passes, rates.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -24,13 +24,13 @@ from ledger.settings.groups import SHARDS_MAX
 from ledger.store.dynamodb.throttling import ADVICE
 
 LAG_SECONDS_USUAL = 5.0
-"""AWS replicates most items within a second or two; more is worth a look."""
+"""AWS replicates most items within a second or two; more deserves a look."""
 SKEW_SHARE = 0.5
-"""Of `clock_skew`, from which a clock is worth a look: it drifts on."""
+"""Share of `clock_skew` from which a clock deserves a look: it keeps drifting."""
 SILENT_SECONDS = 900.0
-"""Without a pass that succeeds: so long the alarm on a silent compactor waits, too."""
+"""Seconds without a successful pass: the same as for the alarm on a silent compactor."""
 NAMED_MAX = 4
-"""Permissions, or counters, that one line names."""
+"""The most permissions, or counters, that one line names."""
 
 CREDENTIALS_ADVICE: Mapping[Cause, str] = {
     Cause.NO_CREDENTIALS: "set AWS_PROFILE, or `profile` of the region, or log in",
@@ -52,12 +52,12 @@ def credentials_findings(seen: RegionSeen) -> Iterator[Finding]:
     if refused is not None:
         yield _failed(Check.CREDENTIALS, seen.region, refused)
     elif one.is_local:
-        what = "an endpoint on this machine, which asks for none"
+        what = "an endpoint on this machine, which needs no credentials"
         yield Finding(Check.CREDENTIALS, seen.region, State.OK, what)
     elif isinstance(one.identity, Failed) and one.identity.cause in OF_CREDENTIALS:
         yield _failed(Check.CREDENTIALS, seen.region, one.identity)
     elif isinstance(one.identity, Failed):
-        what = f"found ({one.source}), whose is not known: STS: {one.identity.text}"
+        what = f"found ({one.source}), identity unknown: STS: {one.identity.text}"
         do = "none needed: DynamoDB takes them" if _is_answered(seen) else "let the role ask STS"
         yield Finding(Check.CREDENTIALS, seen.region, State.UNKNOWN, what, do)
     else:
@@ -82,10 +82,10 @@ def _is_answered(seen: RegionSeen) -> bool:
 
 
 def clock_findings(seen: RegionSeen, *, skew: float) -> Iterator[Finding]:
-    """Yield by how much this machine's clock is off that of a region; `skew` in seconds."""
+    """Yield how far this machine's clock is off that of a region; `skew` in seconds."""
     offset = seen.offset
     if offset is None:
-        what = "no answer of the region told of the clock"
+        what = "no answer of the region showed its clock"
         yield Finding(Check.CLOCK, seen.region, State.UNKNOWN, what, "see the line of the table")
         return
     bound = f"clock_skew is {skew:g} s"
@@ -197,7 +197,7 @@ def _lag(source: str, target: str, seconds: float | None, seconds_max: float, wh
 
 
 def compactor_findings(passes: PassesSeen | Failed) -> Iterator[Finding]:
-    """Yield how merging stands, by what passes have left in the table."""
+    """Yield the state of merging, by what passes have left in the table."""
     if isinstance(passes, Failed):
         do = "see `compactor status`"
         yield Finding(Check.COMPACTOR, "", State.UNKNOWN, passes.text, do)
@@ -228,7 +228,7 @@ def _what_is_wrong(passes: PassesSeen) -> Iterator[tuple[State, str, str]]:
         do = "see that it runs, and `compactor status` for what it waits for"
         yield State.PROBLEM, f"no pass has succeeded {since}{why}", do
     elif passes.waits:
-        yield State.WARNING, f"the last pass merged nothing: {passes.waits}", "mend what it names"
+        yield State.WARNING, f"the last pass merged nothing: {passes.waits}", "fix what it names"
     if passes.ahead_seconds:
         what = f"a pass is dated {passes.ahead_seconds:,.0f} s in the future: a clock is off"
         do = (
@@ -245,7 +245,7 @@ def _what_is_wrong(passes: PassesSeen) -> Iterator[tuple[State, str, str]]:
 
 
 def hot_findings(found: HotSample | Failed, *, region: str) -> Iterator[Finding]:
-    """Yield the collections that take a large share of what one partition key serves."""
+    """Yield the collections that take a large share of a partition key's capacity."""
     if isinstance(found, Failed):
         do = "run this with the reader's permissions, once the table answers"
         yield Finding(Check.HOT_COUNTERS, region, State.UNKNOWN, found.text, do)
@@ -271,5 +271,5 @@ def hot_findings(found: HotSample | Failed, *, region: str) -> Iterator[Finding]
 
 
 def local_credentials() -> CredentialsSeen:
-    """Return what is known of an endpoint that asks for none."""
+    """Return the credentials of an endpoint that needs none."""
     return CredentialsSeen("none asked for", None, is_local=True)

@@ -1,6 +1,6 @@
-"""What the doctor saw, as values: of each region, and of the table as a whole.
+"""The doctor's observations, as values: of each region, and of the table as a whole.
 
-An observation that failed is a `Failed` in its place, so that one check that could not be made
+A failed observation is a `Failed` in its place, so that one failure hides no other result.
 hides no other.
 
 Pure: no clock, no randomness, no I/O.
@@ -45,10 +45,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class CredentialsSeen:
-    """Where a region's credentials come from, in the SDK's words, and whose they are.
+    """Where a region's credentials come from, in the SDK's words, and their identity.
 
-    `is_local`: an endpoint on this machine, which asks for none. `identity` is the ARN; None where
-    it was not asked for.
+    `is_local`: an endpoint on this machine, which needs none. `identity` is the ARN; None if it was
+    not asked for.
     """
 
     source: str = ""
@@ -59,7 +59,7 @@ class CredentialsSeen:
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """A region's table, None for none; `unseen` are the parts whose description failed."""
+    """A region's table, None if missing; `unseen` are the parts whose description failed."""
 
     view: TableView | None
     unseen: Mapping[str, Failed] = field(default_factory=dict)
@@ -67,11 +67,11 @@ class TableSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionSeen:
-    """All that was seen of one region.
+    """All observations of one region.
 
     `throttled` counts the doctor's own requests that were throttled, by the limit, or the code,
-    that DynamoDB named; `hot` are the counters of those that met a hot key. `offset` is None where
-    no answer told of the clock.
+    that DynamoDB named; `hot` are the counters of those that met a hot key. `offset` is None if no
+    answer showed the clock.
     """
 
     region: str
@@ -87,7 +87,7 @@ class RegionSeen:
 
 @dataclass(frozen=True, slots=True)
 class LagSeen:
-    """How long a write of one region took to be shown by another; None: not within the limit.
+    """How long until a write of one region was shown by another; None: not within the limit.
 
     `failed` is why nothing could be measured.
     """
@@ -103,10 +103,10 @@ class PassesSeen:
     """What the compactor's passes left in the table; ages are seconds.
 
     None for what no pass has recorded. `search_oldest` is when the oldest entry was made that the
-    last search left to be merged, empty for none; `waits` is why the last pass merged nothing,
-    `damage` what it left as it is; both are empty for nothing. `lag_seconds` is that of each region
-    from `home`, as the last pass measured it. `ahead_seconds` is how far in the future one is
-    dated.
+    last search left to be merged, empty if there is none; `waits` is why the last pass merged
+    nothing, `damage` what it left unchanged; both are empty for nothing. `lag_seconds` is the lag
+    of each region from `home`, as the last pass measured it. `ahead_seconds` is how far in the
+    future one is dated.
     """
 
     home: str

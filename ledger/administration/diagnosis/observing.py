@@ -1,4 +1,4 @@
-"""The doctor's looks at every region: side by side, each within its own time limit.
+"""The doctor's looks at every region: concurrent, each within its own time limit.
 
 ::
 
@@ -54,7 +54,7 @@ Found = TypeVar("Found")
 class Seen:
     """All regions, home first, the newest contract, and the settings under it as far as they go.
 
-    Further looks at a region go on with its `notes`.
+    Further looks at a region continue with its `notes`.
     """
 
     settings: Settings
@@ -87,12 +87,12 @@ async def look_at_all(
 
 
 def _under(settings: Settings, contract: Contract | None) -> Settings:
-    """Return the settings under the contract; as they are where they say otherwise."""
+    """Return the settings under the contract; unchanged if they conflict with it."""
     if contract is None:
         return settings
     try:
         return settings.under(contract.obeyed, home=contract.terms.home)
-    except LedgerError:  # a region that it names and nothing here reaches
+    except LedgerError:  # a region of the contract that cannot be reached from here
         return settings
 
 
@@ -161,7 +161,7 @@ def _untried(trial: Trial, why: str) -> Tried:
 
 
 def with_notes(seen: RegionSeen, notes: Notes) -> RegionSeen:
-    """Return what was seen of a region with what its answers have told since."""
+    """Return the observations of a region with what its answers have shown since."""
     return replace(
         seen,
         offset=notes.watch.offset,
@@ -199,7 +199,7 @@ class _Look:
         return answer[name]
 
     async def table(self) -> TableSeen | Failed:
-        """Describe the table; time to live and recovery on their own, as each may be denied."""
+        """Describe the table; time to live and recovery separately, as each may be denied."""
         parts = {
             "describe_table": "Table",
             "describe_time_to_live": "TimeToLiveDescription",
@@ -222,7 +222,7 @@ class _Look:
         return TableSeen(view, unseen)
 
     async def contract(self) -> Contract | LedgerError | Failed | None:
-        """Read the contract; one that is damaged, or too new, is the error that says so."""
+        """Read the contract; a damaged or too new one is returned as the error."""
         return await self._within(self._contract)
 
     async def _contract(self) -> Contract | LedgerError | None:
@@ -253,7 +253,7 @@ class _Look:
             return [_untried(one, str(error)) for one in made]
 
     async def _tried(self, trial: Trial, silence: list[str], client: Any = None) -> Tried:
-        """Try one permission; none is tried in a region any more that did not answer to another."""
+        """Try one permission; after a trial without an answer, no more are tried in that region."""
         if silence:
             return _untried(trial, silence[0])
         send = partial(self._sent, trial) if client is None else partial(_sent_to_s3, trial, client)

@@ -1,9 +1,9 @@
 """The lag of each ordered pair of regions, by a write in each region: `ledger doctor --probe`.
 
 An item is put in each region under `~doctor`, with the attribute of time to live in case this
-process ends, and every other region is read until it shows it. The time from the answer to the put
-to the answer that shows it is the lag, to `POLL_SECONDS`. In the end the items are deleted where
-they were put.
+process ends, and every other region is read until it shows the item. The time from the answer to
+the put to the answer that shows it is the lag, to `POLL_SECONDS`. In the end the items are deleted
+where they were put.
 
 An item costs two write units in every region, for its put and its delete, and each look half a read
 unit. The policies of writer and reader allow all of it: the put, a batch of one delete, queries.
@@ -29,7 +29,7 @@ from ledger.store.writes import Delete, Put
 
 POLL_SECONDS = 0.1
 KEPT = timedelta(days=1)
-"""How long an item is kept whose process ended before it was deleted."""
+"""How long an item is kept if its process ended before deleting it."""
 CLEAR_SECONDS_MAX = 5.0
 
 
@@ -90,7 +90,7 @@ async def _shown(
 ) -> LagSeen:
     """Return how long it takes, from now on, until a region shows an item.
 
-    A region that answers with errors to the end is why nothing was measured.
+    If a region answers with errors to the end, the measurement failed.
     """
     put_at = clock.monotonic()
     request = query_request(

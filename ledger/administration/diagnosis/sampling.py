@@ -1,8 +1,8 @@
-"""Looks for hot counters: through the newest hints, and the table itself, a few pages of it.
+"""Search for hot counters: through the newest hints, and a few pages of the table.
 
-One entry in a hundred leaves a hint, so a counter that is hot has left some. The pages of the table
-are of segments that are drawn, and show the collections with most entries. Of each candidate the
-newest entries are read, for the times in their sort keys; all eventually consistent, at home.
+One entry in a hundred leaves a hint, so a hot counter has left some. The pages of the table are of
+random segments, and show the collections with most entries. Of each candidate the newest entries
+are read, for the times in their sort keys; all reads are eventually consistent, at home.
 
 ===================== ======================================================
 read                  costs, in read units
@@ -35,25 +35,25 @@ from ledger.store.reads import Query, Scan
 
 HINTS_PER_PARTITION = 10
 ENTRIES_PER_PAGE_MIN = 200
-"""Items of one collection in these pages from which it is a candidate."""
+"""The number of items in these pages from which a collection is a candidate."""
 CANDIDATES_MAX = 40
 LOOK_ENTRIES = 200
 CLOSER_LOOK_ENTRIES = 5_000
-"""Over ten seconds at 500 entries a second, beyond which a collection is hot anyway."""
+"""Ten seconds at 500 entries a second; beyond that a collection is hot anyway."""
 UNITS_PER_PAGE = 128.0
-"""Of 1 MB, eventually consistent."""
+"""Read units of a page of 1 MB, eventually consistent."""
 SEGMENTS = (10_000, 100, 1)
-"""Of which one is drawn each, while pages are left: a page of a large table is of the first, what
-is small is read whole by the last."""
+"""Numbers of segments, of each of which one is drawn while pages are left: large tables show a page
+in the first, small ones are read whole by the last."""
 SUSPECT_RATE = 0.5 * SHARD_SHARE * PARTITION_WRITES / UNITS_PER_ENTRY
-"""Entries a second, over however short a time, at which a closer look is taken."""
+"""Entries a second, over however short a time, that trigger a closer look."""
 SUSPECT_SPAN_SECONDS_MIN = 0.1
 
 
 async def hot_collections(
     transport: NotingTransport, settings: Settings, *, clock: Clock, randomness: Random, pages: int
 ) -> HotSample:
-    """Return the busiest collections first, of those that were looked at.
+    """Return the collections that were looked at, busiest first.
 
     A role that may not scan sees those that hints name. Errors are botocore's, as the transport's.
     """
@@ -84,7 +84,7 @@ async def _hinted(transport: NotingTransport, settings: Settings) -> list[str]:
 async def _scanned(
     transport: NotingTransport, settings: Settings, randomness: Random, pages: int
 ) -> Sequence[str]:
-    """Return the collections with many items in what so many pages cost: of a small table, all."""
+    """Return the collections with many items in a budget of pages; of a small table, all."""
     left, counts = pages * UNITS_PER_PAGE, Counter[str]()
     for segments in SEGMENTS:
         after: Key | None = None

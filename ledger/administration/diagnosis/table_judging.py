@@ -1,4 +1,4 @@
-"""From what the doctor saw to its findings: settings, table, replicas and contract.
+"""From the doctor's observations to findings: settings, table, replicas and contract.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -34,10 +34,10 @@ CREATE = "run `ledger table create`, which completes what is missing and can be 
 LOOK_AGAIN = "run this again with credentials that may look (`ledger deploy policy administrator`)"
 NETWORK = "check network, endpoint and AWS Health; other regions go on, merging waits"
 OPEN_MODE = 0o027
-"""Permission bits that a file of secrets does not have: of a group to read it is for services."""
+"""Permission bits that a file of secrets must not have; group read is allowed for services."""
 SEE_TABLE = "see the line of the table"
 PARTS = {TIME_TO_LIVE: Kind.EXPIRY, RECOVERY: Kind.RECOVERY}
-"""What would be missing if a part of a table's description is not seen."""
+"""What is assumed missing if a part of a table's description is not seen."""
 
 
 def settings_findings(
@@ -47,7 +47,7 @@ def settings_findings(
     known: Collection[str] | None,
     contract: Contract | None,
 ) -> Iterator[Finding]:
-    """Yield where the settings come from, and what in them is not so elsewhere.
+    """Yield where the settings come from, and where they differ from AWS or the contract.
 
     `known` are AWS's regions by name, None if they could not be listed.
     """
@@ -58,12 +58,12 @@ def settings_findings(
     ]
     if strange:
         named = (_with_near(name, known or ()) for name in strange)
-        what = f"no region that this release of the AWS SDK knows: {', '.join(named)}"
+        what = f"unknown to this release of the AWS SDK: {', '.join(named)}"
         do = "correct `regions`, or upgrade botocore if the region is new"
         yield Finding(Check.SETTINGS, "", State.WARNING, what, do)
     wrong = "" if contract is None else _disagreement(settings, contract)
     if wrong:
-        do = "take it out of the settings, since the contract counts: `ledger table show`"
+        do = "remove it from the settings, since the contract counts: `ledger table show`"
         yield Finding(Check.SETTINGS, "", State.PROBLEM, wrong, do)
     if not (strange or wrong):
         more = "" if contract is None else "; they agree with the contract"
@@ -77,7 +77,7 @@ def _with_near(name: str, known: Collection[str]) -> str:
 
 
 def key_file_findings(path: str, mode: int) -> Iterator[Finding]:
-    """Yield that the file of signature keys, of these permission bits, is open to others."""
+    """Yield a finding if the file of signature keys, with these permissions, is open to others."""
     if mode & OPEN_MODE:
         what = f"signatures.keys {path} has mode {mode & 0o777:o}: others may read or change it"
         do = f"`chmod 600 {path}`, owned by the user that runs the process; then change the keys"
@@ -98,7 +98,7 @@ def _disagreement(settings: Settings, contract: Contract) -> str:
 
 
 def table_findings(seen: Sequence[RegionSeen], settings: Settings) -> Iterator[Finding]:
-    """Yield each region's table: whether it is there, its shape, and what it lacks."""
+    """Yield each region's table: whether it exists, its shape, and what it lacks."""
     views = views_of(seen)
     left: dict[str, list[Kind]] = {}
     for step in steps_to_create(views, expiry=settings.time_to_live) if views else ():
@@ -120,7 +120,7 @@ def _lost(region: str) -> str:
 
 
 def views_of(seen: Sequence[RegionSeen]) -> Views:
-    """Return the tables of the regions that were seen; None where there is none."""
+    """Return the tables of the regions that were observed; None for a missing one."""
     return {one.region: one.table.view for one in seen if isinstance(one.table, TableSeen)}
 
 
@@ -210,7 +210,7 @@ def replica_findings(seen: Sequence[RegionSeen], *, contract: Contract | None) -
     for region in sorted(named - there):
         wrong = True
         if region in views and views[region] is None:
-            continue  # the line of its table says so
+            continue  # the line of its table reports it
         what = "the contract names it, and the table has no replica in it: merging waits"
         yield Finding(Check.REPLICAS, region, State.PROBLEM, what, f"{CREATE}; {_lost(region)}")
     for region in sorted(there - named) if named else ():
@@ -257,8 +257,8 @@ def contract_findings(seen: Sequence[RegionSeen], settings: Settings) -> Iterato
         since = "" if newest.since is None else f" since {newest.since:%Y-%m-%dT%H:%M:%SZ}"
         what = f"revision {newest.revision} is pending{since}, {_change(newest)}"
         do = (
-            "it takes half an hour by default; if nobody finishes it, `ledger table set --resume`"
-            " does, and `--withdraw` takes it back"
+            "it takes half an hour by default; if it is abandoned, `ledger table set --resume`"
+            " finishes it, and `--withdraw` withdraws it"
         )
         yield Finding(Check.CONTRACT, "", State.WARNING, what, do)
     elif not wrong:

@@ -1,4 +1,4 @@
-"""What tries a role's permissions without harm: requests that change nothing even if allowed.
+"""Trials of a role's permissions without harm: requests that change nothing even if allowed.
 
 A grant is tried in each region where it holds, once for each partition key that it names:
 
@@ -21,13 +21,13 @@ PutObject           in place of an object that is never there, `If-Match` a PUT 
 ListBucket          HeadBucket                                            a HEAD of S3
 =================== ===================================================== =================
 
-Write units are charged in the region of the request alone: what changes nothing is not replicated.
-Not tried are PartiQLInsert, which has no condition, and what makes or changes a table: no request
-is documented to fail after it was authorized and before it acts. Nor is DeleteObject: of an object
-that is not there it leaves a marker where versions are kept.
+Write units are charged only in the region of the request: a request that changes nothing is not
+replicated. Not tried are PartiQLInsert, which has no condition, and actions that make or change a
+table: no request is documented to fail after it was authorized and before it acts. Nor is
+DeleteObject: for an object that is missing it leaves a marker if versions are kept.
 
-S3 answers 403 for an object that is missing, too, to whom may not list the bucket. It then says
-that ListBucket was missing, not GetObject: by that a reader's permission is known.
+S3 also answers 403 for a missing object if the caller may not list the bucket. It then names
+ListBucket as missing, not GetObject: that shows a reader's permission.
 
 The partition keys are those that the policy names, its `*` filled in, or `~doctor`; the sort key
 ends in a number that is drawn for each run, so that no item has it.
@@ -58,7 +58,7 @@ from ledger.store.writes import Check, Delete, Put, Update
 
 ATTRIBUTE = "doctor"
 FILLED_IN = "~doctor"
-"""In place of a `*` in a policy's partition key: no name that is made of an id has it."""
+"""Replaces a `*` in a policy's partition key: no name made of an id contains it."""
 DESCRIPTIONS = {
     "DescribeTable": "describe_table",
     "DescribeTimeToLive": "describe_time_to_live",
@@ -68,12 +68,12 @@ NO_INSERT = "an INSERT has no condition that could keep it from writing"
 NO_CHANGE = "no request is known to fail after it was authorized and before it acts"
 NO_DELETE = "where versions are kept it would leave a marker, though no object has the name"
 _ETAG = '"00000000000000000000000000000000"'
-"""Of no object: S3's are of what is in them, or of their parts."""
+"""The ETag of no object: S3's are of contents, or of parts."""
 
 Outcome = Literal["allowed", "denied", "unknown", "not tried"]
 ALLOWED_CODES = frozenset({"ConditionalCheckFailedException"})
 _CONDITION_FAILED = "ConditionalCheckFailed"
-"""Of an action of a transaction, and of a statement."""
+"""Codes of an action in a transaction, and of a statement."""
 DENIED_CODES = frozenset(
     {"AccessDenied", "AccessDeniedException", "KMSAccessDeniedException", "NotAuthorized"}
 )
@@ -92,12 +92,12 @@ _ANSWERS: Mapping[str, str] = {
     "describe_time_to_live": "TimeToLiveDescription",
     "describe_continuous_backups": "ContinuousBackupsDescription",
 }
-"""What an answer of DynamoDB has, by operation; "" where a trial has none but an error."""
+"""The key of a valid answer, by operation; "" if a trial can only end in an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One permission and the request that tries it; without an operation `reason` says why none.
+    """One permission and the request that tries it; without an operation `reason` says why.
 
     `service` is the one whose client has the operation.
     """
@@ -119,7 +119,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What became of a trial; `text` is the error, or why it was not tried."""
+    """The result of a trial; `text` is the error, or why it was not tried."""
 
     trial: Trial
     outcome: Outcome
@@ -127,7 +127,7 @@ class Tried:
 
 
 def trials_of(role: Role, settings: Settings, region: str, *, number: int) -> Iterator[Trial]:
-    """Yield what tries each permission that a role has in a region; `number` is drawn for a run."""
+    """Yield a trial of each permission that a role has in a region; `number` is drawn for a run."""
     for grant in grants(role):
         if not regions_of(settings, grant, region):
             continue
@@ -170,7 +170,7 @@ def _on_path(grant: Grant, action: str, path: str, number: int) -> Trial:
 
 
 def partitions_of(grant: Grant) -> list[str]:
-    """Return a partition key for each that a grant names; `~doctor` where it names none."""
+    """Return a partition key for each one in a grant; `~doctor` if it names none."""
     return [key.replace("*", FILLED_IN) for key in grant.only_keys] or [DOCTOR_PARTITION]
 
 
@@ -219,9 +219,9 @@ def _on_key(  # noqa: C901, PLR0911 (one action a case)
 
 
 def answered(trial: Trial, response: Mapping[str, Any]) -> Tried:
-    """Return what an answer without an error says: statements have their errors in it.
+    """Return the result of an answer without an error; statements have their errors in it.
 
-    One that DynamoDB cannot give, as that a condition held which nothing meets, says nothing.
+    An answer that DynamoDB cannot give, such as a condition met that cannot be, is not counted.
     """
     needed = _ANSWERS.get(trial.operation)
     if needed is not None and needed not in response:
@@ -237,9 +237,9 @@ def answered(trial: Trial, response: Mapping[str, Any]) -> Tried:
 
 
 def refused(trial: Trial, code: str, reasons: frozenset[str], text: str) -> Tried:
-    """Return what an error says: its code, or the codes of a cancelled transaction's actions.
+    """Return the result of an error: its code, or the codes of a cancelled transaction's actions.
 
-    A condition is looked at only by who may write the item, so its failure is a permission.
+    A condition is evaluated only if the caller may write the item, so its failure shows permission.
     """
     if code in ALLOWED_CODES or reasons == {_CONDITION_FAILED}:
         return Tried(trial, "allowed")
@@ -249,7 +249,7 @@ def refused(trial: Trial, code: str, reasons: frozenset[str], text: str) -> Trie
 
 
 def refused_by_s3(trial: Trial, code: str, text: str) -> Tried:
-    """Return what an error of S3 says; HEAD has a status alone."""
+    """Return the result of an error of S3; HEAD has only a status."""
     if code in _NO_OBJECT and trial.action != "ListBucket":
         return Tried(trial, "allowed")
     if code not in _DENIED_BY_S3:

@@ -2,7 +2,7 @@
 
 CloudFormation cannot loop over regions.yaml, so the templates are generated from it: pure functions
 from `Settings` to dictionaries, and `rendering` to text. `ledger deploy` is the command; copies
-for the shipped regions.yaml lie in deploy/, and a test compares them with what is generated now.
+for the shipped regions.yaml are in deploy/, and a test compares them with the generated text.
 
 Nothing here calls AWS.
 

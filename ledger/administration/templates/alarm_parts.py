@@ -1,9 +1,10 @@
 """What alarms share: sent to one topic, on metrics of a function, a queue or a table's operations.
 
-DynamoDB counts requests, errors and throttling of each operation apart. Source: Amazon DynamoDB
-Developer Guide, "DynamoDB metrics and dimensions": `Operation` is one of the operations by name,
-`BatchExecuteStatement` among them, for which `OperationType` is emitted, too. Whether its metrics
-then lie under both dimensions only, it does not say, so both are counted; an alarm may add up ten.
+DynamoDB counts requests, errors and throttling of each operation separately. Source: Amazon
+DynamoDB Developer Guide, "DynamoDB metrics and dimensions": `Operation` is an operation by name,
+including `BatchExecuteStatement`, for which `OperationType` is emitted, too. It does not say
+whether its metrics then exist only under both dimensions, so both are counted; an alarm may add up
+ten metrics.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -25,10 +26,10 @@ WRITES = (
     STATEMENTS,
     "TransactWriteItems",
 )
-"""Every operation by which the ledger writes, but ExecuteTransaction: an alarm adds up ten metrics,
-and strict writers alone send it, whose other writes are among these."""
+"""Every operation by which the ledger writes, except ExecuteTransaction: an alarm adds up ten
+metrics, and only strict writers send it, whose other writes are among these."""
 READS = ("GetItem", "Query", "Scan")
-"""Every operation by which it reads items, but BatchGetItem: that fails where GetItem does."""
+"""Every operation by which it reads items, except BatchGetItem, which fails where GetItem does."""
 
 
 def alarm(description: str, *, runbook: str, **properties: object) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def queue_alarm(queue: str, description: str, *, runbook: str) -> dict[str, Any]
 def operation_metrics(
     table: str, metric: str, statistic: str, operations: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Return a metric of a table's operations and, first, their sum, which the alarm goes by."""
+    """Return a metric of a table's operations and, first, their sum, which the alarm uses."""
     named = {"Name": "TableName", "Value": table}
     of_each: list[list[dict[str, Any]]] = []
     for operation in operations:

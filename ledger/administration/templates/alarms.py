@@ -20,19 +20,19 @@ from ledger.administration.templates.rendering import ref
 from ledger.settings import Settings
 
 MERGING = "backlog-growing"
-"""The runbook of whatever keeps passes from merging."""
+"""The runbook for everything that keeps passes from merging."""
 METRIC_NAMESPACE = "Ledger/Compactor"
 LEADING_METRIC = "LeadingPasses"
-"""Written by `compactor.aws_lambda` for each pass that led and ended well."""
+"""Written by `compactor.aws_lambda` for each successful pass that led."""
 
 LATE_METRIC = "LateSeconds"
-"""Written by it, too: how late a pass has left merging."""
+"""Also written by it: how late a pass has left merging."""
 LATE_SECONDS = 1_800.0
 LATE_PERIODS = 6
 """Half an hour late, for half an hour."""
 
 ARCHIVE_METRIC = "ArchiveWaits"
-"""Written by it where there are some: folds not sent, since a place did not take their entries."""
+"""Written by it if there are any: folds not sent because a place refused their entries."""
 ARCHIVE_PERIODS = 3
 """In each of three times five minutes: a place that fails once is asked again a minute later."""
 

@@ -11,7 +11,7 @@ from ledger.administration.templates.rendering import Intrinsic, attribute, ref,
 from ledger.settings import Settings
 
 MESSAGE_SECONDS = 14 * 86_400
-"""How long a message stays readable: the most that SQS offers."""
+"""How long a message stays readable: the maximum of SQS."""
 LOG_DAYS_CHOICES = (1, 7, 14, 30, 90, 180, 365)
 MEMORY_MEGABYTES_CHOICES = (256, 512, 1024, 2048)
 
@@ -78,7 +78,7 @@ def log_group(part: str) -> dict[str, Any]:
 
 
 def queue(*, on_deletion: str = "Delete") -> dict[str, Any]:
-    """Return a queue for what went wrong."""
+    """Return a queue for failures."""
     return {
         "Type": "AWS::SQS::Queue",
         "DeletionPolicy": on_deletion,

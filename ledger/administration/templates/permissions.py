@@ -1,4 +1,4 @@
-"""Who may do what to the table: one least-privilege policy per role.
+"""Permissions on the table: one least-privilege policy per role.
 
 Three things narrow a role. **Actions**: only those that its code calls; a test records the calls
 and compares. **Regions**: compactor and importer write through the home region only, so elsewhere
@@ -8,12 +8,12 @@ compactor's search have partition keys of their own (`~contract`, `~lease`, `~im
 so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
 pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`), webhooks
 (`~webhook~`), the index (`~index-`) and budgets (`~budget~`), so no writer can touch them;
-descriptions (`~description~`), which nothing rests on; and hints to the compactor (`~hint-0` to
+descriptions (`~description~`), on which nothing depends; and hints to the compactor (`~hint-0` to
 `~hint-3`), so that a reader writes nothing else. The net change shares its partition key with its
 entries, so IAM cannot distinguish the two by keys: its version condition guards it against us, not
-against who has the writer's credentials. **Attributes**: a strict writer names those of entries alone, in an
-INSERT, which replaces nothing; and no writer but a spender those of entries that grants pay for.
-**Objects**: of the archive only what is under its prefix.
+against anyone who has the writer's credentials. **Attributes**: a strict writer names only those of
+entries, in an INSERT, which replaces nothing; and no writer but a spender names those of entries
+that grants pay for. **Objects**: of the archive only what is under its prefix.
 
 A condition on `dynamodb:LeadingKeys`, or `dynamodb:Attributes`, is always paired with `Null`:
 `ForAllValues` alone is also true for a request that names no key at all (IAM user guide,
@@ -23,7 +23,7 @@ Reference, "Actions, resources, and condition keys for Amazon DynamoDB"; of `Par
 "create a new item, if an item with same primary key does not exist in the table"). A put is no
 substitute: PutItem and BatchWriteItem "always replace the entire previous item", whatever
 attributes are allowed (Developer Guide, "Using IAM policy conditions for fine-grained access
-control"), and for the deletes of a batch BatchWriteItem alone is asked.
+control"), and for the deletes of a batch only BatchWriteItem is checked.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -156,15 +156,15 @@ _RECORDS = tuple(
 # Every process reads the contract in its own region before it acts, and again each minute.
 _READ_CONTRACT = Grant("ReadTheContract", ("Query",), only_keys=(CONTRACT_PARTITION,))
 _READ_ARCHIVE = Grant("ReadTheArchive", ("GetObject",), tables="objects")
-# HeadBucket, which says in which region a bucket is, and ListObjectsV2 are both under ListBucket.
+# HeadBucket, which returns a bucket's region, and ListObjectsV2 are both under ListBucket.
 _SEE_BUCKETS = Grant("SeeTheArchive", ("ListBucket",), tables="buckets")
 _LEASING = ("GetItem", "PutItem", "UpdateItem", "ConditionCheckItem")
 
 _GRANTS: dict[Role, tuple[Grant, ...]] = {
     Role.WRITER: (
         _READ_CONTRACT,
-        # Changes with keys go 25 to a request as statements, and where those are denied one by one.
-        # An entry that names a grant is charged to it: only a spender may write one.
+        # Changes with keys are sent as statements, 25 at a time, and if those are denied one by
+        # one. An entry that names a grant is charged to it: only a spender may write one.
         Grant(
             "WriteEntries",
             ("PutItem", "BatchWriteItem", "PartiQLInsert"),
@@ -190,7 +190,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("LookAtEntries", ("GetItem",), never_keys=_RESERVED),
         Grant("KeepRights", ("GetItem", "PutItem", "Query"), only_keys=(_BUDGETS,)),
     ),
-    # Instead of the writer's, with `writer.strict`: it replaces and deletes nothing that is there,
+    # Instead of the writer's, with `writer.strict`: it replaces and deletes no existing item,
     # and what it puts has no attribute that only net changes, sums or records have.
     Role.STRICT_WRITER: (
         _READ_CONTRACT,
@@ -200,7 +200,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             never_keys=(*_RESERVED, *_RECORDS, *HINT_PARTITIONS),
             only_attributes=("pk", "sk", *ENTRY_ATTRIBUTES),
         ),
-        # An INSERT hands back no item that is in its way.
+        # An INSERT does not return an existing item.
         Grant("LookAtWhatIsThere", ("GetItem",), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
         Grant("AnswerLateCalls", ("Query",), never_keys=_RESERVED, if_archived=True),
@@ -317,7 +317,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant(
             "Count", ("GetItem", "PutItem", "Query", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)
         ),
-        # Where markers have a table of their own: they are put and read there, and nothing else is.
+        # If markers have a separate table: they are put and read there, and nothing else is.
         Grant(
             "Mark",
             ("GetItem", "PutItem"),
@@ -331,7 +331,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             Where.HOME,
             only_keys=(_NUMBERS,),
         ),
-        # The lock of a subject lies beside its versions, so no guard needs any other lease.
+        # The lock of a subject is stored with its versions, so no guard needs any other lease.
         Grant(
             "GuardVersions",
             ("DeleteItem", *_LEASING, "Query"),
@@ -433,8 +433,8 @@ def policy(
 ) -> dict[str, Any]:
     """Return the policy of `role` on the table's replicas.
 
-    With `region` it covers that region only, for a writer or reader that runs in one; what a role
-    may do in the home region alone is then left out of every other region's policy.
+    With `region` it covers only that region, for a writer or reader that runs in one; what a role
+    may do only in the home region is then left out of every other region's policy.
     """
 
     def table(region: str, name: str) -> str:
@@ -552,7 +552,7 @@ def _statement(grant: Grant, resources: list[object]) -> dict[str, Any]:
 
 
 def _service_linked_role() -> dict[str, Any]:
-    # The first global table of an account makes the role under which DynamoDB replicates.
+    # The first global table of an account creates the role under which DynamoDB replicates.
     service = "replication.dynamodb.amazonaws.com"
     return {
         "Sid": "LetDynamoDBReplicate",

@@ -1,9 +1,9 @@
 """The CloudFormation template of the pipeline: a Kinesis stream, the function on it, alarms.
 
 Why nothing is given up early. The lane's position may only pass what is in the totals, so a batch
-that cannot be brought in has to wait, and what follows it in its shard with it: a record that
-cannot be taken is no reason, it becomes a dead letter. What is left are outages and mistakes, which
-somebody must end; retries have no limit, and alarms report it. Only shortly before the stream would
+that cannot be brought in has to wait, and the rest of its shard with it. A malformed record is not
+such a case: it becomes a dead letter. The remaining cases are outages and mistakes, which a person
+must end; retries have no limit, and alarms report it. Only shortly before the stream would
 forget a record Lambda gives it up, so that the queue `Discarded` names it while it can
 still be read again.
 
@@ -46,14 +46,14 @@ CONFIG_FILE = "/etc/ledger/regions.yaml"
 HANDLER = "ledger.pipeline.aws.aws_lambda.handler"
 MEMORY_MEGABYTES = 1024
 FUNCTION_SECONDS_MAX = 120
-"""Of one invocation; what is not through by then comes again."""
+"""Time limit of one invocation; records not processed by then come again."""
 RECORD_SECONDS_MAX = 6 * 86_400
 RETENTION_HOURS_MIN = 7 * 24
-"""A day more, in which what was given up can be read again."""
+"""One day more, in which records that were given up can be read again."""
 TABLE_RECORD_SECONDS_MAX = 22 * 3_600
 """A table's stream keeps a record for 24 hours."""
 WINDOW_SECONDS = 900
-"""The longest: its only purpose is that Lambda then names the shard."""
+"""The maximum: its only purpose is that Lambda then names the shard."""
 BEHIND_MILLISECONDS_MAX = 600_000
 
 PIPELINE_COMMENT = (

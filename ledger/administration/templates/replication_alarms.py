@@ -6,10 +6,10 @@ has its alarms in the region that writes: one template for all, in which each re
 its own. Each pair is watched for
 
 - *lag*: the latency is over three minutes;
-- *silence*: the region writes, and no latency comes. DynamoDB publishes it as items arrive, so a
-  pair that has stalled has no data, and an alarm on latency alone treats that as good. Where no
-  one writes there is none either; so silence counts only while the region answers requests that
-  write. At home it does each minute, for the compactor's lease.
+- *silence*: the region writes, and no latency is reported. DynamoDB publishes it as items arrive,
+  so a stalled pair has no data, and an alarm on latency alone treats that as good. Without writes
+  there is no data either; so silence counts only while the region answers requests that write. At
+  home it does each minute, for the compactor's lease.
 
 Sources: Amazon DynamoDB Developer Guide, "Monitoring global tables" (the latency of every pair of
 source and destination), "DynamoDB metrics and dimensions" (`ReceivingRegion`; the samples of
@@ -54,7 +54,7 @@ def replication_template(settings: Settings) -> dict[str, Any]:
     """Return the template of the alarms on replication, to be deployed in every region.
 
     Raises:
-        SettingsError: there is one region only.
+        SettingsError: there is only one region.
     """
     regions = settings.home_first
     if len(regions) == 1:
@@ -116,7 +116,7 @@ def _lags(settings: Settings, source: str, target: str) -> dict[str, Any]:
         EvaluationPeriods=5,
         Threshold=LATENCY_MAX_MILLISECONDS,
         ComparisonOperator="GreaterThanThreshold",
-        TreatMissingData="notBreaching",  # `_silent` is for that
+        TreatMissingData="notBreaching",  # `_silent` covers that
     )
 
 
@@ -139,7 +139,7 @@ def _missing(settings: Settings, source: str, target: str) -> dict[str, Any]:
 
 
 def _writing(settings: Settings) -> dict[str, Any]:
-    """Return the alarm that this region answers requests that write, which is no bad news."""
+    """Return the alarm that this region answers requests that write, which is not a problem."""
     metrics = operation_metrics(settings.table, "SuccessfulRequestLatency", "SampleCount", WRITES)
     return {
         "Type": "AWS::CloudWatch::Alarm",

@@ -1,9 +1,9 @@
 """The CloudFormation template of the compactor as a scheduled job: Scheduler, Lambda, role, queue.
 
 The alarms are in `alarms`. Why the function has no reserved concurrency: the lease and the version
-condition make any number of instances safe, so a limit of 1 would add nothing to safety, and cost
-something. A pass that outlasts the minute would turn every next invocation into a throttle, which
-hides real throttling; a frozen instance would shut out its replacement until it times out; and the
+condition make any number of instances safe, so a limit of 1 would add nothing to safety, and has
+costs. A pass that outlasts the minute would turn every next invocation into a throttle, which hides
+real throttling; a frozen instance would shut out its replacement until it times out; and the
 reservation comes out of the account's pool, which a new account may not have. An instance that
 finds the lease held ends by itself after watching it for one lease.
 
@@ -30,7 +30,7 @@ from ledger.settings import Settings
 PASS_SECONDS_MAX = 900
 """Lambda's own limit; the handler asks the pass to stop a little before."""
 EVENT_AGE_SECONDS_MAX = 60
-"""An invocation that waited this long is dropped: the next minute's is as good."""
+"""An invocation that waited this long is dropped: the next minute's replaces it."""
 
 COMPACTOR_COMMENT = (
     "The compactor as a scheduled job: EventBridge Scheduler invokes it in Lambda each minute.",

@@ -1,8 +1,8 @@
 """The CloudFormation template of the service as a function of Lambda behind a function URL.
 
-For what is asked rarely: an environment answers one request at a time, so requests share no
-batches. The URL asks for no signature of AWS (`AuthType` NONE): callers show tokens, as to `ledger
-serve`. Whoever invokes such a URL needs both `lambda:InvokeFunctionUrl` and, since October 2025,
+For infrequent requests: an environment answers one request at a time, so requests share no batches.
+The URL requires no signature of AWS (`AuthType` NONE): callers send tokens, as to `ledger serve`. A
+caller of such a URL needs both `lambda:InvokeFunctionUrl` and, since October 2025,
 `lambda:InvokeFunction` by way of the URL (Lambda Developer Guide, "Control access to Lambda
 function URLs").
 
@@ -29,7 +29,7 @@ ROLES = (Role.WRITER, Role.READER, Role.FOLLOWER, Role.SERVICE)
 HANDLER = "ledger.service.aws_lambda.handler"
 MEMORY_MEGABYTES = 1024
 SECONDS_MAX = 90
-"""Above the 60 that a request may wait, so that its answer is still sent."""
+"""Above the 60 s that a request may wait, so that its answer is still sent."""
 
 SERVICE_COMMENT = (
     "The service as a function of Lambda, behind a function URL: for what is asked rarely.",

@@ -15,7 +15,7 @@ from ledger.core.keys import EXPIRES
 from ledger.settings import Settings
 
 RECOVERY_DAYS = 35
-"""How far back a replica can be restored: the most that DynamoDB offers."""
+"""How far back a replica can be restored: the maximum of DynamoDB."""
 
 _KEY_ARN = re.compile(
     r"arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:(?:key|alias)/[\w/-]+", flags=re.ASCII
@@ -36,8 +36,8 @@ class Extras:
         """Return those of a command line: REGION=ARN for each region or none, and NAME=VALUE.
 
         Raises:
-            InvalidInput: one has another form, is repeated, or a region has no key, or none of its
-                own.
+            InvalidInput: one has another form, is repeated, or a region has no key, or not one of
+                its own.
         """
         found = cls(pairs("--kms-key", keys), pairs("--tag", tags))
         for region, arn in found.keys.items():
@@ -91,7 +91,7 @@ def table_template(
     """Return the template of the table that `settings` names, with a replica in each region.
 
     With `warm` all replicas serve that much at once; `extras` has keys and tags. If `settings` name
-    them, markers have a table of their own beside it, and so have the states of pipelines.
+    them, markers have a separate table, and so have the states of pipelines.
     """
     extras = extras or Extras()
     states = {

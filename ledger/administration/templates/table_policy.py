@@ -1,11 +1,11 @@
-"""The resource-based policy of one replica: who may use its items at all, and that only by TLS.
+"""The resource-based policy of one replica: who may use its items at all, and only by TLS.
 
-It takes rights away, and gives none in the table's own account: what a role may do is said by its
-own policy (`permissions`). To roles of other accounts it gives the use of items, which their own
-policies narrow. Administration is left alone, so it locks nobody out of changing it.
+It restricts rights, and grants none in the table's own account: what a role may do is defined by
+its own policy (`permissions`). To roles of other accounts it grants the use of items, which their
+own policies narrow. Administration is left alone, so nobody can be locked out of changing it.
 
-The role by which DynamoDB replicates is in no denial: a replica whose replication was denied stands
-still, and leaves the global table after 20 hours.
+The role by which DynamoDB replicates is never denied: a replica whose replication is denied stops,
+and leaves the global table after 20 hours.
 
 With replicas in other accounts the global table's service needs rights by this policy, too.
 
@@ -25,7 +25,7 @@ from ledger.core.errors import InvalidInput
 from ledger.settings import Settings
 
 POLICY_BYTES_MAX = 20 * 1024
-"""Of a resource-based policy, white space included."""
+"""Limit of a resource-based policy, white space included."""
 ITEM_ACTIONS = (
     "dynamodb:BatchGetItem",
     "dynamodb:BatchWriteItem",
@@ -41,7 +41,7 @@ ITEM_ACTIONS = (
     "dynamodb:Scan",
     "dynamodb:UpdateItem",
 )
-"""All by which items are read and written."""
+"""All actions that read and write items."""
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:(?:role|user)/[\w+=,.@/-]+", flags=re.ASCII)
 
 
@@ -59,8 +59,8 @@ def table_policy(
     of all regions where each replica is in an account of its own.
 
     Raises:
-        InvalidInput: there is no principal, or one is no ARN of a role or user; or `replicas` does
-            not have each region with an account of its own.
+        InvalidInput: there is no principal, or one is not the ARN of a role or user; or `replicas`
+            does not have each region with an account of its own.
     """
     if not principals:
         raise InvalidInput("--for: name each role that uses the table's items, by its ARN")
@@ -76,7 +76,7 @@ def table_policy(
 
 
 def check_size(text: str) -> str:
-    """Return the text of a policy that DynamoDB would take.
+    """Return the text of a policy that DynamoDB accepts.
 
     Raises:
         InvalidInput: it is too long.

@@ -1,1 +1,1 @@
-"""Where archive objects lie: files, S3, memory."""
+"""Places that store archive objects: files, S3, memory."""

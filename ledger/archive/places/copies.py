@@ -1,4 +1,4 @@
-"""Several places as one: each object is in all of them, and is read where it can be."""
+"""Several places as one: each object is in all of them, and is read from any that has it."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
@@ -20,7 +20,7 @@ class Copies:
         """Return an object, or a part of it, from the first place that has it whole.
 
         Raises:
-            ArchiveError: none has it; the error of the first.
+            ArchiveError: no place has it; the error of the first.
         """
         return await self.accepted(name, lambda data: data, start=start, length=length)
 
@@ -32,10 +32,11 @@ class Copies:
         start: int = 0,
         length: int | None = None,
     ) -> Result:
-        """Return what `accept` makes of an object, or a part, from the first place where it can.
+        """Return the result of `accept` on an object, or a part, from the first place that has it.
 
         Raises:
-            ArchiveError: none has it, or what `accept` raised everywhere; the error of the first.
+            ArchiveError: no place has it, or `accept` raised for every place; the error of the
+                first.
         """
         failures: list[ArchiveError] = []
         for place in self.places:
@@ -46,7 +47,7 @@ class Copies:
         raise failures[0]
 
     async def names(self) -> AsyncIterator[str]:
-        """Yield the names of the objects of any place, in ascending order, each once."""
+        """Yield the names of all objects in any place, in ascending order, each once."""
         streams = [place.names() for place in self.places]
         heads = [await anext(stream, None) for stream in streams]
         while waiting := [name for name in heads if name is not None]:

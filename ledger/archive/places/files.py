@@ -1,8 +1,8 @@
-"""A place that is a folder of this machine.
+"""A place that is a local folder.
 
-An object is written to a temporary file, synced, and linked to its name, which fails if there is
-one: so an object is there whole or not at all, whatever ends the process or the machine. Temporary
-files of processes that ended are removed by a later put, a day later.
+An object is written to a temporary file, synced, and linked to its name, which fails if the name
+exists: so an object is complete or absent, however the process or the machine ends. Temporary files
+of processes that ended are removed by a later put, after a day.
 """
 
 import errno
@@ -28,16 +28,16 @@ Result = TypeVar("Result")
 
 
 class FilePlace:
-    """A folder, made when something is put; on a volume that all processes share.
+    """A folder, created at the first put; on a volume that all processes share.
 
-    Once it was there it is not made again: it was removed, or its volume is not mounted.
+    Once it has existed it is not created again: it was removed, or its volume is not mounted.
     """
 
     def __init__(self, url: str, *, clock: Clock) -> None:
         self.url = url
         self._folder = Path(url.removeprefix(FILES))
         self._was_there = False
-        with suppress(OSError):  # the first call says what is wrong
+        with suppress(OSError):  # the first call reports the error
             self._was_there = self._folder.is_dir()
         self._clock = clock
         self._is_swept = False
@@ -68,7 +68,7 @@ class FilePlace:
         await self._run(partial((self._folder / checked_name(name)).unlink, missing_ok=True))
 
     async def region(self) -> str | None:
-        """Return None: a folder is in no region of AWS."""
+        """Return None: a folder is not in a region of AWS."""
         return None
 
     async def _run(self, call: Callable[[], Result]) -> Result:
@@ -80,16 +80,16 @@ class FilePlace:
             raise self._failed(f"{error.strerror or error}: {error.filename}", error) from None
 
     def _done(self, call: Callable[[], Result]) -> Result:
-        """Do something with the folder, if that is still there.
+        """Do something with the folder, if it still exists.
 
         Raises:
-            ArchiveError: it is not.
+            ArchiveError: it does not.
         """
         self._check_there()
         try:
             return call()
         except FileNotFoundError:
-            self._check_there()  # it may have gone meanwhile
+            self._check_there()  # it may have been removed meanwhile
             raise
 
     def _check_there(self) -> None:
@@ -97,7 +97,7 @@ class FilePlace:
         if self._was_there and not is_there:
             raise ArchiveError(
                 f"{self.url}: the folder is gone: it was removed, or its volume is not mounted any"
-                " more; it is not made again",
+                " more; it is not created again",
                 reason="ENOENT",
             )
         self._was_there = is_there
@@ -107,7 +107,7 @@ class FilePlace:
         return ArchiveError(f"{self.url}: {text}", reason=reason)
 
     def _put(self, name: str, data: bytes) -> bool:
-        """Write an object; return False if there is one of this name."""
+        """Write an object; return False if the name exists."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -136,7 +136,7 @@ class FilePlace:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError:  # a full disk stays as full as it was
+        except OSError:  # a full disk gets no fuller
             temporary.unlink(missing_ok=True)
             raise
         return temporary
@@ -149,7 +149,7 @@ class FilePlace:
             os.close(folder)
 
     def _sweep(self) -> None:
-        """Remove, once a process, what others left half written."""
+        """Remove, once per process, temporary files that others left unfinished."""
         if self._is_swept:
             return
         self._is_swept = True

@@ -47,23 +47,23 @@ class MemoryPlace:
 
 
 def missing(url: str, name: str) -> ArchiveMissing:
-    """Return the error of an object that is not there."""
+    """Return the error of a missing object."""
     return ArchiveMissing(f"object {name} is not in {url}: it was deleted, or never put there")
 
 
 def other_there(url: str, name: str) -> ArchiveDamaged:
     """Return the error of a put that finds another object."""
-    return ArchiveDamaged(f"object {name} in {url} is another than the one to be put there")
+    return ArchiveDamaged(f"object {name} in {url} differs from the one to be put there")
 
 
 def checked_length(data: bytes, length: int | None, url: str, name: str) -> bytes:
-    """Return what was read of an object if it is as long as asked for.
+    """Return the bytes read of an object if their length is as requested.
 
     Raises:
         ArchiveDamaged: it is not.
     """
     if length is not None and len(data) != length:
         raise ArchiveDamaged(
-            f"object {name} in {url} is cut: {len(data):,} bytes in place of {length:,}"
+            f"object {name} in {url} is truncated: {len(data):,} bytes instead of {length:,}"
         )
     return data

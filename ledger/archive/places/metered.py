@@ -1,6 +1,6 @@
-"""A place that measures each request: how it ended, its time, the bytes of objects.
+"""A place that measures each request: its outcome, its duration, the bytes of objects.
 
-Names are not measured: no process that has metrics lists them.
+Listing names is not measured: no process with metrics does it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -57,7 +57,7 @@ class MeteredPlace:
         await self._measured("delete", self._inner.delete(name))
 
     async def region(self) -> str | None:
-        """Return the AWS region in which it lies; see `Place.region`."""
+        """Return its AWS region; see `Place.region`."""
         return await self._measured("region", self._inner.region())
 
     async def _measured(self, operation: str, request: Awaitable[Result]) -> Result:

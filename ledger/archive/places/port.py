@@ -1,8 +1,7 @@
 """The port to one place of an archive.
 
-Objects are bytes under a name that is used once: they are put, read, and in the end deleted. Only
-the erasing of a note replaces one. What a put acknowledged is durable, and every later read shows
-it.
+Objects are bytes under a name that is used once: they are put, read, and finally deleted. Only
+erasing a note replaces one. An acknowledged put is durable, and every later read shows it.
 """
 
 import re
@@ -28,7 +27,7 @@ class Place(Protocol):
         """Put an object; the same one again changes nothing.
 
         Raises:
-            ArchiveDamaged: another one is there under this name, and stays.
+            ArchiveDamaged: another one exists under this name, and stays.
         """
 
     async def get(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
@@ -42,20 +41,20 @@ class Place(Protocol):
         """Yield the names of all objects in ascending order, from after one on."""
 
     async def replace(self, name: str, data: bytes) -> None:
-        """Put an object in place of the one of this name; a reader sees either, whole."""
+        """Replace the object of this name; a reader sees the old or the new one, complete."""
 
     async def delete(self, name: str) -> None:
         """Delete an object; it may be gone already."""
 
     async def region(self) -> str | None:
-        """Return the AWS region in which it lies; None for a place that is in none."""
+        """Return its AWS region; None for a place outside of AWS."""
 
 
 def checked_name(name: str) -> str:
     """Return a name that objects may have.
 
     Raises:
-        InvalidInput: it may not.
+        InvalidInput: the name is not allowed.
     """
     if len(name) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(name):
         raise InvalidInput(

@@ -1,10 +1,10 @@
 """A place in a bucket of Amazon S3.
 
-What AWS documents and this rests on: a read after a put shows it, in the bucket's region (Amazon S3
-User Guide, "Amazon S3 data consistency model": strong read-after-write consistency for PUT and
-DELETE); a put with `If-None-Match: *` fails with 412 if there is an object of this key, with 409 if
-another such put is under way ("Conditional writes"); S3 refuses a body whose SHA-256 is another
-than `x-amz-checksum-sha256` says ("Checking object integrity").
+What AWS documents and this relies on: a read after a put shows it, in the bucket's region (Amazon
+S3 User Guide, "Amazon S3 data consistency model": strong read-after-write consistency for PUT and
+DELETE); a put with `If-None-Match: *` fails with 412 if an object of this key exists, with 409 if
+another such put is under way ("Conditional writes"); S3 refuses a body whose SHA-256 differs from
+`x-amz-checksum-sha256` ("Checking object integrity").
 """
 
 import base64
@@ -104,7 +104,7 @@ class S3Place:
         await self._answer(name, self._client.delete_object(**self._key(checked_name(name))))
 
     async def region(self) -> str | None:
-        """Return the bucket's region, as S3 says it (HeadBucket, `x-amz-bucket-region`)."""
+        """Return the bucket's region, as reported by S3 (HeadBucket, `x-amz-bucket-region`)."""
         answer = await self._answer("", self._client.head_bucket(Bucket=self._bucket))
         headers = answer["ResponseMetadata"]["HTTPHeaders"]
         found = answer.get("BucketRegion") or headers.get("x-amz-bucket-region")
@@ -114,7 +114,7 @@ class S3Place:
         return {"Bucket": self._bucket, "Key": f"{self._prefix}{name}"}
 
     async def _put(self, name: str, data: bytes, **options: Any) -> bool:
-        """Put an object; return False if one is there, or on its way, and that is a condition."""
+        """Put an object; return False if `if_absent` and one exists, or is being put."""
         checksum = base64.b64encode(hashlib.sha256(data).digest()).decode()
         request = self._client.put_object(
             **self._key(name), Body=data, ChecksumSHA256=checksum, **options
@@ -126,7 +126,7 @@ class S3Place:
         return True
 
     async def _answer(self, name: str, request: Awaitable[Result]) -> Result:
-        """Return what a request answers; S3's errors as ours."""
+        """Return the answer of a request; S3's errors as ours."""
         try:
             return await request
         except ClientError as error:
@@ -135,7 +135,7 @@ class S3Place:
                 raise missing(self.url, name) from None
             if code in _NO_RANGE:
                 raise ArchiveDamaged(
-                    f"object {name} in {self.url} is cut: it ends before the part asked for"
+                    f"object {name} in {self.url} is truncated: it ends before the requested part"
                 ) from None
             raise ArchiveError(f"{self.url}: {error}", reason=code) from None
         except (BotoCoreError, HttpError, TimeoutError, ConnectionError) as error:

@@ -107,7 +107,7 @@ def import_file(
         bool,
         typer.Option(
             "--after-loss",
-            hidden=True,  # the refusal names it, with what it may cost
+            hidden=True,  # the refusal names it, with its risk
             help="Finish an import begun before a region was lost: rows may be missing or double.",
         ),
     ] = False,
@@ -186,7 +186,7 @@ async def _checked(source: Source, form: Form, bad_rows: _BadRows, stop: StopSig
     """Do the first pass and report which rows are bad.
 
     Raises:
-        ImportRefused: there are bad rows, and they are not to be skipped.
+        ImportRefused: there are bad rows, and they must not be skipped.
     """
     with ExitStack() as stack:
         bar = stack.enter_context(checking_bar(source.size_bytes()))
@@ -238,7 +238,7 @@ async def _written(source: Source, surveyed: Survey, way: _Way, stop: StopSign) 
                 return await importer.run(source, surveyed, after_loss=way.after_loss)
         except LedgerError as error:
             if in_table:
-                # A refusal says itself what is to be done.
+                # A refusal says itself what to do.
                 then = "" if isinstance(error, ImportRefused) else f"; {AGAIN}"
                 say(f"{counted(in_table, 'row')} are in the table{then}", err=True)
             raise

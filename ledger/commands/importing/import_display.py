@@ -1,4 +1,4 @@
-"""What a user sees of an import: bars on a terminal's standard error, and the last line."""
+"""The display of an import: bars on a terminal's standard error, and the last line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ class RateColumn(ProgressColumn):
     """Rows a second."""
 
     def render(self, task: Task) -> Text:
-        """Show the rate, nothing before there is one."""
+        """Show the rate; empty before there is one."""
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f} rows/s")
 
@@ -44,18 +44,18 @@ def writing_bar(rows: int) -> Iterator["Bar"]:
 
 
 class Bar:
-    """One bar; silent where standard error is no terminal."""
+    """One bar; silent if standard error is not a terminal."""
 
     def __init__(self, progress: Progress, title: str, total: int) -> None:
         self._progress = progress
         self._task = progress.add_task(title, total=total)
 
     def reach(self, completed: int) -> None:
-        """Show that this much is done."""
+        """Show the total that is done."""
         self._progress.update(self._task, completed=completed)
 
     def advance(self, by: int) -> None:
-        """Show that this much more is done."""
+        """Show an additional amount that is done."""
         self._progress.advance(self._task, by)
 
 
@@ -96,7 +96,7 @@ def summary(report: ImportReport) -> str:
 
 
 def doubt(report: ImportReport) -> str:
-    """Return the warning about an import that went on after a loss."""
+    """Return the warning about an import that was continued after a loss."""
     names = ", ".join(dict.fromkeys(report.lost))
     return (
         f"warning: this import began before the loss of {names}: rows of the batches already there"

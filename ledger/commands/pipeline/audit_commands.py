@@ -1,4 +1,4 @@
-"""`ledger pipeline audit` and `mend`: do the totals say what the states say, and put them right."""
+"""`ledger pipeline audit` and `mend`: compare totals with states, and repair the totals."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -31,8 +31,8 @@ def audit(*, pipeline: PipelineName = None, config: Config = None, as_json: AsJs
     """Compare the totals of a pipeline with its records' states, at one moment, while lanes run.
 
     Reads every region's table once. Names each category that differs, and each lane that holds
-    something back. Exits with 1 if a category differs; `ledger pipeline mend` then writes what is
-    missing. An audit that was cut off is continued by the same command.
+    something back. Exits with 1 if a category differs; `ledger pipeline mend` then writes the
+    difference. An interrupted audit is continued by the same command.
     """
     report = run_on_loop(_audit(Settings.load(config).of_pipeline(pipeline)))
     if as_json:
@@ -51,7 +51,7 @@ def mend(
     ] = None,
     *,
     close: Annotated[
-        bool, typer.Option("--close", help="Close the lane for good: no worker goes on with it.")
+        bool, typer.Option("--close", help="Close the lane for good: no worker continues it.")
     ] = False,
     pipeline: PipelineName = None,
     config: Config = None,
@@ -60,7 +60,7 @@ def mend(
     """Write the differences that the last audit found, or commit what a lane left open.
 
     Without LANE each difference becomes an entry whose note names the audit, once. With LANE, whose
-    workers must have stopped, what lies in states and not in totals is committed; then it
+    workers must have stopped, what is in states and not in totals is committed; then it
     may be continued under any settings, or, with --close, never again.
     """
     if close and lane is None:
@@ -92,7 +92,7 @@ def mend(
 
 
 def lines_of(report: Report) -> list[str]:
-    """Return what an audit found, line by line."""
+    """Return the findings of an audit, line by line."""
     lines = [
         f"{one.category}: total {amounts.to_text(one.total)}, states say"
         f" {amounts.to_text(one.truth)} ({amounts.to_text(one.change)} missing)"
@@ -114,26 +114,34 @@ def _lane_line(lane: LaneReport) -> str:
 
 
 def _ago(seconds: float) -> str:
-    """Return a time in its largest unit, cut off."""
+    """Return a time in its largest unit, truncated."""
     unit, size = next((one for one in _UNITS if seconds >= one[1]), ("s", 1))
     return f"{seconds // size:,.0f} {unit}"
 
 
-def _tell(line: str) -> None:
+def _show_progress(line: str) -> None:
     say(line, err=True)
 
 
 async def _audit(settings: Settings) -> Report:
     async with _opened(settings) as table:
         return await Audit(
-            table.stores, table.view, clock=SystemClock(), randomness=system_random(), tell=_tell
+            table.stores,
+            table.view,
+            clock=SystemClock(),
+            randomness=system_random(),
+            on_progress=_show_progress,
         ).run()
 
 
 async def _mend_totals(settings: Settings) -> Mapping[str, Decimal]:
     async with _opened(settings) as table:
         return await Mend(
-            table.stores, table.view, clock=SystemClock(), randomness=system_random(), tell=_tell
+            table.stores,
+            table.view,
+            clock=SystemClock(),
+            randomness=system_random(),
+            on_progress=_show_progress,
         ).run_totals()
 
 
@@ -146,7 +154,7 @@ async def _mend_lane(settings: Settings, lane: str, *, closes: bool) -> Mended:
             randomness=system_random(),
             lane=lane,
             closes=closes,
-            tell=_tell,
+            on_progress=_show_progress,
         ).run_lane()
 
 

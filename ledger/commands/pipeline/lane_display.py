@@ -1,4 +1,4 @@
-"""How a lane's progress looks: a panel on a terminal, a line elsewhere, and the summary."""
+"""The display of a lane's progress: a panel on a terminal, otherwise a line; and the summary."""
 
 from rich.console import Group
 from rich.panel import Panel

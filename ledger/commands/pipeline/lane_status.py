@@ -1,4 +1,4 @@
-"""`ledger pipeline status`: how far lanes have come, and how much of their sources lies behind."""
+"""`ledger pipeline status`: how far lanes have come, and how far behind their sources they are."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -61,12 +61,12 @@ def status(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far each lane has come, what lies behind, and how many map items wait.
+    """Show how far each lane has come, how far behind it is, and how many map items wait.
 
-    What lies behind is in bytes of a file, in records of a Kafka partition, and in seconds of a
-    Kinesis shard, which says no more. It is not known of a compressed file, nor of a lane that is
-    given by its name. An audit, a rebuild or other work on the whole pipeline that is under way, or
-    was cut off, is named below the table.
+    The backlog is in bytes of a file, in records of a Kafka partition, and in seconds of a Kinesis
+    shard, which reports no more. It is unknown for a compressed file, and for a lane given by its
+    name. An audit, a rebuild or other work on the whole pipeline that is under way, or was
+    interrupted, is named below the table.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
@@ -91,7 +91,7 @@ async def _show(settings: Settings, region: str, lanes: Sequence[str], *, as_jso
     if task:
         say(
             f"`ledger pipeline {task}` is under way in {region}: if no process runs it, run it"
-            " again, and it goes on"
+            " again to continue it"
         )
 
 
@@ -126,7 +126,7 @@ async def _read(name: str, store: Store, settings: Settings) -> tuple[Lanes, int
 
 
 def lag_text(unit: LagUnit | None, lag: float) -> str:
-    """Return what lies behind in words; empty if that is not known."""
+    """Return the backlog in words; empty if it is unknown."""
     if unit is None:
         return ""
     return f"{lag:,.1f} s" if unit == "seconds" else f"{lag:,.0f} {unit}"

@@ -1,4 +1,4 @@
-"""What `ledger pipeline letters` shows, and what `replay` makes of its options."""
+"""The output of `ledger pipeline letters`, and the options of `replay`."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
 
 SHOWN_MAX = 50
-"""Letters in the table; all of them are in the JSON."""
+"""Letters in the table; the JSON has all of them."""
 _COLUMNS = (
     Column("first"), number("times"), Column("lane"), Column("position"), Column("record"),
     prose("reason"),
@@ -33,14 +33,14 @@ async def fetch(url: str, file: Path, settings: Settings, region: str) -> int:
 
 
 def prepare(file: Path, *, only: str | None, edit: bool) -> tuple[Path, bool]:
-    """Return the file to replay, made as the options say, and whether it holds letters.
+    """Return the file to replay, prepared as the options say, and whether it holds letters.
 
     Raises:
         InvalidInput: no letter is chosen, or one cannot be edited.
         LedgerError: a file cannot be read or written, or the editor failed.
     """
     if not file.is_file():
-        raise InvalidInput(f"{file} is no file: name one of dead letters")
+        raise InvalidInput(f"{file} is not a file: name a file of dead letters")
     if only is not None:
         file = chosen(file, only)
     if not edit:
@@ -53,7 +53,7 @@ def prepare(file: Path, *, only: str | None, edit: bool) -> tuple[Path, bool]:
 def _open_editor(file: Path) -> None:
     words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     try:
-        status = subprocess.run([*words, str(file)], check=False).returncode  # noqa: S603 (theirs)
+        status = subprocess.run([*words, str(file)], check=False).returncode  # noqa: S603 (the user's)
     except OSError as error:
         raise LedgerError(f"{words[0]}: cannot be run: {error.strerror}: set EDITOR") from error
     if status:

@@ -1,4 +1,4 @@
-"""`ledger pipeline`: process records, replay dead letters, show lanes and totals."""
+"""`ledger pipeline`: process records, replay dead letters, show lanes."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,11 +17,9 @@ from ledger.commands.pipeline.audit_commands import audit, mend
 from ledger.commands.pipeline.lane_display import line, panel, summary
 from ledger.commands.pipeline.lane_status import status
 from ledger.commands.pipeline.letters import fetch, prepare, show_letters
-from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.rebuild_command import rebuild
 from ledger.commands.pipeline.reset_command import reset
 from ledger.commands.pipeline.state_commands import forget, move_states
-from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.progress import Progress, StreamProgress
 from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all
@@ -31,7 +29,7 @@ from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.serving import Health, keep_beating, serve
-from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
+from ledger.runtime.signals import Signalled
 from ledger.runtime.tables import new_console, print_line
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
@@ -40,9 +38,7 @@ AGAIN = "run the same command again to continue: nothing is counted twice"
 STANDARD_INPUT = "-"
 QUEUE = "sqs://"
 NAMES_MAX = 2
-"""Of lanes, in a summary."""
-LOOKS_PER_FIND = 100
-"""Between two scans for the names of the page's counters."""
+"""The most lanes named in a summary."""
 
 DEMO = LazyCommand(
     "demo",
@@ -111,11 +107,11 @@ def run_file(
     """Process a file of records into the totals, the newest version of each record once.
 
     Fields, categories and home regions come from `pipeline` in the settings. A run that was killed
-    at any moment continues when it is repeated, with the same result. A file is known by what it
-    holds: it may grow by whole records, and be renamed or compressed between runs; with other
+    at any moment continues when it is repeated, with the same result. A file is identified by its
+    content: it may grow by whole records, and be renamed or compressed between runs; with other
     content it is another lane. Records that cannot be processed go to the dead letters, with the
-    reason. A name with .csv or .tsv is CSV, whose header names the fields. Of a directory each file
-    is a lane. --follow goes on with the file that takes the place of one that is moved away.
+    reason. A name with .csv or .tsv is CSV, whose header names the fields. In a directory each file
+    is a lane. --follow continues with the file that replaces one that is moved away.
 
     Standard input cannot be read again after a crash, so - requires --spool: a new file that keeps
     the input while it is processed. After a crash, run the command again with the spool file in
@@ -147,8 +143,8 @@ def run_file(
     if Path(file).is_dir():
         if lane or dead or follow or spool:
             raise InvalidInput(
-                f"{file} is a directory: each of its files is a lane of its own, with its own"
-                " FILE.dead, and none is followed"
+                f"{file} is a directory: each of its files is a separate lane, with its own"
+                " FILE.dead, and cannot be followed"
             )
         lanes = [Lane(None, place, path, _beside(path)) for path in files_in(Path(file))]
         _bring_in(lanes, settings, None, metrics_port, as_json=as_json)
@@ -188,13 +184,13 @@ def replay(
 ) -> None:
     """Process dead letters again, after the cause was fixed.
 
-    The file is a lane of its own, with its own positions: each letter is processed once, however
-    often the command is killed and run again, and later runs continue with the letters that were
-    added since. A letter that fails again goes to another file, with the new reason, this lane, and
-    its position in FILE, where the first lane and reason stand.
+    The file is a separate lane, with its own positions: each letter is processed once, however
+    often the command is killed and run again, and later runs continue with letters added since. A
+    letter that fails again goes to another file, with the new reason, this lane, and its position
+    in FILE, which has the first lane and reason.
 
-    FILE may be edited in place: with other content it is another lane, and what counted before
-    counts no second time. --only and --edit replay a file beside it, FILE.only-HASH or
+    FILE may be edited in place: with other content it is another lane, and records that counted
+    before do not count a second time. --only and --edit replay a file beside it, FILE.only-HASH or
     FILE.edit-HASH, which stays.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
@@ -218,33 +214,12 @@ def letters(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List dead letters: when each came first, how often, from where, and why it was not taken.
+    """List dead letters: when each first came, how often, from where, and why it was refused.
 
     A record that came again at the same position, as after a crash, is listed once. Letters in an
     SQS queue are first moved to a file: `ledger pipeline replay FILE --queue URL`.
     """
     show_letters(files, as_json=as_json)
-
-
-@app.command()
-def page(
-    counters: Annotated[
-        list[str], typer.Argument(help="Ids of the counters to show, or all that begin as KIND/*.")
-    ],
-    *,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on this machine; 0 for any free port.")
-    ] = 8080,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two reads.")] = 2.0,
-    config: Config = None,
-) -> None:
-    """Serve a web page with the totals of every region and their curves, until Ctrl-C.
-
-    The page has a search, sums of what lies below a path such as desk/EMEA/, and marks counters
-    without any entry, as misspelt ones are. Names are found by a scan of the table, for every
-    pattern together, when the page begins and after every hundred looks.
-    """
-    anyio.run(_show_page, Settings.load(config), counters, port, every)
 
 
 app.command("status")(status)
@@ -293,16 +268,16 @@ def _bring_in(
     """Bring lanes in under a display, and print their summary.
 
     Raises:
-        Exit: a signal stopped it before the end, or something could not be taken in.
+        Exit: a signal stopped it before the end, or something could not be brought in.
     """
     progress = Progress([lane.file for lane in lanes], CollectorRegistry())
 
-    async def work(tell: Callable[[str], None]) -> Signalled:
+    async def work(report: Callable[[str], None]) -> Signalled:
         if queue is not None:
-            return await bring_in_queue(queue, lanes[0], settings, progress, tell=tell)
+            return await bring_in_queue(queue, lanes[0], settings, progress, report=report)
         if len(lanes) == 1:
-            return await bring_in(lanes[0], settings, progress, spool=spool, tell=tell)
-        return await bring_in_all(lanes, settings, progress, tell=tell)
+            return await bring_in(lanes[0], settings, progress, spool=spool, report=report)
+        return await bring_in_all(lanes, settings, progress, report=report)
 
     dead = lanes[0].dead if len(lanes) == 1 else Path("FILE.dead")
     came = _show(work, progress, metrics_port, region=lanes[0].region, dead=dead, as_json=as_json)
@@ -326,14 +301,14 @@ def _bring_in_stream(
     """Bring a stream in under a display, and print its summary.
 
     Raises:
-        Exit: it was stopped at once, or a lane could not go on.
+        Exit: it was stopped at once, or a lane could not continue.
     """
     progress = StreamProgress(CollectorRegistry())
     letters = dead or Path(f"{address.rpartition('/')[2] or 'stream'}.dead")
 
-    async def work(tell: Callable[[str], None]) -> Signalled:
+    async def work(report: Callable[[str], None]) -> Signalled:
         return await bring_in_stream(
-            address, settings, region, progress, dead=letters, skips_lost=skip_lost, tell=tell
+            address, settings, region, progress, dead=letters, skips_lost=skip_lost, report=report
         )
 
     came = _show(work, progress, metrics_port, region=region, dead=letters, as_json=as_json)
@@ -353,10 +328,10 @@ def _show(
     dead: Path,
     as_json: bool,
 ) -> Signalled:
-    """Do the work under a display; print its summary, and what it could not take in."""
+    """Do the work under a display; print its summary, and what it could not bring in."""
     console = new_console(err=True)
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         print_line(text, console)
 
     health = Health()
@@ -364,12 +339,12 @@ def _show(
     async def watched() -> Signalled:
         async with background_tasks() as tasks:
             tasks.start_soon(keep_beating, health)
-            return await work(tell)
+            return await work(report)
 
     with ExitStack() as stack:
         if metrics_port is not None:
             server = stack.enter_context(serve(metrics_port, progress.registry, health=health))
-            tell(f"metrics on http://{server.host}:{server.port}/metrics")
+            report(f"metrics on http://{server.host}:{server.port}/metrics")
         came = run_tuned(
             with_display(
                 watched,
@@ -387,22 +362,5 @@ def _show(
     else:
         say(f"lane {region}/{names or '-'}: {summary(done)}{kept}")
     for problem in progress.problems:
-        tell(f"error: {problem}")
+        report(f"error: {problem}")
     return came
-
-
-async def _show_page(
-    settings: Settings, counters: Sequence[str], port: int, every_seconds: float
-) -> None:
-    stop = anyio.Event()
-    with serve_page(port) as served:
-        say(f"totals on {served.url}")
-        async with stopped_by_signals(lambda _: stop.set(), ignore):
-            await publish_totals(
-                settings,
-                counters,
-                served.publish,
-                every_seconds=every_seconds,
-                stop=stop,
-                looks_per_find=LOOKS_PER_FIND,
-            )

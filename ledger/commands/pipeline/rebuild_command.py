@@ -1,4 +1,4 @@
-"""`ledger pipeline rebuild`: give all states the categories and measures of the settings of now."""
+"""`ledger pipeline rebuild`: give all states the current categories and measures."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ def rebuild(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing; say what would change.")
+        bool, typer.Option("--dry-run", help="Write nothing; report what would change.")
     ] = False,
     pipeline: PipelineName = None,
     config: Config = None,
@@ -39,22 +39,22 @@ def rebuild(
 ) -> None:
     """Give every record's state the categories and measures in the settings now, while lanes run.
 
-    For when a template changed, a measure came, or older records are to count in a new category.
-    Lanes may run under the same settings meanwhile; under other ones they are refused, and must
-    have ended before. Totals stay exact throughout. One that was cut off is continued by the same
-    command, and a second run changes nothing.
+    For when a template changed, a measure was added, or older records are to count in a new
+    category. Lanes may run under the same settings meanwhile; under other settings they are
+    refused, and must have ended before. Totals stay exact throughout. An interrupted run is
+    continued by the same command, and a second run changes nothing.
 
-    States keep the fields that the templates named, and `pipeline.keep_fields`. Where that is not
-    enough, as for states of earlier releases, --from reads records once more: each brings the state
-    of its very version; older and newer ones are counted, and change nothing. Exits with 1 if a
-    state was left as it was, and names the first of them.
+    States keep the fields that the templates named, and `pipeline.keep_fields`. If that is not
+    enough, as for states of earlier releases, --from reads records once more: each completes the
+    state of exactly its version; older and newer ones are counted, and change nothing. Exits with 1
+    if a state was left unchanged, and names the first of them.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     sources = _sources(files or [], settings)
     done = run_on_loop(_rebuild(settings, sources, is_dry=dry_run))
     for source in sources.values():
         if source.unfinished_bytes:
-            say(f"{source.unfinished_bytes:,} bytes at a file's end are no record", err=True)
+            say(f"{source.unfinished_bytes:,} bytes at a file's end are not a record", err=True)
     if as_json:
         print_json([done])
     else:
@@ -82,7 +82,7 @@ def lines_of(done: Rebuilt, *, is_dry: bool) -> list[str]:
         )
     if done.refused:
         lines.append(
-            f"{done.refused:,} states hold what the settings do not take, and were left as they are"
+            f"{done.refused:,} states hold values that the settings refuse: left as they are"
         )
     read = [
         (done.older, "older than their states"),
@@ -100,7 +100,7 @@ def _sources(files: Sequence[Path], settings: Settings) -> dict[str, FileSource]
     """Return the files, and those of directories, by their paths.
 
     Raises:
-        InvalidInput: there is no such file.
+        InvalidInput: a file does not exist.
     """
     paths: list[Path] = []
     for file in files:
@@ -121,5 +121,5 @@ async def _rebuild(
             clock=SystemClock(),
             randomness=system_random(),
             is_dry=is_dry,
-            tell=lambda line: say(line, err=True),
+            on_progress=lambda line: say(line, err=True),
         ).run(sources)

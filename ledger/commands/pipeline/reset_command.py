@@ -21,7 +21,7 @@ def reset(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The pipeline's name, or the table's of one without, in place of the prompt.",
+            help="The pipeline's name, or the table's if it has none, in place of the prompt.",
         ),
     ] = None,
     force: Annotated[
@@ -41,11 +41,11 @@ def reset(
 
     Its states, map items and claims are deleted in every region, and its lanes begin again: a file
     or stream that is run again is brought in from its first record. Its totals become 0, unless
-    others add to its categories: what they added stays, as do other pipelines and counters.
+    other sources add to its categories: their sums stay, as do other pipelines and counters.
 
     Refused while a lane is open, or moves within ten seconds: stop its workers, and for a Lambda
     function the event source mapping. --force is for lanes whose workers died: one that still runs
-    may leave states that no total shows. Cut off, it is continued by the same command.
+    may leave states that no total shows. If interrupted, it is continued by the same command.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     _confirm(settings, confirm)
@@ -63,7 +63,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
     """Check that the pipeline was named, or ask for its name.
 
     Raises:
-        InvalidInput: another name was given, or none and standard input is not a terminal.
+        InvalidInput: another name was given, or no name and standard input is not a terminal.
     """
     name = settings.pipeline.name or settings.table
     what = f"pipeline {name}" if settings.pipeline.name else f"the pipeline of table {name}"
@@ -77,7 +77,7 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
         raise InvalidInput(f"nothing was reset: --confirm must be {name!r}, got {confirm!r}")
 
 
-def _tell(line: str) -> None:
+def _show_progress(line: str) -> None:
     say(line, err=True)
 
 
@@ -89,5 +89,5 @@ async def _reset(settings: Settings, *, is_forced: bool) -> Done:
             clock=SystemClock(),
             randomness=system_random(),
             is_forced=is_forced,
-            tell=_tell,
+            on_progress=_show_progress,
         ).run()

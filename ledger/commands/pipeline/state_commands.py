@@ -1,4 +1,4 @@
-"""`ledger pipeline move-states` and `forget`: where states lie, and for how long."""
+"""`ledger pipeline move-states` and `forget`: where states are kept, and for how long."""
 
 from typing import Annotated
 
@@ -29,10 +29,10 @@ def move_states(
 ) -> None:
     """Move the states of a pipeline's records to the table that `state_table` names, or back.
 
-    The compactor's search reads the whole table, but no other: states of their own table cost it
-    nothing. Make that first, by `ledger table create --states`. Workers by the former settings are
-    stopped; started again with the new ones they go on at once, while states are moved.
-    Safe to run again: one that was cut off is continued.
+    The compactor's search reads the whole table, but no other: states in a separate table cost it
+    nothing. Create that first, by `ledger table create --states`. Workers with the former settings
+    are stopped; started again with the new ones they continue at once, while states are moved. Safe
+    to run again: an interrupted move is continued.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     done = run_on_loop(_move(settings))
@@ -50,10 +50,10 @@ def forget(
 ) -> None:
     """Delete the states of records older than `keep_states`; corrections of those are refused.
 
-    Run it from a scheduler, such as once a day. A record is as old as its own time (`fields.time`)
-    says. Only settled states go, and their sums are kept for `ledger pipeline audit`, so totals and
-    audits stay exact. Waits some minutes first, for what workers have in hand. Safe to run again:
-    one that was cut off is continued.
+    Run it from a scheduler, such as once a day. The age of a record is measured from its own time
+    (`fields.time`). Only settled states are deleted, and their sums are kept for `ledger pipeline
+    audit`, so totals and audits stay exact. Waits some minutes first, for what workers are
+    processing. Safe to run again: an interrupted run is continued.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     done = run_on_loop(_forget(settings))
@@ -63,10 +63,10 @@ def forget(
     held = f" by lanes {', '.join(sorted(done.lanes)[:LANES_SHOWN_MAX])}" if done.lanes else ""
     left = f", {done.left:,} not settled yet are held{held}" if done.left else ""
     moment = at_seconds(done.before).isoformat()
-    say(f"{done.records:,} records of before {moment} forgotten{left}")
+    say(f"{done.records:,} records from before {moment} forgotten{left}")
 
 
-def _tell(line: str) -> None:
+def _show_progress(line: str) -> None:
     say(line, err=True)
 
 
@@ -77,7 +77,7 @@ async def _forget(settings: Settings) -> Forgotten:
             table.view,
             clock=SystemClock(),
             randomness=system_random(),
-            tell=_tell,
+            on_progress=_show_progress,
         ).run()
 
 
@@ -88,5 +88,5 @@ async def _move(settings: Settings) -> Moved:
             table.view,
             clock=SystemClock(),
             randomness=system_random(),
-            tell=_tell,
+            on_progress=_show_progress,
         ).run()

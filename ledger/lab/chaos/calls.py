@@ -1,15 +1,16 @@
 """Calls of a ledger and their results, as they go to a writer's process and back, a line each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import TypeAdapter
 
 from ledger.core.errors import (
     LedgerError,
+    NotSent,
     OutcomeUnknown,
     ReadTooSlow,
     RetryHorizonPassed,
@@ -18,7 +19,7 @@ from ledger.core.errors import (
 from ledger.core.values import Entry
 from ledger.lab.harness.checker import Outcome
 from ledger.lab.harness.tagged import TaggedChange, amount, digits
-from ledger.ledger import Ledger
+from ledger.totals.total import Total
 from ledger.writing.plan import Change
 
 Kind = Literal["record", "keyed", "many", "together", "retry", "total"]
@@ -70,11 +71,32 @@ class CallResult:
     versions: tuple[str, ...] = ()
 
 
+class Called(Protocol):
+    """A ledger that calls are made of: in this process, or over HTTP."""
+
+    async def record(
+        self, counter: str, change: int | Decimal, *, key: str | None, at: datetime | None
+    ) -> Entry:
+        """Add to a counter."""
+
+    async def record_many(self, changes: Iterable[Change]) -> list[Entry]:
+        """Record changes, each on its own."""
+
+    async def record_together(self, changes: Iterable[Change]) -> list[Entry]:
+        """Record changes, all or none."""
+
+    async def retry(self, entries: Sequence[Entry], *, together: bool) -> list[Entry]:
+        """Write entries again."""
+
+    async def total(self, counter: str, *, max_age: float) -> Total:
+        """Return a total that is at most so old."""
+
+
 CALL: TypeAdapter[Call] = TypeAdapter(Call)
 RESULT: TypeAdapter[CallResult] = TypeAdapter(CallResult)
 
 
-async def make(ledger: Ledger, call: Call) -> CallResult:
+async def make(ledger: Called, call: Call) -> CallResult:
     """Make a call and return its result, whatever it was."""
     try:
         if call.kind == "total":
@@ -87,7 +109,7 @@ async def make(ledger: Ledger, call: Call) -> CallResult:
         return CallResult(call.number, "unknown", error.entries, error.together)
     except RetryHorizonPassed:
         return CallResult(call.number, "late")
-    except (StoreError, ReadTooSlow):
+    except (StoreError, ReadTooSlow, NotSent):
         return CallResult(call.number, "refused")
     except Exception as error:  # noqa: BLE001 (whatever it is, the run reports it)
         kind = "" if isinstance(error, LedgerError) else "not an error of the ledger: "
@@ -95,7 +117,7 @@ async def make(ledger: Ledger, call: Call) -> CallResult:
     return CallResult(call.number, "acknowledged")
 
 
-async def _make(ledger: Ledger, call: Call) -> None:
+async def _make(ledger: Called, call: Call) -> None:
     changes = [Change(counter, amount(number)) for counter, number in call.changes]
     match call.kind:
         case "record" | "keyed":

@@ -11,7 +11,6 @@ from compactor.taking import without_lost
 from ledger.administration.table import connect
 from ledger.core.errors import StoreError
 from ledger.lab.chaos.operators import operate
-from ledger.lab.chaos.processes import WriterProcess
 from ledger.lab.chaos.report import ChaosProgress
 from ledger.lab.chaos.schedule import Loss
 from ledger.lab.chaos.workload import Workload
@@ -31,7 +30,7 @@ class Losing:
     loss: Loss
     table: TestTable
     workload: Workload
-    writer: WriterProcess
+    writer: ManagedProcess
     compactors: Sequence[ManagedProcess]
     progress: ChaosProgress
 

@@ -88,6 +88,8 @@ class Nemesis:
         """Inject a fault of a process; return whether it was running."""
         if fault.kind.startswith("kill"):
             return process.kill(fault.ends - fault.at)
+        if fault.kind.startswith("restart"):
+            return process.restart(fault.ends - fault.at)
         if fault.ahead:
             is_hit = process.kill(0.0)
             if is_hit:

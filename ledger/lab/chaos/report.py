@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import anyio
 import typer
@@ -59,15 +59,13 @@ class Transport(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChaosOptions(LabOptions):
-    """The options of a run."""
+class FaultOptions(LabOptions):
+    """The options of every run under faults."""
 
+    program: ClassVar[str]
+    """The name of its command."""
     seed: Seed = 1
     minutes: Annotated[float, typer.Option(min=0.05, help="Minutes to inject faults for.")] = 1.0
-    profile: Annotated[
-        Profile,
-        typer.Option(help="Which faults come beside the usual: all, or more of one kind."),
-    ] = Profile.MIXED
     transport: Annotated[
         Transport,
         typer.Option(help="Over which transport processes work: some over each, or one for all."),
@@ -83,10 +81,31 @@ class ChaosOptions(LabOptions):
     def command(self) -> str:
         """The command that makes this run again."""
         return (
-            f"ledger chaos --seed {self.seed} --minutes {self.minutes:g}"
+            f"ledger {self.program} --seed {self.seed} --minutes {self.minutes:g}"
             f" --engine {self.engine} --lag {self.lag:g} --jitter {self.jitter:g}"
-            f" --profile {self.profile} --transport {self.transport}"
+            f" --transport {self.transport}{self.own_words}"
         )
+
+    @property
+    def own_words(self) -> str:
+        """What only this command has."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosOptions(FaultOptions):
+    """The options of `ledger chaos`."""
+
+    program = "chaos"
+    profile: Annotated[
+        Profile,
+        typer.Option(help="Which faults come beside the usual: all, or more of one kind."),
+    ] = Profile.MIXED
+
+    @property
+    def own_words(self) -> str:
+        """What only this command has."""
+        return f" --profile {self.profile}"
 
 
 @dataclass(slots=True)
@@ -96,7 +115,7 @@ class ChaosProgress:
     `stop` ends the run: a promise was broken, or a signal received.
     """
 
-    options: ChaosOptions
+    options: FaultOptions
     checker: TaggedChecker
     clock: Clock
     phase: str = "starting"
@@ -139,7 +158,7 @@ class ChaosProgress:
         """Return what is shown now."""
         elapsed = f"{self.seconds:.0f} s, faults until {self.options.seconds:.0f} s"
         return View(
-            title=f"ledger chaos, seed {self.options.seed}",
+            title=f"ledger {self.options.program}, seed {self.options.seed}",
             phase=self.phase,
             figures=[
                 ("elapsed", elapsed),
@@ -190,7 +209,7 @@ class ChaosReport(Report):
             *(("checked at rest", one) for one in its.checked),
             ("wrong", f"{len(its.wrong):,}"),
         ]
-        return [Section(title=f"chaos on {its.options.engine}", rows=rows)]
+        return [Section(title=f"{its.options.program} on {its.options.engine}", rows=rows)]
 
     def remarks(self) -> Iterable[Text]:
         """Return the first violations, what is known of the very first, and the command."""

@@ -151,14 +151,7 @@ def draw(
     random = Random(f"chaos {seed}")  # noqa: S311 (repeatable, nothing secret)
     processes = {"compactor": compactors, "writer": writers}
     scheduler = FaultScheduler(random, seconds, regions, processes)
-    faults: list[ScheduledFault] = []
-    at = FIRST_SECONDS
-    while at < seconds:
-        for draw_one in random.sample(ROUNDS[profile], len(ROUNDS[profile])):
-            if at < seconds:
-                faults.append(draw_one(scheduler, at=at))
-                at += random.uniform(*GAP_SECONDS)
-        at += random.uniform(*RECOVERY_SECONDS)
+    faults = scheduler.rounds(ROUNDS[profile])
     if profile is not Profile.LOST_HOME:
         return FaultSchedule(seed, seconds, tuple(faults))
     loss, leaving = scheduler.lose_home()
@@ -174,6 +167,19 @@ class FaultScheduler:
     seconds: float
     regions: Sequence[str]
     processes: Mapping[str, Sequence[str]]
+    gap_seconds: tuple[float, float] = GAP_SECONDS
+
+    def rounds(self, kinds: Sequence[Callable[..., ScheduledFault]]) -> list[ScheduledFault]:
+        """Draw faults of these kinds, round after round, until the time is over."""
+        faults: list[ScheduledFault] = []
+        at = FIRST_SECONDS
+        while at < self.seconds:
+            for draw_one in self.random.sample(kinds, len(kinds)):
+                if at < self.seconds:
+                    faults.append(draw_one(self, at=at))
+                    at += self.random.uniform(*self.gap_seconds)
+            at += self.random.uniform(*RECOVERY_SECONDS)
+        return faults
 
     def cut(self, *, at: float) -> ScheduledFault:
         """Cut a link in one direction."""
@@ -212,6 +218,12 @@ class FaultScheduler:
         ends = at + self.random.uniform(*RESTART_SECONDS)
         name = self.random.choice(self.processes[kind])
         return ScheduledFault(at, ends, f"kill {kind}", name, process=name)
+
+    def restart(self, *, kind: str, at: float) -> ScheduledFault:
+        """Ask a process of a kind to end, and start it again once it has."""
+        ends = at + self.random.uniform(*RESTART_SECONDS)
+        name = self.random.choice(self.processes[kind])
+        return ScheduledFault(at, ends, f"restart {kind}", name, process=name)
 
     def stall(self, *, kind: str, at: float) -> ScheduledFault:
         """Suspend a process of a kind for a while."""
@@ -273,6 +285,7 @@ def _failing(at: float, ends: float, rule: FaultRule) -> ScheduledFault:
     return ScheduledFault(at, ends, rule.kind, f"{rule.probability:.0%} in {where}", conditions)
 
 
+KILLED_WRITER = partial(FaultScheduler.kill, kind="writer")
 USUAL: Sequence[Callable[..., ScheduledFault]] = (
     *[FaultScheduler.cut] * 2,
     FaultScheduler.isolation,
@@ -280,7 +293,7 @@ USUAL: Sequence[Callable[..., ScheduledFault]] = (
     FaultScheduler.outage,
     *[partial(FaultScheduler.kill, kind="compactor")] * 2,
     *[partial(FaultScheduler.stall, kind="compactor")] * 2,
-    partial(FaultScheduler.kill, kind="writer"),
+    KILLED_WRITER,
     *(partial(FaultScheduler.fault, kind=kind) for kind in PASSING),
 )
 _SUSPENSION = (

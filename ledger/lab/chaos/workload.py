@@ -13,7 +13,6 @@ from anyio.abc import TaskGroup
 from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.lab.chaos.calls import Call, CallResult, Kind, changes_of
 from ledger.lab.chaos.counters import RECENT_COUNTERS, Counters
-from ledger.lab.chaos.processes import WriterProcess
 from ledger.lab.chaos.report import ChaosProgress
 from ledger.lab.harness.checker import Outcome
 from ledger.lab.harness.tagged import TaggedChange
@@ -65,6 +64,13 @@ class Reader(Protocol):
         """Return a total that is at most so old."""
 
 
+class Writer(Protocol):
+    """What makes calls in one region."""
+
+    async def call(self, call: Call) -> CallResult | None:
+        """Make a call; None if it can have no result."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadMode:
     """A way of reading: the maximum age of its totals, and how stale what they rest on may be.
@@ -88,7 +94,7 @@ class Workload:
         progress: ChaosProgress,
         *,
         settings: Settings,
-        writers: Mapping[str, WriterProcess],
+        writers: Mapping[str, Writer],
         read_modes: Sequence[ReadMode],
         tasks: TaskGroup,
     ) -> None:
@@ -121,6 +127,10 @@ class Workload:
         """Return this many changes that were not made before, to be made by others."""
         return self._counters.take(changes)
 
+    def counter_to_read(self) -> str:
+        """Return a counter to be read by others."""
+        return self._counters.to_read()
+
     def lose(self, region: str) -> None:
         """Write and read no more in a region."""
         del self._writers[region]
@@ -148,19 +158,22 @@ class Workload:
             await self._clock.sleep(self._random.expovariate(1 / WRITE_PAUSE_SECONDS))
             if self._is_over or region not in self._writers:
                 return
-            if self._progress.entries > BACKLOG_ENTRIES_MAX:
-                continue
-            [kind] = self._random.choices(list(KINDS), list(KINDS.values()))
-            several = self._random.randint(1, CHANGES_AT_ONCE_MAX)
-            if kind == "burst":
-                async with anyio.create_task_group() as tasks:
-                    for change in self._counters.take_of_one(several):
-                        tasks.start_soon(self.call, region, Call("record", (change,)))
-            elif kind == "keyed":
-                await self._write_keyed(region)
-            else:
-                changes = self._counters.take(1 if kind == "record" else several)
-                await self.call(region, Call(kind, changes))
+            if self._progress.entries <= BACKLOG_ENTRIES_MAX:
+                await self._write(region)
+
+    async def _write(self, region: str) -> None:
+        """Make a call of a kind that is drawn, or a burst of them."""
+        [kind] = self._random.choices(list(KINDS), list(KINDS.values()))
+        several = self._random.randint(1, CHANGES_AT_ONCE_MAX)
+        if kind == "burst":
+            async with anyio.create_task_group() as tasks:
+                for change in self._counters.take_of_one(several):
+                    tasks.start_soon(self.call, region, Call("record", (change,)))
+        elif kind == "keyed":
+            await self._write_keyed(region)
+        else:
+            changes = self._counters.take(1 if kind == "record" else several)
+            await self.call(region, Call(kind, changes))
 
     async def _write_keyed(self, region: str) -> None:
         """Make a keyed call, which is repeated later in any region."""

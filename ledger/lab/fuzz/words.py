@@ -11,7 +11,7 @@ ARGUMENTS_MAX = 3
 NAMED_SHARE = 0.6
 """Of the values: those that fit what the option is called."""
 
-LONG = ("demo", "compare", "chaos", "bench", "produce")
+LONG = ("demo", "compare", "chaos", "soak", "bench", "produce")
 LONG_SHARE = 0.8
 """Of the commands that run for a minute: those that are drawn once more."""
 ODD_SHARE = 0.05
@@ -50,8 +50,8 @@ BY_NAME: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("region", "regions", "source", "target", "lost"), REGIONS),
     **dict.fromkeys(_NAMED, NAMES),
     **dict.fromkeys(_TIMED, TIMES),
-    **dict.fromkeys(("every", "wait", "lag", "jitter", "seconds"), DURATIONS),
-    **dict.fromkeys(("change", "counted"), NUMBERS),
+    **dict.fromkeys(("every", "wait", "lag", "jitter", "seconds", "expires"), DURATIONS),
+    **dict.fromkeys(("change", "counted", "amount", "limit", "actual", "most"), NUMBERS),
     **dict.fromkeys(("output", "write_config", "file", "files", "lanes", "dead"), PATHS),
     "config": ("regions.yaml", "broken.yaml", "password.yaml", "", "good.csv", "/proc/self/mem"),
     "command": ("true", "false", "no-such-command", ""),

@@ -75,6 +75,7 @@ class TaggedChecker:
     def __init__(self) -> None:
         self.reads: Counter[str] = Counter()
         self._changes: dict[str, dict[int, _Change]] = {}
+        self._tally: Counter[str] = Counter()
         self._known_in: dict[tuple[str, str], dict[int, float]] = {}
         self._lost: set[str] = set()
         self.lost_changes = 0
@@ -91,9 +92,16 @@ class TaggedChecker:
 
     def tally(self) -> Counter[str]:
         """Count the changes by what is known of them: acknowledged, unknown, refused, open."""
-        return Counter(
-            change.state for changes in self._changes.values() for change in changes.values()
-        )
+        return +self._tally
+
+    def acknowledged(self) -> list[TaggedChange]:
+        """Return the changes that were acknowledged."""
+        return [
+            (counter, number)
+            for counter, changes in self._changes.items()
+            for number, change in changes.items()
+            if change.state == "acknowledged"
+        ]
 
     # Calls.
 
@@ -101,8 +109,11 @@ class TaggedChecker:
         """Record that a call for these changes is about to be made."""
         for counter, number in changes:
             change = self._changes.setdefault(counter, {}).setdefault(number, _Change())
+            if change.calls:
+                self._tally[change.state] -= 1
             change.calls += 1
             change.open += 1
+            self._tally[change.state] += 1
 
     def end_call(
         self, region: str, changes: Iterable[TaggedChange], outcome: Outcome, *, at: float
@@ -110,8 +121,10 @@ class TaggedChecker:
         """Record how a call for these changes ended in a region."""
         for counter, number in changes:
             change = self._changes[counter][number]
+            self._tally[change.state] -= 1
             change.open -= 1
             change.outcomes.append((at, region, outcome))
+            self._tally[change.state] += 1
             if outcome == "acknowledged":
                 self._known_in.setdefault((region, counter), {}).setdefault(number, at)
 
@@ -167,6 +180,7 @@ class TaggedChecker:
         `lost_changes` are then those that were acknowledged and are counted nowhere.
         """
         self.lost_changes = 0
+        kept = {region for region, _ in self._known_in} - self._lost
         for counter, changes in self._changes.items():
             totals = {region: shown[region][counter] for region in shown}
             shows = ", ".join(f"{region} shows {total}" for region, total in totals.items())
@@ -176,7 +190,7 @@ class TaggedChecker:
             owed = frozenset(
                 number
                 for number, change in changes.items()
-                if change.state == "acknowledged" and self._is_kept(counter, number)
+                if change.state == "acknowledged" and self._is_known(kept, counter, number)
             )
             counted = frozenset().union(*(digits(total) for total in totals.values()))
             self.lost_changes += sum(
@@ -189,12 +203,9 @@ class TaggedChecker:
                     text = f"{counter} in {region} ends with {total}: {found[1]}"
                     yield self.violation(found[0], text, counter, shows)
 
-    def _is_kept(self, counter: str, number: int) -> bool:
-        """Whether a change is known in a region that is not lost."""
-        return any(
-            name == counter and region not in self._lost and number in known
-            for (region, name), known in self._known_in.items()
-        )
+    def _is_known(self, regions: Iterable[str], counter: str, number: int) -> bool:
+        """Whether a change is known in one of these regions."""
+        return any(number in self._known_in.get((region, counter), ()) for region in regions)
 
     def violation(self, rule: str, text: str, counter: str, *known: str) -> Violation:
         """Return a broken promise with all that is known of its counter."""

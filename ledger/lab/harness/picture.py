@@ -71,17 +71,18 @@ def draw_lines(
     series: Mapping[str, Sequence[tuple[float, float]]],
     *,
     x_name: str,
+    x_scale: str = "log",
     y_scale: str = "log",
     order: Sequence[str] = (),
 ) -> None:
-    """Draw a named line through the points of each series, over a logarithmic x axis.
+    """Draw a named line through the points of each series.
 
     Names in `order` have the same colour in every picture with that order.
     """
     for name, points in series.items():
         colour = f"C{order.index(name)}" if name in order else None
         axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name, color=colour)
-    axis.set(xscale="log", yscale=y_scale, xlabel=x_name)
+    axis.set(xscale=x_scale, yscale=y_scale, xlabel=x_name)
     axis.legend(fontsize=7, frameon=False)
     finish_axis(axis, title)
 

@@ -1,6 +1,7 @@
 """Child processes of the laboratory: started, suspended, killed, restarted, spoken to in lines."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -135,6 +136,17 @@ class ManagedProcess:
             self.clock.go_on()
         return True
 
+    def restart(self, restart_seconds: float) -> bool:
+        """Ask the process to end (SIGTERM), to be started again some seconds after its end.
+
+        Return whether it was running.
+        """
+        if self._process is None or self.is_killed or self._is_suspended:
+            return False
+        self._restart_seconds = restart_seconds
+        self._process.terminate()
+        return True
+
     def retire(self) -> None:
         """Kill the process for good."""
         self._is_retired = True
@@ -195,6 +207,16 @@ class ManagedProcess:
         figures = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii")
         user, system = figures.rpartition(")")[2].split()[11:13]  # see proc_pid_stat(5)
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int | None:
+        """Return its resident memory; None if it does not run, or the kernel does not say."""
+        if self._process is None:
+            return None
+        try:
+            figures = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii")
+        except OSError:
+            return None
+        return int(figures.split()[1]) * resource.getpagesize()
 
     def log(self) -> str:
         """Return what it has written to standard error."""

@@ -1,1 +1,1 @@
-"""What holds the items of a local global table; `port.py` says what an engine owes the front."""
+"""The engines that hold the items of a local global table; `port.py` defines their duties."""

@@ -109,7 +109,7 @@ class DynoxideEngine:
         self._drains.append(asyncio.create_task(_drain(process)))
 
     async def until_gone(self, region: str) -> str:
-        """Wait until a region's process has ended, and say how."""
+        """Wait until a region's process has ended, and return the reason."""
         status = await self._processes[region].wait()
         if region in self._hung:
             return f"its process did not answer for {self._call_seconds_max:g} s"
@@ -293,7 +293,7 @@ class DynoxideEngine:
                 requests = answer.get("UnprocessedItems") or {}
 
     def held(self, wire: Image) -> Image:
-        """Return an item as it is: dynoxide takes the form of the wire."""
+        """Return an item unchanged: dynoxide accepts the wire format."""
         return wire
 
     async def dump(self, region: str, table: str) -> Sequence[Change]:
@@ -343,7 +343,7 @@ def _differ(before: Image | None, after: Image | None) -> bool:
 
 
 def _free_port() -> int:
-    # dynoxide takes port 0 but does not say which port it got. Should another program take this
+    # dynoxide takes port 0 but does not say which port it got. If another program takes this
     # one in between, dynoxide ends at once with an error.
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -35,7 +35,7 @@ class TableKey:
         return tuple(next(iter(value.values())) for value in (item[name] for name in self.names))
 
     def of(self, item: Mapping[str, Any]) -> Image:
-        """Return the key attributes alone."""
+        """Return only the key attributes."""
         return {name: item[name] for name in self.names}
 
     def rebuild(self, token: KeyToken) -> Image:
@@ -46,7 +46,7 @@ class TableKey:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a committed write did to one item: its whole new image, or None for a delete.
+    """The effect of a committed write on one item: its whole new image, or None for a delete.
 
     Writes that changed nothing make no `Change`: DynamoDB Streams carry no record of them.
     """
@@ -58,7 +58,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The body of a successful call and what it changed, in no particular order."""
+    """The body of a successful call and its changes, in no particular order."""
 
     body: dict[str, Any]
     changes: tuple[Change, ...] = ()
@@ -116,10 +116,10 @@ class Engine(Protocol):
         """Release everything; harmless if repeated."""
 
     async def until_gone(self, region: str) -> str:
-        """Wait until a region's tables are gone by accident, and say why; for ever if they stay."""
+        """Wait until a region's tables are lost by accident, and return why; perhaps for ever."""
 
     async def restart(self, region: str) -> None:
-        """Serve a region again whose tables are gone; it has none at first.
+        """Serve a region again whose tables were lost; it has none at first.
 
         Raises:
             LocalTableError: it does not start.

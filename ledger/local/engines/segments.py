@@ -54,7 +54,7 @@ def part(answer: Mapping[str, Any], body: Mapping[str, Any], partition: str) -> 
 
 
 def _shared(capacity: Mapping[str, Any], segments: int) -> dict[str, Any]:
-    """Return a segment's share of what a page cost."""
+    """Return a segment's share of the cost of a page."""
     return {
         name: _shared(value, segments)
         if isinstance(value, Mapping)

@@ -1,1 +1,1 @@
-"""What answers the requests of clients: HTTP, control plane, limits, faults."""
+"""The front that answers the requests of clients: HTTP, control plane, limits, faults."""

@@ -25,7 +25,7 @@ _KEY_KINDS = ("S", "N", "B")
 
 @dataclass(slots=True)
 class Table:
-    """One table in one region: alone, or a replica of the global table numbered `group`.
+    """One table in one region: local to it, or a replica of the global table numbered `group`.
 
     `active_at` is when a new replica becomes ACTIVE, in the seconds of the caller's clock;
     `created_at` is the time of day.
@@ -113,7 +113,7 @@ def _check_billing(billing: str, throughput: Mapping[str, int] | None) -> None:
 
 
 def _first_warm(throughput: Mapping[str, int] | None) -> Mapping[str, int]:
-    """Return what a new table serves at once: on demand, or as provisioned."""
+    """Return a new table's warm throughput: on demand, or as provisioned."""
     if throughput is None:
         return {"ReadUnitsPerSecond": 12_000, "WriteUnitsPerSecond": 4_000}
     return {
@@ -227,7 +227,7 @@ class Catalog:
         return [table for tables in self._tables.values() for table in tables.values()]
 
     def renumber(self) -> None:
-        """Give every global table a number that none had before, as if it were made again."""
+        """Give every global table a number that none had before, as if it were created again."""
         first = self._groups
         for table in self.every():
             table.group += first
@@ -245,7 +245,7 @@ class Catalog:
             self._tables[table.region][table.name] = table
 
     def add(self, table: Table, *, replica_of: Table | None = None) -> None:
-        """Add a table of its own, or a replica of another region's.
+        """Add a separate table, or a replica of another region's.
 
         Raises:
             ApiError: ResourceInUseException: there is one of this name.
@@ -354,7 +354,7 @@ def check_update(body: Mapping[str, Any]) -> None:
 
 
 def update(table: Table, body: Mapping[str, Any]) -> None:
-    """Take over what an UpdateTable request says, apart from replicas.
+    """Apply an UpdateTable request, apart from replicas.
 
     Raises:
         ApiError: ValidationException.

@@ -81,10 +81,10 @@ class ControlPlane:
             journal.forget_others((table.region, table.name) for table in self._tables.every())
 
     async def restore(self) -> None:
-        """Make the tables again that were kept, with their items; what was on its way goes on.
+        """Restore the stored tables, with their items; items in flight continue.
 
         Raises:
-            LocalTableError: what was kept is of other regions.
+            LocalTableError: what was stored is of other regions.
         """
         values = self._replicator.journal.fact(kept_tables.NAME)
         if values is None:
@@ -99,7 +99,7 @@ class ControlPlane:
                 self._replicator.resend(table.name, replicas)
 
     async def empty(self) -> None:
-        """Delete all items of all tables, and what is on its way; the tables stay.
+        """Delete all items of all tables, and all in flight; the tables stay.
 
         Raises:
             ApiError: a region is unavailable; then nothing is deleted.

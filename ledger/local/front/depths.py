@@ -1,4 +1,4 @@
-"""How long and how deep expressions and documents may be, checked before any engine parses them.
+"""Limits of length and depth of expressions and documents, checked before any engine parses them.
 
 Source: Amazon DynamoDB Developer Guide, "Constraints in Amazon DynamoDB": an expression has at
 most 4 KB and 300 operators or functions, IN at most 100 operands, and attributes are nested up to
@@ -56,7 +56,7 @@ def check_depths(operation: str, body: Mapping[str, Any]) -> None:
 
 
 def _parts(operation: str, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Return what has expressions and documents of its own: the request, or those in it."""
+    """Return the parts with expressions and documents: the request, or those in it."""
     match operation:
         case "BatchGetItem":
             for request in body["RequestItems"].values():
@@ -102,7 +102,7 @@ def expression_fault(text: str, *, is_update: bool) -> str | None:
 
 
 def _parentheses_fault(tokens: Sequence[str]) -> str | None:
-    """Return what is wrong with parentheses: left open, around parentheses alone, or too deep."""
+    """Return what is wrong with parentheses: left open, doubled, or too deep."""
     opened: list[int] = []
     closed: dict[int, int] = {}
     for index, symbol in enumerate(tokens):
@@ -110,7 +110,7 @@ def _parentheses_fault(tokens: Sequence[str]) -> str | None:
             opened.append(index)
         elif symbol == ")" and opened:
             closed[opened.pop()] = index
-        if len(opened) > OPERATORS_MAX + 1:  # each level but the last has an operator of its own
+        if len(opened) > OPERATORS_MAX + 1:  # each level but the last has its own operator
             return f'Syntax error; token: "(", near: "{tokens[index - 1]}("'
     if opened:
         return f'Syntax error; token: "<EOF>", near: "{tokens[-1]}"'

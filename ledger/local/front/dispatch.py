@@ -85,7 +85,7 @@ class Front:
         return sorted(READS | WRITES | STREAMS | self._control_plane.operations)
 
     async def reset(self) -> None:
-        """Delete all items of all tables, what is on its way, and what is known of tokens.
+        """Delete all items of all tables, all in flight, and all remembered tokens.
 
         Raises:
             ApiError: a region is unavailable.
@@ -99,7 +99,7 @@ class Front:
 
         Raises:
             ApiError: the answer is this error.
-            NoAnswer: there is to be no answer.
+            NoAnswer: there must be no answer.
         """
         try:
             return await self._call(region, operation, body)

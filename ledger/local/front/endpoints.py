@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 JSON_TYPE = "application/x-amz-json-1.0"
 ERROR_TYPE = "com.amazonaws.dynamodb.v20120810#"
 VERSIONS = frozenset({"DynamoDB_20120810", "DynamoDBStreams_20120810"})
-"""Of the protocol: for items and tables, and for streams."""
+"""The protocol's service names: for items and tables, and for streams."""
 BODY_BYTES_MAX = 17 * 1024 * 1024
 """DynamoDB takes requests of up to 16 MB."""
 KEEP_ALIVE_SECONDS = 300.0
@@ -177,7 +177,7 @@ class Listeners:
         return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:
-        """Close all ports and drop what is still being answered."""
+        """Close all ports and drop unfinished answers."""
         for server, _ in self._open:
             server.close()
         await asyncio.gather(

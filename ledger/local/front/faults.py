@@ -17,7 +17,7 @@ SLOW_SECONDS_MAX = 1.5
 
 
 class Fault(StrEnum):
-    """What goes wrong with one request.
+    """The failure of one request.
 
     `error_500`: an internal error, nothing applied. `lost_answer`: applied, then the connection is
     closed without an answer. `throttle`: ProvisionedThroughputExceededException. `unprocessed`:
@@ -39,7 +39,7 @@ class Fault(StrEnum):
 
 
 PASSING = tuple(kind for kind in Fault if kind is not Fault.DENIED)
-"""Those that pass by themselves: a policy stays as it is, and no caller repeats what it denies."""
+"""Transient faults: a policy stays as it is, and callers do not repeat what it denies."""
 
 
 HALF_REFUSED = {Fault.UNPROCESSED: "ThrottlingError", Fault.CONFLICT: "TransactionConflict"}

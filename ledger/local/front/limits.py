@@ -167,7 +167,7 @@ class Tokens:
 
 
 def fingerprint(body: Mapping[str, Any]) -> bytes:
-    """Return what tells the transaction of a request from any other one."""
+    """Return the content that distinguishes a request's transaction from any other."""
     # ReturnConsumedCapacity may differ between attempts; what is written may not.
     text = json.dumps(body.get("TransactItems"), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -39,7 +39,7 @@ def statements_of(body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the statements of a batch.
 
     Raises:
-        ApiError: there are none, or too many.
+        ApiError: there are no statements, or too many.
     """
     given: Sequence[Mapping[str, Any]] = body["Statements"]
     if not 1 <= len(given) <= EACH_WRITES_MAX:
@@ -51,7 +51,7 @@ def table_of(statement: Mapping[str, Any]) -> str:
     """Return the table of a statement.
 
     Raises:
-        ApiError: it is none that is taken.
+        ApiError: it is not supported.
     """
     for form in (_INSERT, _UPDATE, _DELETE):
         if found := form.fullmatch(statement["Statement"]):
@@ -60,10 +60,10 @@ def table_of(statement: Mapping[str, Any]) -> str:
 
 
 def operation_of(statement: Mapping[str, Any], key: TableKey) -> Operation:
-    """Return the item operation that does what a statement says, on a table with this key.
+    """Return the item operation with the same effect as a statement, on a table with this key.
 
     Raises:
-        ApiError: it is none that is taken.
+        ApiError: it is not supported.
     """
     text = statement["Statement"]
     values = iter(statement.get("Parameters", ()))
@@ -191,7 +191,7 @@ def transaction_of(operations: Sequence[Operation], body: Mapping[str, Any]) -> 
 
 
 def cancelled(error: ApiError, operations: Sequence[Operation]) -> ApiError:
-    """Return the error of a transaction of statements: an INSERT that found an item says so."""
+    """Return the error of a transaction of statements; an INSERT that found an item is named."""
     reasons = error.extra.get("CancellationReasons")
     if reasons is None or len(reasons) != len(operations):
         return error

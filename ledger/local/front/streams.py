@@ -1,8 +1,8 @@
 """DynamoDB Streams of the local tables: what each region applied, in order, one shard a table.
 
-A record has the new image alone: engines do not tell the old one. The newest `RECORDS_MAX` records
-of a table in a region are kept, in memory: after a start, or once a region was filled again, the
-stream is another one.
+A record has the new image alone: engines do not report the old one. The newest `RECORDS_MAX`
+records of a table in a region are kept, in memory: after a start, or once a region was filled
+again, the stream is another one.
 """
 
 import time
@@ -17,7 +17,7 @@ from ledger.local.front.catalog import Catalog, table_name
 
 OPERATIONS = frozenset({"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"})
 RECORDS_MAX = 100_000
-"""Of a table in a region; older ones have passed out."""
+"""The most records of a table in a region; older ones are dropped."""
 PAGE_MAX = 1_000
 SHARD = "shardId-00000000000000000000-00000000"
 _DIGITS = 21
@@ -33,7 +33,7 @@ class _Record:
 
 @dataclass(slots=True)
 class _Log:
-    """The records of one table in one region; `next` is the number that none has yet."""
+    """The records of one table in one region; `next` is the next free number."""
 
     label: str
     records: deque[_Record] = field(default_factory=deque)
@@ -59,7 +59,7 @@ class Streams:
         self._made = 0
 
     def changed(self, region: str, change: Change, *, is_new: bool) -> None:
-        """Take in what a region applied."""
+        """Record what a region applied."""
         if self._tables.find(region, change.table).stream is not None:
             self._log(region, change.table).add(change, is_new=is_new)
 
@@ -94,7 +94,7 @@ class Streams:
 
     def _list(self, region: str, body: Mapping[str, Any]) -> dict[str, Any]:
         if "TableName" not in body:
-            raise invalid("ListStreams: the local global table lists those of a TableName alone")
+            raise invalid("ListStreams: the local global table lists only those of a TableName")
         table = self._tables.find(region, table_name(body["TableName"]))
         if table.stream is None:
             return {"Streams": []}

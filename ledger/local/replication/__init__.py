@@ -1,1 +1,1 @@
-"""What carries a committed write to the other regions."""
+"""Replication: carries a committed write to the other regions."""

@@ -1,4 +1,4 @@
-"""What a local global table keeps on disk, so that a later start goes on from it: one SQLite file.
+"""A local global table's state on disk, so that a later start continues from it: one SQLite file.
 
 Kept are the tables, each region's items with their stamps and tombstones, and the tokens of
 transactions. What was on its way between regions is not a record of its own: a region that holds a
@@ -39,7 +39,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An item as it was kept, in the form of the wire; `image` is None for a tombstone."""
+    """A stored item, in the wire format; `image` is None for a tombstone."""
 
     key: Image
     image: Image | None
@@ -122,7 +122,7 @@ class Journal:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Keep all that is done inside, or none of it; nothing may be awaited inside."""
+        """Store everything done inside, or nothing; nothing may be awaited inside."""
         if self._connection is None or self._inside:
             yield
             return
@@ -139,7 +139,7 @@ class Journal:
             self._inside = False
 
     def fact(self, name: str) -> Any:
-        """Return what was stated last under a name, None if nothing was."""
+        """Return the last value stored under a name, None without one."""
         found = self._do("SELECT content FROM facts WHERE name = ?", [name])
         return json.loads(found[0][0]) if found else None
 
@@ -148,7 +148,7 @@ class Journal:
         self._do("INSERT OR REPLACE INTO facts VALUES (?, ?)", [name, json.dumps(content)])
 
     def keep(self, region: str, shipments: Iterable[Shipment]) -> None:
-        """Keep what a region now has of these items."""
+        """Store a region's current versions of these items."""
         if self._connection is None:
             return
         with self.together():
@@ -158,7 +158,7 @@ class Journal:
                 self._do("INSERT OR REPLACE INTO items VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def items(self, region: str, table: str) -> Iterator[Kept]:
-        """Walk what was kept of a region's table."""
+        """Walk the stored items of a region's table."""
         rows = self._do(
             "SELECT key, image, nanoseconds, origin FROM items WHERE region = ? AND place = ?",
             [region, table],
@@ -179,7 +179,7 @@ class Journal:
                 self.forget(region, table)
 
     def forget_tombstones(self) -> None:
-        """Forget what was deleted."""
+        """Forget deleted items."""
         self._do("DELETE FROM items WHERE image IS NULL")
 
     def remember(self, token: KeptToken) -> None:

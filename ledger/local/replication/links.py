@@ -108,12 +108,12 @@ class Link:
 
     @property
     def waiting(self) -> int:
-        """How many items are on their way, those that are being applied among them."""
+        """The number of items in flight, including those being applied."""
         return len(self._heap) + len(self._handing)
 
     @property
     def shipments(self) -> Sequence[Shipment]:
-        """What is on its way."""
+        """The items in flight."""
         return [sent.shipment for sent in (*self._handing, *self._heap)]
 
     @property
@@ -127,7 +127,7 @@ class Link:
         return self._idle.is_set()
 
     def push(self, shipment: Shipment) -> None:
-        """Send one item; it arrives after a delay of its own."""
+        """Send one item; it arrives after its own delay."""
         self._sequence += 1
         self._wait(_Sent(_now() + self._delay(), self._sequence, shipment))
 
@@ -149,7 +149,7 @@ class Link:
         self._changed.set()
 
     def clear(self) -> None:
-        """Drop everything that waits; what is being applied goes on."""
+        """Drop everything that waits; what is being applied continues."""
         self._heap.clear()
         self._failures.clear()
         self._changed.set()
@@ -164,7 +164,7 @@ class Link:
             try:
                 await self._turn()
             except Exception:  # noqa: BLE001 (a link never ends)
-                _LOG.exception("%s -> %s goes on after an error", self.source, self.target)
+                _LOG.exception("%s -> %s continues after an error", self.source, self.target)
                 await asyncio.sleep(RETRY_SECONDS_FIRST)
 
     async def _turn(self) -> None:
@@ -200,7 +200,7 @@ class Link:
         return batch
 
     async def _hand_over(self, batch: Sequence[_Sent]) -> None:
-        """Deliver these together, or else each alone; what fails, or is held meanwhile, waits."""
+        """Deliver these together, or else one by one; what fails, or is held meanwhile, waits."""
         if not batch:
             return
         self._handing = batch

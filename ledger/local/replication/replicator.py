@@ -1,4 +1,4 @@
-"""The replicator: stamps what is committed, and carries it over the links to the other regions."""
+"""The replicator: stamps committed writes, and carries them over the links to other regions."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ class Tables(Protocol):
 
 
 class Recorder(Protocol):
-    """Is told of everything that a region applies, in its order."""
+    """Is notified of everything that a region applies, in its order."""
 
     def changed(self, region: str, change: Change, *, is_new: bool) -> None:
         """Take in a change of an item, which was there before or not."""
@@ -115,7 +115,7 @@ class Replicator:
     def committed(
         self, region: str, changes: Iterable[Change], *, keep_too: Callable[[], None] = lambda: None
     ) -> None:
-        """Stamp what was committed in `region` and send it to the other replicas, each item alone.
+        """Stamp what was committed in `region` and send it to the other replicas, item by item.
 
         The caller has held the region's lock since before the commit; what it wants to keep on
         disk with the changes, or not at all, it keeps in `keep_too`.
@@ -247,7 +247,7 @@ class Replicator:
         return Refilled(self.present(region, table), known)
 
     def _kept(self, region: str, table: str) -> list[Shipment]:
-        """Return what was kept of a region's table."""
+        """Return the stored items of a region's table."""
         key, group = self._tables.key(region, table), self._group(region, table)
         found = []
         for kept in self.journal.items(region, table):
@@ -258,7 +258,7 @@ class Replicator:
         return found
 
     async def restore(self, region: str, table: str) -> None:
-        """Fill an empty table of a region with what was kept of it."""
+        """Fill an empty table of a region with its stored items."""
         kept = self._kept(region, table)
         await self._engine.apply(region, [it.change for it in kept if it.change.image is not None])
         for item in kept:
@@ -282,7 +282,7 @@ class Replicator:
                     self._links[source, target].push(item)
 
     def _sent(self, region: str, table: str) -> list[Shipment]:
-        """Return what a region has sent of its present table and is still on its way."""
+        """Return what a region has sent of its present table and is still in flight."""
         group = self._group(region, table)
         return [
             shipment

@@ -1,4 +1,4 @@
-"""What a global table does with concurrent writes to one item: the last writer wins, whole.
+"""How a global table treats concurrent writes to one item: the last writer wins, whole.
 
 Every committed write of an item gets a stamp: nanoseconds, never less than the stamp held there
 plus one, and the region that wrote. Stamps are ordered by time, then by the name of the region, so

@@ -1,1 +1,1 @@
-"""The pipeline's truth: states compared with totals, and what is damaged put right."""
+"""Auditing a pipeline: states compared with totals, and repairs."""

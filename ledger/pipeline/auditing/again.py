@@ -1,6 +1,6 @@
 """Records read once more, for states that do not keep what another form needs of them.
 
-A record brings its state's image only if it is of the state's very version: an older one was
+A record completes its state's image only if it is of exactly the state's version: an older one was
 corrected since, and a newer one is for the lanes to bring in.
 """
 
@@ -21,7 +21,7 @@ LISTED_MAX = 20
 """States and records named in the result; all are counted."""
 
 Judge = Callable[[str, State], State | None]
-"""Returns what a record's state is to be, None for as it is."""
+"""Returns what a record's state should be, None to leave it unchanged."""
 ReadState = Callable[[str, str], Awaitable[State | None]]
 """Reads the state of a record in a region."""
 
@@ -31,8 +31,8 @@ class Rebuilt:
     """What a rebuild has done, or would do.
 
     Of `records` states some were `rewritten`; `lacking` ones do not keep a field that the form
-    names, `refused` ones hold what it does not take: those stay as they are. Of records read once
-    more it does not take `dead` ones; `older` and `newer` ones than their states, and `unknown`
+    names, `refused` ones have values that it refuses: those stay unchanged. Of records read once
+    more it refuses `dead` ones; `older` and `newer` ones than their states, and `unknown`
     ones without a state, change nothing. `listed` has the first of what was left; `changes` are
     the sums per category.
     """
@@ -54,13 +54,13 @@ class Rebuilt:
         return not self.lacking and not self.refused
 
     def list(self, line: str) -> None:
-        """Add a line, if there is room and it is not there."""
+        """Add a line, if there is room and it is not listed yet."""
         if len(self.listed) < LISTED_MAX and line not in self.listed:
             self.listed.append(line)
 
 
 class ReadAgain:
-    """What records of these sources make of the states that they belong to.
+    """The records of these sources, for the states that they belong to.
 
     `is_kept` says whether a state keeps what the form needs.
     """
@@ -120,7 +120,7 @@ class ReadAgain:
     def _found(
         self, versions: Mapping[int, Record], record_id: str, state: State | None
     ) -> tuple[str, State] | None:
-        """Count what records are beside their state, and return that, if there is one."""
+        """Count a record by its relation to its state, and return the state, if there is one."""
         if state is None:
             self._done.unknown += len(versions)
             return None

@@ -1,20 +1,20 @@
-"""The audit: do the totals say what the states say? Exact while lanes run.
+"""The audit: do the totals agree with the states? Exact while lanes run.
 
-The states are the truth. Of each, its image minus its transitions that are not in the totals yet is
-what the totals must show. Lanes go on meanwhile, so a cut is laid through them, as in the snapshots
-of Chandy and Lamport, and carried by what the lanes write anyway::
+The states are the reference. The totals must show each state's image minus those of its transitions
+that are not in the totals yet. Lanes run meanwhile, so a cut is laid through them, as in the
+snapshots of Chandy and Lamport, and carried by what the lanes write anyway::
 
     lane's item   position R, audit A, retain R  -- commits carry A and R --> position ..., A, R
-    map items     those of before: no mark       |  those of after: A
+    map items     earlier ones: no mark          |  later ones: A
     sums          value                          |  what map items with A add: in `since` too
 
     truth of the cut   states: image - transitions beyond R (none of them is dropped before the end)
     totals at the cut  value - since, once no map item without A is left
 
-Both stay the same, whenever they are read until the audit ends. So it can be cut off anywhere: run
-again, it goes on with the same cut. Two that run at once notice it, and the later one says so.
+Both stay the same, whenever they are read until the audit ends. So it can be interrupted anywhere:
+run again, it continues with the same cut. Two concurrent runs notice it, and the later one fails.
 
-It takes a category for the pipeline's own: what others record there is a difference.
+Categories are assumed to be the pipeline's own: what others record there is a difference.
 """
 
 import re
@@ -54,14 +54,14 @@ from ledger.totals.collection import read_collection
 AUDIT = "audit"
 CATEGORIES_AT_ONCE = 16
 LOOKS_MAX = 12
-"""Times that a category which differs is looked at, where entries may still replicate."""
+"""How often a differing category is looked at, in case entries still replicate."""
 LOOK_SECONDS = 2.0
-"""Before the second look; each later one waits so much longer."""
+"""The wait before the second look; each later wait grows by as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A category whose total is not what the states say."""
+    """A category whose total differs from the states."""
 
     category: str
     truth: Decimal
@@ -75,7 +75,7 @@ class Difference:
 
 @dataclass(slots=True)
 class LaneReport:
-    """What a lane holds back: transitions beyond its position at the cut, of so many records.
+    """What a lane holds back: transitions beyond its position at the cut, of `records` records.
 
     `held_seconds` is how long ago its worker last wrote its item, by both machines' clocks; None
     if the item does not say it, as those of earlier releases.
@@ -92,7 +92,7 @@ class LaneReport:
 
 @dataclass(slots=True)
 class Report:
-    """What an audit found."""
+    """The result of an audit."""
 
     number: int
     records: int = 0
@@ -112,10 +112,15 @@ class Audit(Task):
         *,
         clock: Clock,
         randomness: Random,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=AUDIT, tell=tell
+            stores,
+            settings,
+            clock=clock,
+            randomness=randomness,
+            name=AUDIT,
+            on_progress=on_progress,
         )
         self._truth: dict[str, Decimal] = {}
         self._number = 0
@@ -125,12 +130,12 @@ class Audit(Task):
         )
 
     async def run(self) -> Report:
-        """Compare states and totals at one cut; what differs is kept for `mend`.
+        """Compare states and totals at one cut; differences are kept for `mend`.
 
         Raises:
             InvalidInput: a mend is under way.
-            LedgerError: another run of this audit has ended it meanwhile; run it again.
-            StoreError: a region does not answer; run again, it goes on with the same cut.
+            LedgerError: another run of this audit has finished it meanwhile; run it again.
+            StoreError: a region does not answer; run again to continue with the same cut.
         """
         self._truth.clear()
         self._number = number = await self.begin(is_audit=True)
@@ -156,7 +161,7 @@ class Audit(Task):
         return self._report
 
     def findings(self) -> Findings:
-        """Return the truth and what lanes hold back, of what the scan has read."""
+        """Return the reference and what lanes hold back, from what the scan has read."""
         return {
             "records": self._report.records,
             "truth": {name: str(value) for name, value in self._truth.items()},
@@ -168,7 +173,7 @@ class Audit(Task):
         }
 
     async def _restore(self, checkpoints: Checkpoints) -> Place | None:
-        """Take up what this audit had found when it was cut off: at its cut that stays true."""
+        """Resume an interrupted audit's findings: at its cut they stay true."""
         kept = await checkpoints.read()
         if kept is None:
             return None
@@ -181,7 +186,7 @@ class Audit(Task):
         return begins
 
     async def _mark(self, lane: str) -> LaneReport:
-        """Lay the cut through a lane, and return where it lies."""
+        """Lay the cut through a lane, and return its position there."""
         if lane in self._report.lanes:
             return self._report.lanes[lane]
         for _ in range(TRIES_MAX):
@@ -197,7 +202,7 @@ class Audit(Task):
         raise Unreachable(f"lane {lane} could not be marked in {TRIES_MAX} tries")
 
     async def _take(self, found: Found) -> None:
-        """Take in an item of a region: a state, or what shows a lane or a category."""
+        """Record an item of a region: a state, or one that shows a lane or a category."""
         partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
         if (lane := self.lane_in(found)) is not None:
             await self._unknown(lane)
@@ -212,7 +217,7 @@ class Audit(Task):
         return await self._mark(lane)
 
     async def _count(self, state: State) -> None:
-        """Add what of a state is on the side of the totals."""
+        """Add the part of a state that totals must show."""
         self._report.records += 1
         add_in(self._truth, state.image.changes)
         for lane, by_position in state.open.items():
@@ -226,7 +231,7 @@ class Audit(Task):
                 report.first = min(filter(None, [report.first, *beyond]))
 
     async def _add_forgotten(self) -> None:
-        """Add the images of the states that were forgotten: none is, until this audit ends."""
+        """Add the images of the forgotten states: none is forgotten until this audit ends."""
         for item in await self.forgotten():
             _, category = forgotten_in(item)
             if category:
@@ -243,11 +248,11 @@ class Audit(Task):
             await self.reduce(store, before)
 
     async def _differences(self, categories: Iterable[str]) -> list[Difference]:
-        """Compare totals with the truth; again where entries may still be on their way."""
+        """Compare totals with the reference; again if entries may still be in flight."""
         found: list[Difference] = []
         for look in range(LOOKS_MAX):
             if look:
-                self.tell(
+                self.on_progress(
                     f"{len(found):,} categories differ: the next look is in"
                     f" {look * LOOK_SECONDS:.0f} s, since entries may still be on their way"
                 )
@@ -268,7 +273,7 @@ class Audit(Task):
         return Difference(category, self._truth[category], total)
 
     async def _total(self, category: str) -> Decimal:
-        """Return a category's total at the cut, but for entries: all that home shows of those."""
+        """Return a category's total at the cut, except entries: of those everything at home."""
         settings = self.settings.current
         read = [
             await read_collection(
@@ -306,7 +311,7 @@ class Audit(Task):
         return {category: total_wide(changes) for category, changes in found.items()}
 
     async def _keep(self, differences: Iterable[Difference]) -> None:
-        """Keep what differs at home, in place of what the audit before found."""
+        """Store the differences at home, replacing those of the previous audit."""
         query = Query(
             registry_partition(self.pipeline), first=DIFFERENCE_PREFIX, last=DIFFERENCE_LAST
         )
@@ -318,7 +323,7 @@ class Audit(Task):
             await self.home.write(Put(item))
 
     async def _end(self) -> None:
-        """Free the regions, then the lanes, which find no audit when they begin from then on."""
+        """Free the regions, then the lanes, which find no audit when they begin afterwards."""
         await self.end()
         for region in sorted(self.stores):
             for lane in {*await self.lanes(region), *self._report.lanes}:
@@ -357,7 +362,7 @@ def _is_live(region: str, epoch: int, here: str, terms: Terms) -> bool:
 
 
 class _OwnCategories:
-    """Tells the categories that templates can make from other counters."""
+    """Distinguishes the categories that templates can make from other counters."""
 
     def __init__(self, templates: Iterable[str]) -> None:
         self._patterns = [

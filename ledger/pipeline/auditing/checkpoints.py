@@ -1,14 +1,14 @@
-"""Where a scan of all regions has come to, and what it has found so far, kept in the table.
+"""The position and the findings of a scan of all regions, kept in the table.
 
-In the pipeline's registry, at home: an item `scan` says which run it belongs to, the place, and in
-which items what was found stands, which are written first::
+In the pipeline's registry, at home: an item `scan` names the run it belongs to, the place, and the
+items with the findings, which are written first::
 
     pieces 3f..#0, 3f..#1, then  scan -> 3f.. (2)
     pieces a7..#0, a7..#1, then  scan -> a7.. (2), then pieces 3f.. are deleted
 
-So a run that is cut off anywhere leaves a whole checkpoint, and two that run at once do not mix
-theirs. What was found is JSON, compressed, in pieces of `PIECE_CHARACTERS`, however much it is; it
-is written once a hundred pages, and more rarely the larger it is.
+So a run that is interrupted anywhere leaves a whole checkpoint, and two concurrent runs do not mix
+theirs. The findings are JSON, compressed, in pieces of `PIECE_CHARACTERS`; they are written once a
+hundred pages, and more rarely the larger they are.
 """
 
 import json
@@ -28,20 +28,20 @@ from ledger.store.writes import Delete, Put
 SCAN_SORT_KEY = "scan"
 PIECE_PREFIX = "scan#"
 PIECE_CHARACTERS = 350_000
-"""Of one item: an item has 400 KB at most."""
+"""Of one item: an item has at most 400 KB."""
 PIECES_MAX = 10_000
 CHECKPOINT_PAGES = 100
-"""Of a scan, between two checkpoints: 100 MB read again at most."""
+"""Pages of a scan between two checkpoints: at most 100 MB are read again."""
 PAGE_KILOBYTES = 5
-"""Of a checkpoint, that a further page of the scan pays for: a tenth of its price."""
+"""Characters of a checkpoint that a further page of the scan pays for: a tenth of its price."""
 
 Findings = Mapping[str, Any]
-"""What a scan has found, as JSON can say it."""
+"""The findings of a scan, as JSON values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a scan goes on: behind an item of a region, the ones before in order being done."""
+    """Where a scan continues: after an item of a region; earlier regions are done."""
 
     region: str
     after: Key
@@ -50,7 +50,7 @@ class Place:
 
 
 class Checkpoints:
-    """The checkpoint of one run, which others cannot take for theirs: `run` names it."""
+    """The checkpoint of one run; `run` names it, so that others do not use it."""
 
     def __init__(self, store: Store, pipeline: str, run: str, randomness: Random) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Checkpoints:
         self._kilobytes = 0
 
     async def read(self) -> tuple[Place, Findings] | None:
-        """Return where this run was cut off, and what it had found; None to begin.
+        """Return where this run was interrupted, and its findings; None to begin.
 
         Raises:
             StoreError: home does not answer.
@@ -89,10 +89,10 @@ class Checkpoints:
         return self._pages >= max(CHECKPOINT_PAGES, self._kilobytes // PAGE_KILOBYTES)
 
     async def write(self, place: Place, findings: Findings) -> None:
-        """Keep where the scan has come to.
+        """Store the scan's position and findings.
 
         Raises:
-            StoreError: home does not answer; the checkpoint before is still there.
+            StoreError: home does not answer; the previous checkpoint is still there.
         """
         packed = b64encode(zlib.compress(json.dumps(findings).encode())).decode()
         name, before = f"{self._random.getrandbits(64):016x}", self._written
@@ -114,7 +114,7 @@ class Checkpoints:
             await self._delete(f"{PIECE_PREFIX}{before}")
 
     async def forget(self) -> None:
-        """Delete every checkpoint of the pipeline: the run has come to its end.
+        """Delete every checkpoint of the pipeline: the run is complete.
 
         Raises:
             StoreError: home does not answer.

@@ -1,4 +1,4 @@
-"""Forgetting the states of records that are too old to be corrected, while lanes go on.
+"""Forgetting the states of records that are too old to be corrected, while lanes run.
 
 `keep_states` says for how long a record may be corrected. What may be forgotten is everything
 before a moment F = now - keep_states - margin::
@@ -9,24 +9,24 @@ before a moment F = now - keep_states - margin::
     states            of records before F, settled: deleted if they are as they were read, and
                       their images added to `forgotten` sums, in one transaction
 
-Why no record counts twice. A worker judges a batch by its lane's item, and no write of a state
-is signed later than `contract_life` after that was seen (`Lanes.until`); one that learns of more is
-judged again. So after the wait nothing can land any more that was judged without F: by then each
+Why no record counts twice. A worker judges a batch by its lane's item, and no write of a state is
+signed later than `contract_life` after that was seen (`Lanes.until`); a worker that learns more
+judges again. So after the wait nothing can land any more that was judged without F: by then each
 worker refuses the records before F, whatever its clock or its settings say, however long it was
-stopped. States of records before F stay as they are from then on, but for what is done here.
+stopped. Afterwards states of records before F change only by what is done here.
 
 Why none is left out. A worker refuses a record only once what another worker of its lane may have
 written for it has landed; so its state shows the transition, which is committed with the batch.
 
-Why what is deleted is in the totals. A state is deleted only if each of its transitions is covered
+Why deleted states are in the totals. A state is deleted only if each of its transitions is covered
 by the position of its lane, which commits what it covers in map items: then its image is what it
-has in totals and map items. One that is not yet stays for the next time.
+has in totals and map items. A state that is not covered yet stays for the next time.
 
-Why audits stay exact. The images of the states that are there and the sums of those that are not
-add up to the same before and after each transaction, and no audit runs meanwhile.
+Why audits stay exact. The images of the remaining states and the sums of the forgotten ones add up
+to the same before and after each transaction, and no audit runs meanwhile.
 
-The margin before F keeps what workers have in hand from being refused, if it was young enough by
-`keep_states` and their own clocks when they read it.
+The margin before F keeps records that workers are processing from being refused, if they were
+young enough by `keep_states` and the workers' clocks when they were read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,12 +52,12 @@ from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Applied, Check,
 
 FORGET = "forget"
 STATES_MAX = 40
-"""Of one transaction, beside the sums of their categories: within 100 actions."""
+"""States of one transaction, besides the sums of their categories: within 100 actions."""
 
 
 @dataclass(slots=True)
 class Forgotten:
-    """What was forgotten: so many states of records before a time; others were not settled yet."""
+    """The result: how many states of records before a time; `left` were not settled yet."""
 
     before: int = 0
     records: int = 0
@@ -75,10 +75,15 @@ class Forget(Task):
         *,
         clock: Clock,
         randomness: Random,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=FORGET, tell=tell
+            stores,
+            settings,
+            clock=clock,
+            randomness=randomness,
+            name=FORGET,
+            on_progress=on_progress,
         )
         self._done = Forgotten()
         self._positions: dict[str, str] = {}
@@ -90,8 +95,8 @@ class Forget(Task):
         Raises:
             InvalidInput: `keep_states` is not set, or an audit or another task is under way.
             ClockOff: this machine's clock is off by more than `clock_skew`.
-            LedgerError: another run of it has ended it meanwhile.
-            StoreError: a region does not answer; run again, it goes on.
+            LedgerError: another run of it has finished it meanwhile.
+            StoreError: a region does not answer; run again to continue.
         """
         before, is_begun = await self._before()
         self._done.before = before
@@ -143,7 +148,7 @@ class Forget(Task):
         return int(self.clock.now().timestamp() - keep - margin_of(settings)), False
 
     async def _known(self) -> int:
-        """Return the moment before which states were forgotten already, in every region."""
+        """Return the moment before which states were already forgotten, in every region."""
         regions = [await self._region(region) for region in sorted(self.stores)]
         return min(map(forgotten_of, regions))
 
@@ -160,14 +165,16 @@ class Forget(Task):
         raise Unreachable(f"lane {lane} could not be marked in {TRIES_MAX} tries")
 
     async def _wait(self) -> None:
-        """Wait until nothing can land that was judged without this."""
+        """Wait until nothing can land that was judged without the moment."""
         seconds = margin_of(self.settings.current)
         moment = at_seconds(self._done.before).isoformat()
-        self.tell(f"records before {moment} are refused now; their states go in {seconds:.0f} s")
+        self.on_progress(
+            f"records before {moment} are refused now; their states go in {seconds:.0f} s"
+        )
         await self.clock.sleep(seconds)
 
     async def _look_at(self, found: Found) -> None:
-        """Take in a state that is old enough, and settled."""
+        """Add a state that is old enough, and settled."""
         kept = self.state_in(found)
         if kept is None or kept[1].at is None or kept[1].at >= at_seconds(self._done.before):
             return
@@ -178,13 +185,13 @@ class Forget(Task):
         self._waiting.setdefault(found.region, []).append(kept)
 
     async def _held_by(self, state: State) -> set[str]:
-        """Return the lanes that have yet to commit a transition of a state."""
+        """Return the lanes that have not committed a transition of a state yet."""
         for lane in state.open.keys() - self._positions.keys():
             self._positions[lane] = (await self.lane(lane)).position
         return {lane for lane in state.open if beyond(state, lane, self._positions[lane])}
 
     async def _forget(self, region: str) -> None:
-        """Forget the states of a region that wait, several in a transaction."""
+        """Forget the waiting states of a region, several in a transaction."""
         left = self._waiting.pop(region)
         while left:
             count = _fitting(left)
@@ -207,7 +214,7 @@ class Forget(Task):
                 return
             item = await self._region(region)
             if forgotten_of(item, "forgetting") != self._done.before:
-                raise LedgerError("another run has ended this one, or has gone on with it")
+                raise LedgerError("another run has ended this one, or has continued it")
         raise Unreachable(f"record {record_id[:40]!r} could not be forgotten in {TRIES_MAX} tries")
 
     async def _forgotten(self, region: str, states: Sequence[tuple[str, State]]) -> bool:

@@ -1,11 +1,11 @@
-"""Putting right what an audit has found: what a dead lane left, and totals that were damaged.
+"""Repairing what an audit has found: a dead lane's remains, and totals that were damaged.
 
-**A lane.** Its item is closed first, so no commit of it can land any more, and what lies beyond its
-position is this mend's. Each state that has open transitions there is rewritten without them, in
-one transaction with a map item of their sums, on condition that it is as it was read: so each is
-counted once, whatever cuts this off and however often it is run. Then the map items are reduced as
-any others. In the end the lane stays closed, or may go on: its records are in their states, and
-change nothing.
+**A lane.** Its item is closed first, so no commit of it can land any more, and everything beyond
+its position belongs to this mend. Each state that has open transitions there is rewritten without
+them, in one transaction with a map item of their sums, on condition that it is unchanged: so each
+is counted once, wherever this is interrupted and however often it is run. Then the map items are
+reduced as usual. In the end the lane stays closed, or may continue: its records are in their
+states, and change nothing.
 
 **A category.** The difference that the last audit kept is written as an entry whose note says so,
 in one transaction that deletes it: once for each audit.
@@ -51,7 +51,7 @@ REDUCED_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What a mend has committed: open transitions of so many records, and their sums."""
+    """What a mend has committed: open transitions of `records` records, and their sums."""
 
     records: int
     changes: Changes
@@ -69,22 +69,24 @@ class Mend(Task):
         randomness: Random,
         lane: str = "",
         closes: bool = False,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         how = "--close " if closes else ""
         name = f"mend {how}{lane}".rstrip()
-        super().__init__(stores, settings, clock=clock, randomness=randomness, name=name, tell=tell)
+        super().__init__(
+            stores, settings, clock=clock, randomness=randomness, name=name, on_progress=on_progress
+        )
         self._lane = lane
         self._closes = closes
         self._found: dict[str, Decimal] = {}
         self._records = 0
 
     async def run_lane(self) -> Mended:
-        """Commit what a lane left open; then it stays closed, or any form may go on with it.
+        """Commit what a lane left open; then it stays closed, or may continue under any form.
 
         Raises:
             InvalidInput: there is no such lane, or an audit or another mend is under way.
-            StoreError: a region does not answer; run again, it goes on.
+            StoreError: a region does not answer; run again to continue.
         """
         if not (await self.lane(self._lane)).rev:
             raise InvalidInput(f"lane {self._lane!r} was never opened: `REGION/NAME` names a lane")
@@ -126,7 +128,7 @@ class Mend(Task):
 
         Raises:
             InvalidInput: an audit or another mend is under way.
-            StoreError: home does not answer; run again, it goes on.
+            StoreError: home does not answer; run again to continue.
         """
         await self.begin(is_audit=False)
         query = Query(
@@ -145,7 +147,7 @@ class Mend(Task):
     async def _write(self, category: str, change: Decimal, audit: str) -> bool:
         """Write a difference as an entry once; returns whether it is written.
 
-        It is also if the difference is gone: an earlier try wrote it, whose answer was lost.
+        Also if the difference is gone: an earlier try wrote it, whose answer was lost.
         """
         await self.settings.renew()
         settings = self.settings.current
@@ -180,7 +182,7 @@ class Mend(Task):
         known = await self.lane(self._lane)
         wanted = replace(known, is_closed=False, is_open=False, begun=None, fence=known.fence + 1)
         if not await self.change_lane(self._lane, known, wanted):
-            raise Unreachable(f"lane {self._lane} could not be given free: run it again")
+            raise Unreachable(f"lane {self._lane} could not be freed: run it again")
 
     async def _commit(self, found: Found, record_id: str, state: State, position: str) -> None:
         """Take a lane's open transitions out of a state, and put their sums into a map item."""

@@ -1,17 +1,21 @@
-"""Moving a pipeline's states into a table of their own, or back, while lanes go on.
+"""Moving a pipeline's states into a separate table, or back, while lanes run.
 
-1. The registry of every region says where the states lie from now on, and where others may be.
-2. Every lane's item is marked so, under a new fence: who was at work by the former settings can
-   commit nothing any more. A lane that begins reads the registry after its entry is in it, so it is
-   either marked here or marks itself.
-3. Workers whose settings say the new place go on, and look at both; so a lane waits no longer than
-   it takes to start its worker again.
-4. Each state that still lies at the place before is moved, in one transaction, on condition that it
-   is as it was read; a worker may be faster. What is left there beside one at its own place
-   was written by a worker that had been fenced: it is in no total, and is deleted.
+1. The registry of every region says where the states are from now on, and where others may still
+be.
+2. Every lane's item is marked so, under a new fence: workers under the former settings can no
+longer
+   commit anything. A lane that begins reads the registry after its entry is in it, so it is either
+   marked here or marks itself.
+3. Workers whose settings name the new place continue, and look at both; so a lane waits only for
+its
+   worker's restart.
+4. Each state that is still at the former place is moved, in one transaction, on condition that it
+is
+   unchanged; a worker may be faster. One that is left there besides one at its own place was
+   written by a worker that had been fenced: it is in no total, and is deleted.
 5. The registry forgets the place before.
 
-No audit runs meanwhile: it would read a state twice, or never. Cut off, it is run again.
+No audit runs meanwhile: it would read a state twice, or never. If interrupted, it is run again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +50,7 @@ MOVES_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a move did: so many states moved by it, others by lanes; so many lanes marked."""
+    """The result of a move: states moved by it, states moved by lanes, lanes marked."""
 
     records: int
     lanes: int
@@ -62,19 +66,21 @@ class Move(Task):
         *,
         clock: Clock,
         randomness: Random,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         target = settings.current.pipeline.state_table or ""
         name = f"move-states to {shown(target)}"
-        super().__init__(stores, settings, clock=clock, randomness=randomness, name=name, tell=tell)
+        super().__init__(
+            stores, settings, clock=clock, randomness=randomness, name=name, on_progress=on_progress
+        )
         self._records = 0
 
     async def run(self) -> Moved:
-        """Move the states to the table that the settings name, from wherever they lie.
+        """Move the states to the table that the settings name, from wherever they are.
 
         Raises:
             InvalidInput: an audit, a mend or another move is under way.
-            StoreError: a region does not answer; run again, it goes on.
+            StoreError: a region does not answer; run again to continue.
         """
         await self.begin(is_audit=False)
         if self.places.before is None:
@@ -93,7 +99,7 @@ class Move(Task):
         return Moved(self._records, lanes)
 
     def _check_places(self, regions: Sequence[Item | None]) -> None:
-        """Find out where states lie that are to be moved, also by a move that was cut off."""
+        """Find out where states are that must be moved, also by an interrupted move."""
         target = self.places.table
         found = list(map(places_of, regions))
         others = {each.table for each in found} | {each.before for each in found} - {target, None}
@@ -124,13 +130,13 @@ class Move(Task):
                     known.add(lane)
 
     async def _announce(self, before: str) -> None:
-        """Say in every region where the states lie, and where others may be."""
+        """Record in every region where the states are, and where others may be."""
         values = {"states": {"S": named(self.places.table)}, "before": {"S": named(before)}}
         for region, store in sorted(self.stores.items()):
             await store.write(Update(region_key(region, self.pipeline), set=values))
 
     async def _mark(self, lane: str) -> bool:
-        """Mark a lane, and fence its worker; returns whether it was not yet."""
+        """Mark a lane, and fence its worker; returns whether it was unmarked."""
         for _ in range(TRIES_MAX):
             known, states = await self.lane(lane), named(self.places.table)
             if known.states == states:
@@ -153,7 +159,7 @@ class Move(Task):
         await checkpoints.forget()
 
     async def _move(self, found: Found, record_id: str, state: State) -> None:
-        """Move a state, unless a worker has, and delete it if there is one at its own place."""
+        """Move a state, unless a worker has, and delete it if one exists at its own place."""
         store, key = self.stores[found.region], state_key(record_id, self.pipeline)
         before = self.places.before or ""
         for _ in range(TRIES_MAX):

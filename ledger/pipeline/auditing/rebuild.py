@@ -1,4 +1,4 @@
-"""Giving all states the categories and measures of the form that is in the settings now.
+"""Giving all states the categories and measures of the form in the current settings.
 
 A state keeps what templates name of its record, so its image under another form can be computed.
 For as long as this runs the form is *required*: it stands in each region's registry item, and in
@@ -14,8 +14,8 @@ So at every moment the images add up to the totals, the map items and the open t
 stay as they are: what an audit compares. A state that has the image of F already is left alone, so
 it does not matter where this is cut off, or how often it is run.
 
-A state that lacks a field is left as it is, counted, and listed; so is one that the form cannot
-take. Records read once more (`--from`) bring what states lack, each to the state of its very
+A state that lacks a field is left unchanged, counted, and listed; so is one that the form refuses.
+Records read once more (`--from`) provide what states lack, each to the state of exactly its
 version.
 
 What is not guaranteed: a worker of the former form whose lane another worker closed, and that was
@@ -75,15 +75,15 @@ REBUILD = "rebuild"
 REBUILT = "~rebuilt"
 """The lane of each region in whose partition a rebuild puts map items."""
 TOGETHER_MAX = 40
-"""States of one transaction: one that a lane writes meanwhile has the others tried again."""
+"""States of one transaction: if a lane writes one meanwhile, the others are retried."""
 BYTES_MAX = 2_000_000
-"""Of the states of one transaction, which holds 4 MB."""
+"""Bytes of the states of one transaction, which holds 4 MB."""
 AT_ONCE = 4
 """Transactions, or reads of states, in flight; reads take four times as many."""
 Due = tuple[str, State, State]
-"""A record's id, its state as it was read, and as it is to be."""
+"""A record's id, its state as read, and its new state."""
 _SCANNED = ("records", "rewritten", "lacking", "refused")
-"""What of a result the scan counts."""
+"""The counts in a result that the scan makes."""
 
 
 class Rebuild(Task):
@@ -100,10 +100,15 @@ class Rebuild(Task):
         clock: Clock,
         randomness: Random,
         is_dry: bool = False,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=REBUILD, tell=tell
+            stores,
+            settings,
+            clock=clock,
+            randomness=randomness,
+            name=REBUILD,
+            on_progress=on_progress,
         )
         self._form = form_of(settings.current)
         self._is_dry = is_dry
@@ -112,18 +117,18 @@ class Rebuild(Task):
         self._marked: set[str] = set()
         self._made = dict.fromkeys(stores, 0)
         self._brought: set[str] = set()
-        """Records whose states, of a dry run, would be rewritten by what was read once more."""
+        """Records whose states a dry run would rewrite from records read once more."""
 
     async def run(self, sources: Mapping[str, Source] | None = None) -> Rebuilt:
         """Give every state the image of the form in the settings, if it keeps what that needs.
 
-        The records of `sources`, by their names, bring what states of the same version lack.
+        The records of `sources`, by their names, provide what states of the same version lack.
 
         Raises:
             FormConflict: lanes were left with a batch under way under another form.
             InvalidInput: something else is under way, or the value is of another field.
-            LedgerError: another run has ended this, or taken it over for another form.
-            StoreError: a region does not answer; run again, it goes on.
+            LedgerError: another run has ended this one, or continued it for another form.
+            StoreError: a region does not answer; run again to continue.
         """
         sources = sources or {}
         await self._check_value()
@@ -161,7 +166,7 @@ class Rebuild(Task):
     async def _all(
         self, sources: Mapping[str, Source], checkpoints: Checkpoints | None, begins: Place | None
     ) -> None:
-        """Take in records that are read once more, then every state."""
+        """Process records that are read once more, then every state."""
         if sources:
             again = await self._again()
             for name, source in sorted(sources.items()):
@@ -189,10 +194,10 @@ class Rebuild(Task):
         )
 
     async def _check_value(self) -> None:
-        """Check that states say which field their values are of, if that has changed.
+        """Check that states record which field their values come from, if that has changed.
 
         Raises:
-            InvalidInput: it has, and they do not.
+            InvalidInput: it has changed, and they do not record it.
         """
         now = self._form.parts["fields"]["value"]
         others: set[str] = set()
@@ -241,7 +246,7 @@ class Rebuild(Task):
         raise Unreachable(f"lane {lane} could not be marked in {TRIES_MAX} tries")
 
     async def _refuse(self, lanes: Sequence[str]) -> None:
-        """Give all free again, and say what keeps this from its work."""
+        """Free everything again, and report what prevents this."""
         known = await self.lane(lanes[0])
         store = self.store_of(lanes[0]) or self.home
         before = parts_of(await store.get(Get(form_key(known.form, self.pipeline))))
@@ -280,7 +285,7 @@ class Rebuild(Task):
                     await store.write(Delete((registry_partition(self.pipeline), sort_key)))
 
     async def _take(self, page: Sequence[Found]) -> None:
-        """Rewrite the states of a page that are of another image."""
+        """Rewrite the states of a page whose image differs."""
         kept: list[tuple[str, State]] = []
         for found in page:
             if (lane := self.lane_in(found)) is not None:
@@ -295,7 +300,7 @@ class Rebuild(Task):
             await self._rewrite(page[0].region, left, self._wanted)
 
     async def _unknown(self, lane: str) -> None:
-        """Require the form of a lane that is not in the registry, as of earlier releases."""
+        """Require the form of a lane that is not in the registry, from an earlier release."""
         if not self._is_dry and lane not in self._marked:
             await self.register(lane)
             if not await self._mark(lane):
@@ -324,7 +329,7 @@ class Rebuild(Task):
     async def _rewrite(
         self, region: str, states: Iterable[tuple[str, State]], judge: Judge
     ) -> None:
-        """Bring states of a region to what `judge` makes of them, several in a transaction."""
+        """Bring states of a region to what `judge` returns for them, several in a transaction."""
         due = [(one, state, new) for one, state in states if (new := judge(one, state)) is not None]
         if self._is_dry:
             self._applied(due)

@@ -1,4 +1,4 @@
-"""Putting a pipeline back to its beginning: what its records added is taken out of the totals.
+"""Resetting a pipeline to its beginning: what its records added is taken out of the totals.
 
 The totals cannot just be deleted: entries may be merged into a net with those of others, several
 pipelines may add to one category, and the version of a sum item may never go back, since of a lost
@@ -10,8 +10,8 @@ region's copies the highest counts. So the opposite is added::
     lanes           closed first, so that nothing lands beside; in the end at their beginning, with
                     a fence by which a worker, or a warm function, forgets what it knows of states
 
-So each state is taken out once, whatever cuts this off and however often it is run; what others
-added stays; and a total that was damaged before shows by how much after.
+So each state is taken out once, wherever this is interrupted and however often it is run; what
+others added stays; and a total that was damaged before is off by the same amount afterwards.
 
 Refused while a lane is open, or its item is written within `QUIET_SECONDS`: the time in it is that
 of another machine's clock, so it is looked at twice, and closed on condition that it is as it was
@@ -61,21 +61,21 @@ RESET = "~reset"
 """The lane of each region in whose partition a reset puts map items."""
 QUIET_SECONDS = 10.0
 STATES_MAX = 25
-"""Of one transaction, beside the map items of what they add: within 100 actions."""
+"""States of one transaction, besides the map items of what they add: within 100 actions."""
 REDUCED_MAX = 20
 """Transactions after which map items are reduced."""
 TOLD_MAX = 10_000
-"""Records after which it is told how many."""
+"""Records between two progress lines."""
 NAMED_MAX = 3
-"""Lanes in an error."""
-ENDED = "this reset was ended by another run of it"
+"""The most lanes named in an error."""
+ENDED = "this reset was finished by another run of it"
 PASSES_MAX = 20
 """Searches of the table, as long as each finds what workers wrote meanwhile."""
 
 
 @dataclass(slots=True)
 class Done:
-    """What a reset did."""
+    """The result of a reset."""
 
     records: int = 0
     categories: set[str] = field(default_factory=set)
@@ -93,10 +93,15 @@ class Reset(Task):
         clock: Clock,
         randomness: Random,
         is_forced: bool = False,
-        tell: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=RESET_TASK, tell=tell
+            stores,
+            settings,
+            clock=clock,
+            randomness=randomness,
+            name=RESET_TASK,
+            on_progress=on_progress,
         )
         self._is_forced = is_forced
         self._is_late = is_forced
@@ -111,8 +116,8 @@ class Reset(Task):
         Raises:
             InvalidInput: a lane is open or moves, and this is not forced; or an audit or a mend is
                 under way.
-            LedgerError: another run of it has ended it meanwhile, or workers do not stop.
-            StoreError: a region does not answer; run again, it goes on.
+            LedgerError: another run of it has finished it meanwhile, or workers do not stop.
+            StoreError: a region does not answer; run again to continue.
         """
         await self.begin(is_audit=False)
         await self._close_all()
@@ -124,7 +129,7 @@ class Reset(Task):
             await self._search()
             if not self._is_late or (_pass and self._done.records == before):
                 break
-            self.tell("searching again for what workers have written meanwhile")
+            self.on_progress("searching again for what workers have written meanwhile")
             await self.clock.sleep(self.settings.current.write_deadline)
         else:
             raise LedgerError(f"workers still write states after {PASSES_MAX} searches: stop them")
@@ -137,7 +142,7 @@ class Reset(Task):
         """Close every lane that is known, unless one is in use.
 
         Raises:
-            InvalidInput: one is. What a run that was cut off has closed goes on, unless it has
+            InvalidInput: one is. Lanes that an interrupted run has closed continue, unless it has
                 begun to take records out.
         """
         names = [lane for region in sorted(self.stores) for lane in await self.lanes(region)]
@@ -151,14 +156,16 @@ class Reset(Task):
         if opened := sorted(lane for lane, state in going.items() if state.is_open):
             await self._refuse(opened, "is open: a worker runs it, or died in it")
         if going:
-            self.tell(f"{len(going):,} lanes: looking for {QUIET_SECONDS:.0f} s whether one moves")
+            self.on_progress(
+                f"{len(going):,} lanes: looking for {QUIET_SECONDS:.0f} s whether one moves"
+            )
             await self.clock.sleep(QUIET_SECONDS)
         moved = [lane for lane, state in going.items() if not await self._closed(lane, state)]
         if moved:
             await self._refuse(sorted(moved), "was written meanwhile: a worker runs it")
 
     async def _refuse(self, lanes: Sequence[str], how: str) -> None:
-        """Give all free again, and say which lanes are in use.
+        """Free everything again, and report which lanes are in use.
 
         Raises:
             InvalidInput: always.
@@ -167,7 +174,7 @@ class Reset(Task):
         named += f" and {len(lanes) - NAMED_MAX:,} more" if len(lanes) > NAMED_MAX else ""
         advice = f"lane {named} {how}. Stop its worker first, or give --force"
         if await self._is_taking():
-            raise InvalidInput(f"the reset was cut off, and is not at its end: {advice}")
+            raise InvalidInput(f"the reset was interrupted, and is not complete: {advice}")
         for region in sorted(self.stores):
             for lane in await self.lanes(region):
                 if (await self.lane(lane)).is_resetting:
@@ -193,7 +200,7 @@ class Reset(Task):
                 raise LedgerError(ENDED)
 
     async def _closed(self, lane: str, known: LaneState) -> bool:
-        """Close a lane if it is as known; returns whether it was."""
+        """Close a lane if it is unchanged; returns whether it was."""
         wanted = replace(known, is_closed=True, is_resetting=True, fence=known.fence + 1)
         if not await self.change_lane(lane, known, wanted):
             return False
@@ -211,7 +218,7 @@ class Reset(Task):
         raise Unreachable(f"lane {lane} could not be closed in {TRIES_MAX} tries")
 
     async def _search(self) -> None:
-        """Take out every state that is found, and delete what lies beside lanes' positions."""
+        """Take out every state that is found, and delete other items in lanes' partitions."""
         async for page in self.scan():
             for found in page:
                 await self._look_at(found)
@@ -220,7 +227,7 @@ class Reset(Task):
             await self._reduce(lane_id(region, RESET))
 
     async def _look_at(self, found: Found) -> None:
-        """Take in an item of a region: a state, or what lies in a lane's partition."""
+        """Process an item of a region: a state, or one in a lane's partition."""
         partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
         own = position_key("", self.pipeline)[0]
         if partition.startswith(own):
@@ -251,7 +258,7 @@ class Reset(Task):
         return position
 
     async def _take(self, region: str) -> None:
-        """Take the states out that wait: together, or else one by one."""
+        """Take out the waiting states: together, or else one by one."""
         group = self._waiting.pop(region, [])
         if not group:
             return
@@ -260,7 +267,7 @@ class Reset(Task):
                 await self._take_alone(region, *one)
         before, self._done.records = self._done.records, self._done.records + len(group)
         if before // TOLD_MAX < self._done.records // TOLD_MAX:
-            self.tell(f"{self._done.records:,} records taken out of the totals")
+            self.on_progress(f"{self._done.records:,} records taken out of the totals")
         self._unreduced += 1
         if self._unreduced >= REDUCED_MAX:
             self._unreduced = 0
@@ -307,7 +314,7 @@ class Reset(Task):
         return isinstance(outcome, Applied)
 
     async def _take_forgotten(self) -> None:
-        """Take what was forgotten out of the totals as well; then nothing is forgotten any more."""
+        """Take the forgotten sums out of the totals as well; then nothing is forgotten any more."""
         for item in await self.forgotten():
             own, category = forgotten_in(item)
             region = own if own in self.stores else self.home.region
@@ -330,7 +337,7 @@ class Reset(Task):
             await store.write(Update(region_key(region, self.pipeline), remove=("forgotten",)))
 
     async def _added(self, state: State) -> list[Changes]:
-        """Return what a state has in the totals, or in map items: without what is beyond."""
+        """Return a state's part in the totals, or in map items: without what is beyond."""
         found: list[Changes] = [state.image.changes]
         for lane in state.open:
             open_ = beyond(state, lane, await self._position(lane)).values()
@@ -361,7 +368,7 @@ class Reset(Task):
                     await store.write(Delete((partition, item["sk"]["S"])))
 
     async def _put_back(self, lane: str, changed: Callable[[LaneState], LaneState]) -> None:
-        """Write a lane's item as it is to be, under a new fence."""
+        """Write a lane's new item, under a new fence."""
         for _ in range(TRIES_MAX):
             known = await self.lane(lane)
             wanted = replace(changed(known), rev=known.rev, fence=known.fence + 1)
@@ -373,11 +380,11 @@ class Reset(Task):
 
 
 def _as_before(state: LaneState) -> LaneState:
-    """Return a lane that a reset has closed as it was."""
+    """Return a lane as it was before a reset closed it."""
     return replace(state, is_closed=False, is_resetting=False)
 
 
 def _at_its_beginning(state: LaneState) -> LaneState:
-    """Return a lane as before its first record; what else stands in its item stays."""
+    """Return a lane as before its first record; other attributes of its item stay."""
     begun = replace(_as_before(state), position="", form="", is_open=False, begun=None)
     return replace(begun, audit=0, retain="", required="", forgotten=0, forgotten_at=0)

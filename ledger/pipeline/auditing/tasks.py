@@ -1,7 +1,7 @@
-"""One audit, mend or rebuild of a pipeline at a time, and what all read: lanes, states, map items.
+"""One audit, mend or rebuild of a pipeline at a time, and their shared reads of its items.
 
-Each region's registry item says what is under way. Asked for again, it goes on, its scan where that
-was cut off; something else is refused until it has ended.
+Each region's registry item records what is under way. The same task continues it, its scan where it
+was interrupted; another task is refused until it has ended.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -51,14 +51,14 @@ from ledger.store.wrappers.answered import AnsweredStore
 from ledger.store.writes import Applied, Put, Update
 
 UNDER_WAY = ("task", "run", "audit", "required", "forgetting", "taking")
-"""Attributes of a region's item for as long as something is under way."""
+"""Attributes of a region's item while something is under way."""
 _RUN_BITS = 64
 TRIES_MAX = 50
-"""Of one write of a lane's item: each rejection means that its worker committed a batch."""
+"""Tries of a write of a lane's item: each rejection means that its worker committed a batch."""
 REPORT_PAGES = 100
-"""Of a scan, between two lines of how far it has come: 100 MB."""
+"""Items of a scan between two progress lines: 100 MB."""
 PAGES_MAX = 10_000_000
-"""Of one scan: more than a table of any size has."""
+"""Pages of one scan: more than a table of any size has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Found:
 class Task:
     """What audits, mends and rebuilds share: the stores of all regions, and one claim on them.
 
-    `tell` is called with how far the work has come, a line now and then.
+    `on_progress` is called with how far the work has come, a line now and then.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Task:
         clock: Clock,
         randomness: Random,
         name: str,
-        tell: Callable[[str], None],
+        on_progress: Callable[[str], None],
     ) -> None:
         self.stores: Mapping[str, Store] = {
             region: AnsweredStore(store, clock=clock, randomness=randomness)
             for region, store in stores.items()
         }
-        self.tell = tell
+        self.on_progress = on_progress
         self.settings = settings
         self.clock = clock
         self.pipeline = settings.current.pipeline.name
@@ -107,13 +107,13 @@ class Task:
     async def begin(
         self, *, is_audit: bool, asks: Mapping[str, AttributeValue] | None = None
     ) -> int:
-        """Claim every region; returns the number of the audit, that of one to go on with if any.
+        """Claim every region; returns the number of the audit, that of the one continued, if any.
 
         `asks` are further attributes of the registry item, for lanes to see.
 
         Raises:
             InvalidInput: something else is under way.
-            StoreError: a region does not answer; what was claimed is gone on with next time.
+            StoreError: a region does not answer; the next run continues what was claimed.
         """
         items = [await self._region(region) for region in sorted(self.stores)]
         self._check_places(items)
@@ -129,10 +129,10 @@ class Task:
         return number
 
     def _run_of(self, items: Sequence[Item | None], asks: Mapping[str, AttributeValue]) -> str:
-        """Return the id of the run to go on with, if it asks the same of all; else a new one.
+        """Return the id of the run to continue, if it asks the same of all; else a new one.
 
-        A checkpoint bears it: what an earlier run left, or a process that was stopped and woke once
-        its run had ended, is of no other.
+        A checkpoint has it: those of an earlier run, or of a process that was stopped and woke
+        after its run had ended, are not used.
         """
         wanted = {"task": {"S": self._name}, **asks}
         claimed = [item for item in items if task_of(item)]
@@ -157,17 +157,17 @@ class Task:
             if isinstance(await store.write(claim), Applied):
                 return
             task = task_of(await self._region(region))
-            if task and task != self._name:  # without one, it has ended since
+            if task and task != self._name:  # without one, it has ended meanwhile
                 raise InvalidInput(
                     f"`ledger pipeline {task}` is under way in {region}: run it to its end"
                 )
         raise Unreachable(f"{region} could not be claimed in {TRIES_MAX} tries")
 
     def _check_places(self, regions: Sequence[Item | None]) -> None:
-        """Check that the states lie where the settings say.
+        """Check that the states are where the settings say.
 
         Raises:
-            InvalidInput: they lie elsewhere, or are on their way.
+            InvalidInput: they are elsewhere, or are being moved.
         """
         for places in map(places_of, regions):
             if places != self.places:
@@ -189,14 +189,14 @@ class Task:
 
     @property
     def ours(self) -> Condition:
-        """That this run is what is under way, on a region's item."""
+        """The condition on a region's item that this run is what is under way."""
         return AllOf((Equals("task", {"S": self._name}), Equals("run", {"S": self._run})))
 
     async def end(self) -> None:
-        """Give every region free, the first last: who has that one may have the others.
+        """Free every region, the first last: the run that has that one may have the others.
 
         Raises:
-            LedgerError: another run has begun there: what this one did may not be all.
+            LedgerError: another run has begun there: this one may be incomplete.
         """
         for region, store in sorted(self.stores.items(), reverse=True):
             key = region_key(region, self.pipeline)
@@ -231,14 +231,14 @@ class Task:
         return lane_state_of(await store.get(Get(position_key(lane, self.pipeline))))
 
     async def register(self, lane: str) -> None:
-        """Enter a lane in the registry, as one that an earlier release has begun is not."""
+        """Enter a lane in the registry: one that an earlier release began is not in it."""
         store = self.store_of(lane) or self.home
         await store.write(Put(lane_entry(lane, self.pipeline)))
 
     async def change_lane(self, lane: str, known: LaneState, wanted: LaneState) -> bool:
-        """Write a lane's item if it is as known; returns whether it was.
+        """Write a lane's item if it is unchanged; returns whether it was.
 
-        Of a write that was applied without an answer the repeat is rejected, and finds its own.
+        The repeat of a write that was applied without an answer is rejected, and finds its own.
         """
         store = self.store_of(lane) or self.home
         state = replace(wanted, rev=known.rev + 1)
@@ -297,7 +297,7 @@ class Task:
     def state_in(self, found: Found) -> tuple[str, State] | None:
         """Return the record's id and state, if an item is a state that its region keeps.
 
-        One that lies in another table than the states' is none: see `core/state_places`.
+        One in another table than the states' is not: see `core/state_places`.
         """
         return self.state_at(found, self.places.table)
 
@@ -314,11 +314,11 @@ class Task:
         return (partition.removeprefix(prefix), state) if keeper == found.region else None
 
     def findings(self) -> Findings:
-        """Return what the scan has found so far, as a checkpoint keeps it."""
+        """Return the scan's findings so far, as a checkpoint stores them."""
         return {}
 
     def checkpoints(self, run: str) -> Checkpoints:
-        """Return the checkpoints of a run over these regions, which no other takes for its own."""
+        """Return the checkpoints of a run over these regions; no other run uses them."""
         run = f"{run} {self._run} from {self.home.region} of {' '.join(sorted(self.stores))}"
         return Checkpoints(self.home, self.pipeline, run, self._random)
 
@@ -341,7 +341,7 @@ class Task:
             scan, items = Scan(consistent=True, table=table), 0
             if begins is not None and (region, table) == (begins.region, begins.table):
                 scan, items = replace(scan, after=begins.after), begins.items
-                self.tell(f"{region}: goes on behind {items:,} items, where it was cut off")
+                self.on_progress(f"{region}: continues after {items:,} items")
             where = f"table {table}" if table else "its table"
             for number in range(1, PAGES_MAX):
                 page = await self.stores[region].scan(scan)
@@ -350,16 +350,16 @@ class Task:
                 if page.after is None:
                     break
                 if number % REPORT_PAGES == 0:
-                    self.tell(f"{region}: {items:,} items of {where} read")
+                    self.on_progress(f"{region}: {items:,} items of {where} read")
                 if checkpoints is not None and checkpoints.is_due():
                     place = Place(region, page.after, items, table)
                     await checkpoints.write(place, self.findings())
                 scan = scan.next(page)
-            self.tell(f"{region}: {where} read, {items:,} items")
+            self.on_progress(f"{region}: {where} read, {items:,} items")
 
 
 def silent(_line: str) -> None:
-    """Default of `tell`: nothing."""
+    """Default of `on_progress`: nothing."""
 
 
 async def pages(store: Store, query: Query) -> AsyncIterator[Item]:

@@ -43,7 +43,7 @@ from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 LOOK_SECONDS = 5.0
-"""How long a look at what follows a lane's position may take, once for each lane that begins."""
+"""Time limit of a look at what follows a lane's position, once for each lane that begins."""
 STOP_MARGIN_SECONDS = 10.0
 """How long before Lambda's limit a batch is cut off, so that what is committed can be reported."""
 
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 class Context(Protocol):
-    """What is used of the context that Lambda hands in."""
+    """The part of Lambda's context that is used."""
 
     function_name: str
 
@@ -63,14 +63,14 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, Any]:
     """Bring in an event's records; returns the first that must come again, if any.
 
     Raises:
-        LedgerError: all must come again: nothing of them was committed, or the settings are wrong.
+        LedgerError: all must come again: nothing was committed, or the settings are wrong.
     """
     return environment().handle(event, context)
 
 
 @cache
 def environment() -> "Environment":
-    """Return what this process keeps between invocations."""
+    """Return the objects that this process keeps between invocations."""
     if not is_gc_tuned():
         tune_gc()
     return Environment(chosen_settings())
@@ -175,9 +175,9 @@ class KeptConnections:
         return self._queues[region]
 
     async def following(self, region: str, lane: str, position: str) -> str | None:
-        """Return the position of the first record of a Kinesis shard after another, if one is.
+        """Return the position of the first record of a Kinesis shard after another, if any.
 
-        None too where the shard cannot be read: then the check is left out.
+        None also if the shard cannot be read: then the check is skipped.
         """
         if region not in self._streams:
             timeout = self._settings.request_timeout

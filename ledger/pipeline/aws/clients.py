@@ -1,4 +1,4 @@
-"""Clients of AWS's services beside DynamoDB, opened in one way."""
+"""Clients of AWS's services besides DynamoDB, opened in one way."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,7 +25,7 @@ async def open_client(
     `waits_seconds` more.
 
     Raises:
-        LedgerError: the SDK's configuration cannot be read, or names what is not there.
+        LedgerError: the SDK's configuration cannot be read, or names something that does not exist.
     """
     from aiobotocore.config import AioConfig  # noqa: PLC0415 (a second to import)
     from aiobotocore.session import AioSession  # noqa: PLC0415

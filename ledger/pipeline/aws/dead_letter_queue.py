@@ -18,21 +18,21 @@ from ledger.pipeline.sources.dead_letters import DeadLetter, append, line_of
 from ledger.runtime.clock import Clock, SystemClock
 
 MESSAGE_BYTES_MAX = 262_144
-"""Of one message, and of all in one request: what every queue accepts by default."""
+"""Bytes of one message, and of all in one request: what every queue accepts by default."""
 KEPT_BYTES = 32_768
-"""Of a record that is too long for a message; each byte of it may take six characters."""
+"""Bytes kept of a record that is too long for a message; each may take six characters."""
 MESSAGES_MAX = 10
 WAIT_SECONDS = 2
-"""How long SQS looks for messages on all its servers before it says that there are none."""
+"""How long SQS searches all its servers before it reports that there are no messages."""
 HELD_SECONDS = 300
 """How long a message that was received stays hidden, until it is deleted."""
 TRIES_MAX = 3
-"""Of one message: SQS may take some of a request and not the others."""
+"""Tries of one message: SQS may accept some of a request and not the others."""
 SDK_TRIES_MAX = 5
 
 
 class QueueClient(Protocol):
-    """What is used of an SQS client of aiobotocore."""
+    """The part of aiobotocore's SQS client that is used."""
 
     async def send_message_batch(self, **request: Any) -> Mapping[str, Any]:
         """Send up to ten messages."""
@@ -56,7 +56,7 @@ class DeadLetterQueue:
         """Send some, and wait until SQS has them.
 
         Raises:
-            LedgerError: SQS did not take them all.
+            LedgerError: SQS did not accept them all.
         """
         now = self._clock.now()
         for bodies in _requests(body_of(replace(letter, at=now)) for letter in letters):
@@ -66,7 +66,7 @@ class DeadLetterQueue:
         """Move the messages of the queue to the end of a file of dead letters; return how many.
 
         Each is deleted only once it is on the disk: after a crash one may be there twice. It ends
-        when SQS shows none any more; those that another reader holds at that time stay.
+        when SQS shows no more; those that another reader holds at that time stay.
 
         Raises:
             LedgerError: SQS did not answer, or the file cannot be written; run it again.
@@ -122,7 +122,7 @@ class DeadLetterQueue:
 
 
 def body_of(letter: DeadLetter) -> str:
-    """Return the message that stands for a letter; of too long a record it has the beginning."""
+    """Return the message of a letter; of a record that is too long it has the beginning."""
     body = line_of(letter).rstrip("\n")
     if len(body) <= MESSAGE_BYTES_MAX:
         return body
@@ -154,7 +154,7 @@ async def open_queue(
     """Open a queue by its URL; credentials and endpoint are found as the SDK finds them.
 
     Raises:
-        LedgerError: the SDK's configuration cannot be read, or names what is not there.
+        LedgerError: the SDK's configuration cannot be read, or names something that does not exist.
     """
     opening = open_client(
         "sqs",

@@ -1,7 +1,7 @@
-"""From an event to its answer: brings a batch of one lane in, and says what must come again.
+"""From an event to its answer: brings in a batch of one lane, and returns what must come again.
 
-An event is answered well only once the totals show its records. So what is committed and not added
-up yet comes again too, and is added up then, even if the shard never has another record.
+An event succeeds only once the totals show its records. So records that are committed and not added
+up yet come again too, and are added up then, even if the shard never has another record.
 
 ::
 
@@ -39,10 +39,10 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 
 LANES_MAX = 4
-"""Lanes whose records' states are remembered; an environment gets events of any."""
+"""Lanes whose records' states are remembered; an environment gets events of any lane."""
 
 LOOK_SECONDS = 600.0
-"""Between two looks of one environment at what lies before a lane's first record."""
+"""The time between two looks of one environment at what precedes a lane's first record."""
 LOOKED_MAX = 10_000
 
 SHOWN = {"duplicate": "Duplicates", "stale": "Stale", "dead": "DeadLetters"}
@@ -62,7 +62,7 @@ class Connections(Protocol):
         """
 
     async def settings(self, region: str) -> LiveSettings:
-        """Return what the lanes of a region go by: the settings under the table's contract.
+        """Return the settings of a region's lanes: under the table's contract.
 
         Raises:
             ContractMissing, ContractConflict: the table has no contract, or another one.
@@ -75,16 +75,16 @@ class Connections(Protocol):
         """
 
     async def dead_letters(self, region: str) -> DeadLetters:
-        """Return where dead letters of a region's lanes go.
+        """Return the destination of dead letters of a region's lanes.
 
         Raises:
-            SettingsError: the settings name no place.
+            SettingsError: the settings do not name one.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The response to Lambda, and what was done: the records, how many of them come again."""
+    """The response to Lambda, and the counts: the records, how many of them come again."""
 
     response: dict[str, Any]
     records: Sequence[Delivery] = ()
@@ -133,10 +133,11 @@ class Invocations:
         self._looked: dict[str, float] = {}
 
     async def answer(self, event: Event, *, seconds: float) -> Answer:
-        """Bring in an event's records, for so long, and say which of them must come again.
+        """Bring in an event's records, for at most this long, and return which must come again.
 
         Raises:
-            LedgerError: all of them, since nothing was committed; or the event cannot be read.
+            LedgerError: all must come again, since nothing was committed; or the event cannot be
+                read.
         """
         chosen = self._settings.pipeline
         batch = read_event(event, deletes=chosen.deletes, table=self._settings.table)
@@ -192,11 +193,11 @@ class Invocations:
     async def _check_beginning(self, batch: Batch, own: Store, pipeline: str) -> None:
         """Check that the stream has no record between the lane's position and its first here.
 
-        A mapping that begins later than the lane has come, as one at LATEST does, would leave them
+        A mapping that begins after the lane's position, such as one at LATEST, would leave them
         out, and nothing else shows it: none of them was begun.
 
         Raises:
-            LeftOut: it has.
+            LeftOut: it has one.
             LedgerError: the stream cannot be read.
         """
         first, now = batch.deliveries[0].position, self._clock.monotonic()
@@ -220,7 +221,7 @@ class Invocations:
 
 
 async def _within(seconds: float, lane: _Lane, deliveries: Sequence[Delivery]) -> Exception | None:
-    """Bring records in; returns why that was not done, or not in time."""
+    """Bring records in; returns why that failed, or was not done in time."""
     try:
         with anyio.move_on_after(seconds):
             await lane.bring_in(deliveries)

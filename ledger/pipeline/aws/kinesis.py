@@ -1,9 +1,9 @@
 """Kinesis Data Streams without Lambda: each shard is a lane, under the same name as in Lambda.
 
-A position is the sequence number, filled up with zeroes as in `stream_events`. Reading goes on *at*
-the position: the record there must come first, and is left out. If it does not, it has passed out
-of the stream, and others after it may have, too: then the lane goes on only if it is known to have
-had everything at a time since which the stream has dropped nothing (`Memory`).
+A position is the sequence number, padded with zeroes as in `stream_events`. Reading continues *at*
+the position: the record there must come first, and is skipped. If it does not come, it has left the
+stream, and later ones may have, too: then the lane continues only if it is known to have had
+everything at a time since which the stream has dropped nothing (`Memory`).
 
 Source: API reference of GetShardIterator (AT_SEQUENCE_NUMBER), GetRecords (a closed shard ends with
 no NextShardIterator; five calls a second and 10 MB a call for each shard; an iterator lasts five
@@ -28,9 +28,9 @@ from ledger.pipeline.sources.streams import NOTHING, Memory, Part
 from ledger.runtime.clock import Clock
 
 READS_SECONDS = 0.25
-"""Between two calls of GetRecords on one shard: five a second are allowed to all its readers."""
+"""The wait between two calls of GetRecords on one shard: all readers may make five a second."""
 PAUSE_SECONDS = 1.0
-"""After a call that was throttled."""
+"""The wait after a call that was throttled."""
 RECORDS_MAX = 10_000
 NOTE_SECONDS = 600.0
 """Between two notes that an idle lane lacks nothing; a stream keeps records for a day at least."""
@@ -52,13 +52,13 @@ _THROTTLED = frozenset(
 
 
 class KinesisClient(Protocol):
-    """What is used of a Kinesis client of aiobotocore."""
+    """The part of aiobotocore's Kinesis client that is used."""
 
     async def list_shards(self, **request: Any) -> Mapping[str, Any]:
         """Return a page of shards."""
 
     async def describe_stream_summary(self, **request: Any) -> Mapping[str, Any]:
-        """Return for how long a stream keeps records."""
+        """Return how long a stream keeps records."""
 
     async def get_shard_iterator(self, **request: Any) -> Mapping[str, Any]:
         """Return where to read."""
@@ -103,7 +103,7 @@ class KinesisStream:
         return found
 
     async def lag(self, part: Part, position: str) -> float:
-        """Return by how many seconds a position is behind the end of a shard now.
+        """Return how many seconds a position is behind the end of a shard now.
 
         Raises:
             LedgerError: the stream cannot be read.
@@ -154,7 +154,7 @@ class ShardSource:
         """Yield the records after a position.
 
         Raises:
-            LeftOut: records after the position may have passed out of the stream unread.
+            LeftOut: records after the position may have left the stream unread.
             LedgerError: the stream cannot be read.
         """
         self.is_finished = False
@@ -180,11 +180,11 @@ class ShardSource:
         self.is_finished = True
 
     def lag_after(self, _position: str) -> float:
-        """Return by how many seconds the last answer was behind the end of the shard."""
+        """Return how many seconds the last answer was behind the end of the shard."""
         return self._behind_seconds
 
     async def lag_now(self, position: str) -> float:
-        """Return by how many seconds a position is behind the end of the shard now.
+        """Return how many seconds a position is behind the end of the shard now.
 
         Raises:
             LedgerError: the stream cannot be read.
@@ -222,7 +222,7 @@ class ShardSource:
     async def _rest(
         self, answer: Mapping[str, Any], found: Sequence[Delivery], position: str
     ) -> None:
-        """Wait until the next call; at rest, note now and then that the lane lacks nothing."""
+        """Wait until the next call; when idle, note now and then that the lane lacks nothing."""
         now = self._clock.monotonic()
         is_last = not found and not answer.get("MillisBehindLatest")
         if is_last and position and now - self._noted_at >= NOTE_SECONDS:
@@ -261,7 +261,7 @@ class ShardSource:
             await self._clock.sleep(PAUSE_SECONDS)
 
     async def _check(self, after: str, found: Sequence[Delivery]) -> None:
-        """Refuse to go on where records may be missing."""
+        """Refuse to continue where records may be missing."""
         if (found and found[0].position == after) or self._skips_lost:
             return
         with _Errors(self._stream):
@@ -273,9 +273,9 @@ class ShardSource:
             if age < hours * 3600 - MARGIN_SECONDS:
                 return
         raise LeftOut(
-            f"lane {self._lane}: the record that was taken last, {after.lstrip('0')}, is not in the"
+            f"lane {self._lane}: the last record processed, {after.lstrip('0')}, is not in the"
             f" stream any more, which keeps {hours} hours: others after it may be gone unread."
-            " Bring them in from where they came, as a file, then go on with --skip-lost"
+            " Bring them in from where they came, as a file, then continue with --skip-lost"
         )
 
 
@@ -312,7 +312,7 @@ async def open_kinesis(
     """Open a client; credentials and endpoint are found as the SDK finds them.
 
     Raises:
-        LedgerError: the SDK's configuration cannot be read, or names what is not there.
+        LedgerError: the SDK's configuration cannot be read, or names something that does not exist.
     """
     opening = open_client(
         "kinesis",

@@ -1,10 +1,10 @@
 """Whether Lambda hands a stream's records over as the pipeline needs them; asked of Lambda itself.
 
-What undermines exactness stands in the event source mapping, which no event shows: more than one
-batch of a shard at a time, failures that are not reported, records that are filtered out, a second
-mapping to the same function. So a function looks at the mappings of its stream when it begins, and
-now and then; where it may not, it says so and goes on, since each of them is also found by what it
-does: a gap by the lane's mark, what was passed by a dead letter.
+What undermines exactness is in the event source mapping, which no event shows: more than one batch
+of a shard at a time, failures that are not reported, records that are filtered out, a second
+mapping to the same function. So a function checks the mappings of its stream when it begins, and
+now and then; if it may not, it logs that and continues, since each of them is also detected by its
+effect: a gap by the lane's mark, skipped records by a dead letter.
 
 Source: Lambda API reference, ListEventSourceMappings; Developer Guide, "Process Amazon Kinesis Data
 Streams records with Lambda" (without ReportBatchItemFailures the answer is not looked at).
@@ -22,7 +22,7 @@ from ledger.pipeline.aws.clients import open_client
 from ledger.runtime.clock import Clock
 
 AGAIN_SECONDS = 600.0
-"""Between two looks of one environment."""
+"""The time between two checks of one environment."""
 PAGES_MAX = 100
 SDK_TRIES_MAX = 2
 REPORTED = "ReportBatchItemFailures"
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class LambdaClient(Protocol):
-    """What is used of a Lambda client of aiobotocore."""
+    """The part of aiobotocore's Lambda client that is used."""
 
     async def list_event_source_mappings(self, **request: Any) -> Found:
         """Return a page of mappings."""
@@ -59,7 +59,7 @@ class MappingCheck:
         records = event.get("Records")
         source = records[0].get("eventSourceARN") if isinstance(records, list) and records else None
         if not isinstance(source, str):
-            return  # the reader of events says what is wrong with it
+            return  # the reader of events reports what is wrong with it
         now = self._clock.monotonic()
         if now - self._looked.get(source, float("-inf")) < AGAIN_SECONDS:
             return
@@ -80,7 +80,7 @@ def problems(found: Sequence[Found], source: str, function_name: str) -> Iterato
         identifiers = ", ".join(str(one.get("UUID")) for one in own)
         yield (
             f"{source} has {len(own)} event source mappings to {function_name} ({identifiers}):"
-            " each hands over all records at a pace of its own; delete all but one"
+            " each delivers all records at its own pace; delete all but one"
         )
     for one in own:
         name = f"the event source mapping {one.get('UUID')} of {source}"
@@ -90,7 +90,7 @@ def problems(found: Sequence[Found], source: str, function_name: str) -> Iterato
                 " lane, and of two of its batches at once one would pass over the other"
             )
         if REPORTED not in (one.get("FunctionResponseTypes") or ()):
-            yield f"{name} takes no notice of what must come again: set {REPORTED}"
+            yield f"{name} does not report what must come again: set {REPORTED}"
         if (one.get("FilterCriteria") or {}).get("Filters"):
             yield f"{name} has a filter: remove it, since a record taken once must come again"
 
@@ -102,7 +102,7 @@ def _is_of(one: Found, function_name: str) -> bool:
 
 
 async def mappings_of(client: LambdaClient, source: str) -> list[Found]:
-    """Return all mappings of an event source; the SDK's errors are its caller's to judge."""
+    """Return all mappings of an event source; the caller handles the SDK's errors."""
     found: list[Found] = []
     request: dict[str, Any] = {"EventSourceArn": source}
     for _page in range(PAGES_MAX):
@@ -119,7 +119,7 @@ async def open_lambda(*, region: str, request_timeout: float) -> AsyncIterator[L
     """Open a client; credentials and endpoint are found as the SDK finds them.
 
     Raises:
-        LedgerError: the SDK's configuration cannot be read, or names what is not there.
+        LedgerError: the SDK's configuration cannot be read, or names something that does not exist.
     """
     opening = open_client(
         "lambda", region=region, request_timeout=request_timeout, tries_max=SDK_TRIES_MAX

@@ -1,7 +1,7 @@
 """Records from an SQS queue: drained into a file, which is the lane.
 
-A queue is no lane: it has no positions, gives its messages in no order, more than once, and forgets
-them once they are deleted. So it is spooled::
+A queue is not a lane: it has no positions, delivers messages in no order, more than once, and
+forgets them once they are deleted. So it is spooled::
 
     receive ── append to the file, fsync ── delete from the queue
                         |
@@ -28,16 +28,16 @@ from ledger.pipeline.aws.clients import open_client
 from ledger.runtime.tasks import run_all
 
 MESSAGES_MAX = 10
-"""In one answer: SQS's limit."""
+"""Messages in one answer: SQS's limit."""
 AT_ONCE = 8
-"""Requests side by side; what they bring is made durable together."""
+"""Concurrent requests; what they return is made durable together."""
 WAIT_SECONDS = 5
 """How long a request waits for messages: it then asks all of SQS's servers, so none are left."""
 SDK_TRIES_MAX = 5
 
 
 class ReadQueueClient(Protocol):
-    """What is used of an SQS client of aiobotocore."""
+    """The part of aiobotocore's SQS client that is used."""
 
     async def get_queue_url(self, **request: Any) -> Mapping[str, Any]:
         """Return a queue's URL."""
@@ -83,7 +83,7 @@ class QueueSpool:
             self.is_complete = not await self._round() and not self.follows
 
     async def _round(self) -> bool:
-        """Keep what the queue gives now; return whether it gave anything."""
+        """Keep the messages that the queue returns now; return whether there were any."""
         found = await run_all([self._receive] * AT_ONCE, at_once=AT_ONCE)
         groups = [group for group in found if group]
         if not groups:
@@ -162,7 +162,7 @@ def _has_content(file: Path) -> bool:
 
 
 def _end_line(file: Path) -> None:
-    """End a line that a killed process left without its end; its message comes again."""
+    """Complete a line that a killed process left unfinished; its message comes again."""
     with file.open("ab+") as spool:
         if spool.tell():
             spool.seek(-1, os.SEEK_END)

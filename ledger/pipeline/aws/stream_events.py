@@ -1,14 +1,14 @@
 """Events of Kinesis Data Streams and of DynamoDB Streams, as AWS Lambda delivers them.
 
 A lane is a shard: its name is the stream's, from the ARN, and the shard's. A position is the
-sequence number, filled up with zeroes to the longest that the service can give.
+sequence number, padded with zeroes to the longest that the service uses.
 
 Kinesis names the shard in each record's `eventID`. DynamoDB Streams names it only where the event
 source mapping has a tumbling window, then as `shardId` beside the records; a window's answer has to
 hold its `state` as well. Without the shard there is no lane: sequence numbers of different shards
 say nothing about which record came first, so what has been committed could not be determined.
 
-A record of DynamoDB Streams is the item's new image, as JSON. An item that was deleted is no
+A record of DynamoDB Streams is the item's new image, as JSON. An item that was deleted is not a
 version of a record, so it takes nothing out of the totals: `pipeline.deletes` says whether it is
 refused, and so becomes a dead letter, or ignored.
 
@@ -27,7 +27,7 @@ from ledger.core.errors import InvalidInput, SettingsError
 from ledger.pipeline.core.records import Delivery
 
 KINESIS_DIGITS = 129
-"""Of a sequence number, by the pattern in the API reference; some 56 are usual."""
+"""Digits of a sequence number, by the pattern in the API reference; some 56 are usual."""
 DYNAMODB_DIGITS = 40
 DELETED = (
     "the item was deleted from its table: no version of a record, and pipeline.deletes refuses"
@@ -69,7 +69,7 @@ def read_event(event: Event, *, deletes: Deletes, table: str) -> Batch | None:
 
     Raises:
         SettingsError: the mapping lacks what is needed, or reads the ledger's own table.
-        InvalidInput: it is no such event.
+        InvalidInput: it is not such an event.
     """
     records = event.get("Records")
     if not isinstance(records, list):
@@ -124,7 +124,7 @@ def delivery_of_kinesis(record: Mapping[str, Any]) -> Delivery:
     """Return a record of GetRecords, at the position that Lambda's event of it has.
 
     Raises:
-        InvalidInput: its sequence number is none.
+        InvalidInput: it has an invalid sequence number.
     """
     raw = record["Data"]
     return Delivery(
@@ -174,7 +174,7 @@ def _of_dynamodb(record: Event) -> Delivery:
 
 
 def _place(records: Sequence[Event]) -> tuple[str, str]:
-    """Return the region, and what the stream is called within its service, from the ARN."""
+    """Return the region, and the stream's name within its service, from the ARN."""
     (arn,) = {record["eventSourceARN"] for record in records}
     _, _, _, region, _, path = arn.split(":", 5)
     return region, path
@@ -191,7 +191,7 @@ def _moment(seconds: float | None) -> datetime | None:
 
 
 def _as_json(value: Mapping[str, Any]) -> str:
-    """Write an attribute value as JSON, a number with the very digits that it has."""
+    """Write an attribute value as JSON, a number with exactly its digits."""
     ((kind, content),) = value.items()
     match kind:
         case "M":

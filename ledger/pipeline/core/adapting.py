@@ -1,4 +1,4 @@
-"""A function of the user's between a record and the form that reads it: `pipeline.adapt`.
+"""The user's function between a record and the form that reads it: `pipeline.adapt`.
 
 It is called with each record as JSON gave it (a dict, fractions as `Decimal`) and returns the one
 that is read in its place. What it returns for a record must never change, or the record's state
@@ -33,7 +33,7 @@ def imported(named: str) -> Adapt:
     A module in the current directory is found too, as by `python -m`.
 
     Raises:
-        SettingsError: there is none of that name, or it cannot be imported.
+        SettingsError: there is no such function, or it cannot be imported.
     """
     module, _, function = named.partition("@")[0].partition(":")
     here = str(Path.cwd())
@@ -41,7 +41,7 @@ def imported(named: str) -> Adapt:
         sys.path.append(here)
     try:
         found = importlib.import_module(module)
-    except Exception as error:  # whatever the module does when it is imported
+    except Exception as error:  # importing runs the module's own code
         raise SettingsError(
             f"pipeline.adapt: {module} cannot be imported: {type(error).__name__}: {error}"
         ) from error

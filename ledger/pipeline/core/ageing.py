@@ -1,6 +1,6 @@
 """Which records are too old to be counted, and what their states keep of their time.
 
-The state of a record that is forgotten is not there to tell a correction, or a repeat, from a new
+Once a record's state is forgotten, a correction, or a repeat, cannot be distinguished from a new
 record. So records before the moment up to which states were forgotten are refused, whatever the
 settings say now; that moment is in every lane's item, and never goes back.
 
@@ -9,8 +9,8 @@ worker of a lane could refuse a record, and commit its position, while the state
 written for it is still on its way. For the same reason nothing is refused before what other workers
 judged without the moment has landed, `margin_of` after the lane's item got it.
 
-And the time of a record never changes once its state keeps it: with another time it would be taken
-for new, once its state is forgotten.
+And the time of a record never changes once its state keeps it: with another time it would count as
+new, once its state is forgotten.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -51,7 +51,7 @@ class Horizon:
         return Poison(
             f"{self.field} is {record.at.isoformat()}, before"
             f" {at_seconds(self.forgotten).isoformat()}: by pipeline.keep_states the states of such"
-            " records are forgotten, so it cannot be told whether this one was counted. If it has"
+            " records are forgotten, so it is unknown whether this one was counted. If it has"
             " to be, record what it changes with `ledger record`",
             record.id,
             frozenset({record.home}),
@@ -65,7 +65,7 @@ class Horizon:
 
 
 def horizon(lane: LaneState, form: Form, settings: Settings) -> Horizon:
-    """Return the horizon of a lane, as its item says.
+    """Return the horizon of a lane, from its item.
 
     Raises:
         FormConflict: something was forgotten, and records have no time of their own.
@@ -76,14 +76,14 @@ def horizon(lane: LaneState, form: Form, settings: Settings) -> Horizon:
     if not form.time_field:
         raise FormConflict(
             f"states of records before {at_seconds(lane.forgotten).isoformat()} are forgotten:"
-            " pipeline.fields.time is needed, so that what comes late of them is refused"
+            " pipeline.fields.time is needed, so that late versions of them are refused"
         )
     settled = at_seconds(lane.forgotten_at) + timedelta(seconds=margin_of(settings))
     return Horizon(lane.forgotten, settled, form.time_field, keeps)
 
 
 def margin_of(settings: Settings) -> float:
-    """Return how long, in seconds, a write may still land that was judged by a lane's item before.
+    """Return how long, in seconds, a write judged by an earlier lane item may still land.
 
     It is signed within `contract_life` of when that was seen, and lands within the life of the
     signature; the clocks of who wrote the item, of who signs, and of who waits may each be off.

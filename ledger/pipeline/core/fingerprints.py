@@ -1,4 +1,4 @@
-"""Forms by their fingerprints: what stands for all that decides a record's result.
+"""Forms by their fingerprints: a digest of everything that decides a record's result.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -20,14 +20,14 @@ def canonical(parts: Parts) -> str:
 
 
 def fingerprint_of(parts: Parts) -> str:
-    """Return what stands for parts: the same for the same, and no other in practice."""
+    """Return the digest of parts: equal for equal parts, and only for those in practice."""
     return hashlib.sha256(canonical(parts).encode()).hexdigest()[:FINGERPRINT_DIGITS]
 
 
 def differences(before: Parts, now: Parts) -> str:
     """Return in words which parts differ."""
     if not before:
-        return "which ones is not known"
+        return "which parts differ is unknown"
     texts = [(name, _text(before.get(name)), _text(now.get(name))) for name in {*before, *now}]
     return "; ".join(
         f"{name} was {_shown(was)}, is {_shown(text)}"
@@ -37,7 +37,7 @@ def differences(before: Parts, now: Parts) -> str:
 
 
 def _text(value: object) -> str:
-    """Return a part as JSON, in which what was kept and what is in force compare as equal."""
+    """Return a part as JSON, in which stored and current parts compare as equal."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 

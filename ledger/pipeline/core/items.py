@@ -9,7 +9,7 @@ Of a pipeline with a name, `~state~` is `~state.NAME~` and `~pipeline~` is `~pip
 - map item: pk `~pipeline~` + lane, sk `map#`, SHA-256, `#`, part: `sums` M (category, change),
   `audit` N of one that was made while an audit ran.
 
-A lane is called by its region, `/` and its name: the same name in another region is another lane,
+A lane is named by its region, `/` and its name: the same name in another region is another lane,
 which no stale replica of this one's position can mislead.
 
 Pure: no clock, no randomness, no I/O.
@@ -32,9 +32,9 @@ from ledger.pipeline.core.transitions import Open, State
 from ledger.primitives.versions.state import version_of
 
 STATE_PREFIX = f"{RESERVED}state"
-"""Of the partitions of every pipeline's states, and of no others."""
+"""Prefix of the partitions of every pipeline's states, and of no others."""
 PIPELINE_PREFIX = f"{RESERVED}pipeline"
-"""Of the partitions of every pipeline's lanes, and of no others."""
+"""Prefix of the partitions of every pipeline's lanes, and of no others."""
 STATE_SORT_KEY = "state"
 POSITION_SORT_KEY = "position"
 MAP_PREFIX = "map#"
@@ -55,20 +55,20 @@ class MapItem:
 
 
 def lane_id(region: str, name: str) -> str:
-    """Return what a lane is called in the table.
+    """Return a lane's name in the table.
 
     Raises:
         InvalidInput: the name is empty, too long, or not UTF-8.
     """
     if not isinstance(name, str):
-        raise InvalidInput(f"lane must be a text, got {name!r:.80}")
+        raise InvalidInput(f"lane must be a string, got {name!r:.80}")
     lane = f"{region}/{name}"
     try:
         size_bytes = len(lane.encode())
     except UnicodeEncodeError:
         raise InvalidInput(f"lane {name[:40]!r}: a name must be UTF-8") from None
     if not name or size_bytes > LANE_BYTES_MAX:
-        raise InvalidInput(f"lane {name[:40]!r}: a name has up to {LANE_BYTES_MAX} bytes")
+        raise InvalidInput(f"lane {name[:40]!r}: a name must have at most {LANE_BYTES_MAX} bytes")
     return lane
 
 
@@ -123,10 +123,10 @@ def state_of(item: Item) -> State:
         raise damaged(item, "a state needs version, categories and home")
     counted = item.get("counted", {"SS": ()}).get("SS")
     if counted is None:
-        raise damaged(item, "counted must be a set of texts (SS)")
+        raise damaged(item, "counted must be a set of strings (SS)")
     kept = item.get("fields", {"S": ""}).get("S")
     if not isinstance(kept, str):
-        raise damaged(item, "fields must be a text (S)")
+        raise damaged(item, "fields must be a string (S)")
     image = Image(number_of(item, "value"), tuple(sorted(categories)), tuple(sorted(counted)))
     return State(version, image, home, _open_of(item), _whole(item, "rev"), kept, _time_of(item))
 
@@ -161,7 +161,7 @@ def _time_of(item: Item) -> datetime | None:
 
 
 def _whole(item: Item, name: str) -> int:
-    """Read a number that is 0 where it is missing."""
+    """Read a number that is 0 if it is missing."""
     try:
         return int(item.get(name, {"N": "0"})["N"])
     except (KeyError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What a state keeps of its record, so that another form can be computed from it.
+"""The fields that a state keeps of its record, so that another form can be computed from it.
 
 It is JSON: the fields that templates name, in their places in the record, and those of
 `pipeline.keep_fields`; or all of the record. What cannot be written so, or is too long, is left
@@ -16,15 +16,15 @@ import orjson
 from ledger.settings.templates import Path, look_up
 
 KEPT_BYTES_MAX = 65_536
-"""Of what one state keeps: a record of the usual limit fits whole."""
+"""Bytes that one state keeps: a record of the usual limit fits whole."""
 REMEMBERED_CHARACTERS_MAX = 512
-"""Of what a state keeps, in the cache of a worker, which needs none of it."""
+"""Bytes of kept fields in the cache of a worker, which needs none of them."""
 NOT_REMEMBERED = "{}"
-"""Stands for more than that: a state that keeps something, which a next one may not."""
+"""Replaces more than that: a state that keeps something, which the next one may not."""
 
 
 def kept_of(record: Mapping[str, Any], paths: Iterable[Path]) -> str:
-    """Return what a record has at these paths, as JSON; empty if that is nothing."""
+    """Return a record's fields at these paths, as JSON; empty if there are none."""
     found: dict[str, Any] = {}
     for path in paths:
         try:
@@ -58,7 +58,7 @@ def _dumped(value: object) -> bytes:
     """Return a value as JSON, each number with the digits it was read with.
 
     Raises:
-        TypeError: it cannot be written: half a surrogate, a number in it over 64 bits.
+        TypeError: it cannot be written: an unpaired surrogate, a number in it over 64 bits.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value).encode()
@@ -70,4 +70,4 @@ def _number(value: object) -> object:
         return orjson.Fragment(value)
     if isinstance(value, Decimal):
         return orjson.Fragment(str(value).encode())
-    raise TypeError(f"{value!r:.80} is no JSON")
+    raise TypeError(f"{value!r:.80} is not JSON")

@@ -49,7 +49,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """What a lane's item holds; the default is a lane without an item."""
+    """The content of a lane's item; the default is a lane without an item."""
 
     rev: int = 0
     position: str = ""
@@ -112,7 +112,7 @@ def joined(known: Span | None, committed: str, asked: Span) -> Span:
     """Return the mark under which records after a committed position may be processed.
 
     Raises:
-        LeftOut: other records begun, not committed, lie between.
+        LeftOut: other records begun, not committed, are in between.
     """
     if known is None or known.last <= committed:
         return asked
@@ -185,7 +185,7 @@ def lane_state_of(item: Item | None) -> LaneState:
 
 
 def still(state: LaneState) -> Condition:
-    """Return the condition that a lane's item is as it was read."""
+    """Return the condition that a lane's item is unchanged."""
     place = Equals("position", {"S": state.position}) if state.position else Not(Has("position"))
     if state.rev:
         return AllOf((Equals("rev", {"N": str(state.rev)}), place))

@@ -1,4 +1,4 @@
-"""What map and reduce write.
+"""The writes of map and reduce.
 
 A map commit puts a batch's map items and moves the lane's position, on condition that it is where
 the batch begins. Reduce adds to the region's sum item of each category (`ledger.core.sums`) and
@@ -42,9 +42,9 @@ from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Delete, Put, Up
 from ledger.writing.plan import Change, plan
 
 MAP_BYTES_MAX = 2 * 1024 * 1024
-"""Of the map items of one batch: half of what a transaction may hold."""
+"""Map items of one batch: half of what a transaction may hold."""
 SINCE_PREFIX = "since#"
-"""Of the sort keys of what was added as entries since the cut of an audit."""
+"""Suffix of the sort keys of what was added as entries since the cut of an audit."""
 _PLACES_MIN = 15
 """Digits behind the point for which a sum keeps room, as values have them."""
 
@@ -218,7 +218,7 @@ def _since(items: Sequence[MapItem]) -> dict[int, Changes]:
 def _by_category(
     since: Mapping[int, Changes], pipeline: str
 ) -> dict[str, dict[str, AttributeValue]]:
-    """Return the attributes of each category's sum that take what was added since a cut."""
+    """Return the attributes of each category's sum that hold what was added since a cut."""
     found: dict[str, dict[str, AttributeValue]] = {}
     for audit, changes in since.items():
         name = since_name(audit_name(audit, pipeline))

@@ -33,7 +33,7 @@ RECORD_ID_BYTES_MAX = 1024
 REMEMBERED_MAX = 10_000
 """Combinations of field values whose categories, or home region, are remembered."""
 ADAPTED_BY = "~adapt"
-"""Names, in what a state keeps, the function that returned it."""
+"""The key, in what a state keeps, of the function that returned the record."""
 READER = 1
 """Raised by each release that reads some record otherwise than the one before."""
 _LIMITS = (WHOLE_DIGITS_MAX, DECIMALS_MAX, RECORD_ID_BYTES_MAX, READER)
@@ -88,7 +88,7 @@ class Poison:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A state that does not keep what a form needs of its record, and what that is."""
+    """A state that does not keep what a form needs of its record, and the missing field."""
 
     reason: str
 
@@ -161,12 +161,12 @@ class Form:
 
     @property
     def has_patterns(self) -> bool:
-        """Whether patterns say which region keeps a record's state."""
+        """Whether patterns decide which region keeps a record's state."""
         return bool(self._homes)
 
     @property
     def time_field(self) -> str:
-        """The field that has a record's own time; empty if none has."""
+        """The field with a record's own time; empty if there is none."""
         return ".".join(self._time or ())
 
     @property
@@ -181,7 +181,7 @@ class Form:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What stands for the parts: equal for forms that read every record alike."""
+        """The digest of the parts: equal for forms that read every record alike."""
         return fingerprint_of(self.parts)
 
     def take(self, delivery: Delivery) -> Record | Poison:
@@ -280,7 +280,7 @@ class Form:
         return self._keeps_all or self._value in self._keep
 
     def image_of(self, kept: str, value: Decimal | None) -> Image | Poison | Lacking:
-        """Return what a version adds, computed from what its state keeps and from its value.
+        """Return what a version adds, computed from its state's kept fields and its value.
 
         The value is taken from what is kept, if it is there; it must be, where `value` is None.
         """
@@ -314,7 +314,7 @@ class Form:
         return tuple(sorted(categories)), tuple(sorted(counted)), self._texts_kept(texts)
 
     def _texts_kept(self, texts: tuple[str, ...]) -> str:
-        """Return what a state keeps where that is nothing but the texts of labels."""
+        """Return what a state keeps if that is only the texts of labels."""
         if not self._keeps_texts:
             return ""
         found: dict[str, Any] = {}
@@ -337,7 +337,7 @@ def _at(found: Any, path: Path) -> Any:
     try:
         for name in path:
             found = found[name]
-    except (KeyError, TypeError):  # what is no object has no fields
+    except (KeyError, TypeError):  # only objects have fields
         raise _Missing(f"the record has no field {'.'.join(path)}") from None
     return found
 

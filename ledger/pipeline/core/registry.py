@@ -1,4 +1,4 @@
-"""What a pipeline keeps in one place: which lanes there are, which forms, and whether one audits.
+"""What a pipeline keeps in one place: its lanes, its forms, and whether it is being audited.
 
 One partition per pipeline, `~pipeline` or `~pipeline.NAME`. Entries of lanes and regions are
 written by their own region alone:
@@ -55,7 +55,7 @@ def audit_of(item: Item | None) -> int:
     """Return the number of the audit under way in a region; 0 for none.
 
     Raises:
-        DamagedItem: it is no number.
+        DamagedItem: it is not a number.
     """
     try:
         return int((item or {}).get("audit", {"N": "0"})["N"])
@@ -67,19 +67,19 @@ def forgotten_of(item: Item | None, name: str = "forgotten") -> int:
     """Return the time, in seconds since 1970, before which records are refused; 0 for none.
 
     Raises:
-        DamagedItem: it is no number.
+        DamagedItem: it is not a number.
     """
     return audit_of({"audit": item[name]}) if item and name in item else 0
 
 
 def forgotten_key(region: str, category: str = "", pipeline: str = "") -> Key:
-    """Return the key of what was forgotten in a region, of a category; without one, how much."""
+    """Return the key of what was forgotten in a region, of a category; without one, the number."""
     sort_key = f"{FORGOTTEN_PREFIX}{region}"
     return registry_partition(pipeline), f"{sort_key}#{category}" if category else sort_key
 
 
 def forgotten_in(item: Item) -> tuple[str, str]:
-    """Return the region and the category of what was forgotten; no category: how many records."""
+    """Return the region and the category of what was forgotten; no category for the number."""
     region, _, category = item["sk"]["S"].removeprefix(FORGOTTEN_PREFIX).partition("#")
     return region, category
 
@@ -98,7 +98,7 @@ def last_audit_of(item: Item | None) -> int:
     """Return the number of the last audit of a region; 0 for none.
 
     Raises:
-        DamagedItem: it is no number.
+        DamagedItem: it is not a number.
     """
     return audit_of({"audit": item["last"]}) if item and "last" in item else 0
 
@@ -120,12 +120,12 @@ def difference_item(category: str, change: Decimal, audit: int, pipeline: str = 
 
 
 def home_key(pipeline: str = "") -> Key:
-    """Return the key of the item that says which region keeps the states."""
+    """Return the key of the item that names the region which keeps the states."""
     return registry_partition(pipeline), HOME_SORT_KEY
 
 
 def home_item(region: str, pipeline: str = "") -> Item:
-    """Return the item that says which region keeps the states."""
+    """Return the item that names the region which keeps the states."""
     partition, sort_key = home_key(pipeline)
     return {"pk": {"S": partition}, "sk": {"S": sort_key}, "region": {"S": region}}
 
@@ -142,7 +142,7 @@ def form_item(fingerprint: str, parts: Parts, pipeline: str = "") -> Item:
 
 
 def parts_of(item: Item | None) -> Parts:
-    """Read the parts of a form; none, if it is not there or cannot be read."""
+    """Read the parts of a form; None if it is missing or cannot be read."""
     try:
         found = json.loads((item or {})["parts"]["S"])
     except (KeyError, TypeError, ValueError):

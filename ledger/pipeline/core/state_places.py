@@ -1,4 +1,4 @@
-"""Where a pipeline's states lie: in the table itself, or in a table of their own.
+"""Where a pipeline's states are: in the table itself, or in a separate table.
 
 The search for what is to be merged reads the whole table, so states of their own table cost it
 nothing. Where they lie is in the registry of every region, and in every lane's item: a lane whose
@@ -8,7 +8,7 @@ then at the one before, and is moved by the first write of it::
     own place   before      a worker that finds it                 writes
     X           -           takes it                               put over X
     -           X           takes it, as one to be moved           { put, if none; delete X }
-    -           -           takes it for new                       put, if none
+    -           -           takes it as new                       put, if none
     X           X           takes the one at its own place         put over X
 
 The last line is what a worker of before the move leaves that was not stopped yet: its lane is
@@ -68,10 +68,10 @@ def table_of(name: str) -> str:
 
 
 def places_of(region: Item | None) -> StatePlaces:
-    """Return where the states lie by a region's item in the registry.
+    """Return where the states are, by a region's item in the registry.
 
     Raises:
-        DamagedItem: it says so in no text.
+        DamagedItem: it does not say so in a string.
     """
     found = region or {}
     table, before = (found.get(name, {"S": ""}).get("S") for name in ("states", "before"))
@@ -81,5 +81,5 @@ def places_of(region: Item | None) -> StatePlaces:
 
 
 def shown(table: str) -> str:
-    """Return what a table is called in messages."""
+    """Return a table's name in messages."""
     return f"table {table}" if table else "the table itself"

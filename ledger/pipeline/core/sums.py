@@ -1,4 +1,4 @@
-"""Changes per category: what one version of a record changes, what a batch does, its hash.
+"""Changes per category: those of one version of a record, those of a batch, and their hash.
 
 All sums are exact in any order. A category whose changes cancel out is left out.
 
@@ -36,13 +36,13 @@ class Image:
 
     @property
     def changes(self) -> Changes:
-        """What it adds to each category, zeroes among them."""
+        """The amount for each category, including zeroes."""
         values = dict.fromkeys(self.categories, self.value)
         return {**values, **dict.fromkeys(self.counted, ONE)} if self.counted else values
 
 
 def difference(before: Image | None, after: Image) -> Changes:
-    """Return what it takes to bring the totals from one version of a record to another."""
+    """Return the changes that move the totals from one version of a record to another."""
     if before is None:
         if after.value and not after.counted:
             return dict.fromkeys(after.categories, after.value)

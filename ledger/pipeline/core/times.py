@@ -1,4 +1,4 @@
-"""A record's own time: read exactly from its field, and as the hour, day or month it lies in.
+"""A record's own time: read exactly from its field, and as its hour, day or month.
 
 A time is text of ISO 8601 with its offset from UTC, or a number of seconds since 1970 in UTC, whole
 or not. It is exact to the microsecond; what lies beyond is cut off.
@@ -23,7 +23,7 @@ def time_of(value: object) -> datetime:
     """Return the time that the value of a field stands for, in UTC.
 
     Raises:
-        ValueError: it stands for none; one line with the rule.
+        ValueError: it is not a time; one line with the rule.
     """
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return _of_seconds(Decimal(value))

@@ -1,4 +1,4 @@
-"""What a newer version of a record does to its state. The rule on which exactness rests.
+"""The effect of a newer version of a record on its state. The rule on which exactness depends.
 
 The state of a record holds its newest version, and, for each lane, the *open transitions*: what
 that lane's records changed, each under the position of its record, for as long as the lane's
@@ -47,7 +47,7 @@ class State:
     rev: int = 0
     kept: str = ""
     at: datetime | None = None
-    """The record's own time, by which it can be forgotten, and which stays as it is then."""
+    """The record's own time, by which it can be forgotten; it never changes."""
     is_before: bool = field(default=False, compare=False)
     """Whether it was found at the place before, from which its next write moves it."""
 

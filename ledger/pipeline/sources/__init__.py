@@ -1,1 +1,1 @@
-"""Where records come from, and where those go that cannot be taken."""
+"""Sources of records, and destinations of records that cannot be processed."""

@@ -1,4 +1,4 @@
-"""Which lane a file is: known by its content, whatever it is called and wherever it lies.
+"""Which lane a file is: known by its content, whatever its name and its place.
 
 Each lane of a file has a *claim* in the table: up to which position its records may have been
 begun, extended before any of them is handed on. A file is the lane's if the bytes up to there have
@@ -87,12 +87,12 @@ class LaneFile:
 
     @property
     def place(self) -> str:
-        """Where it lies: machine and path."""
+        """Its place: machine and path."""
         return f"{socket.gethostname()}:{(self.moved_from or self.path).resolve()}"
 
     @property
     def form(self) -> Format:
-        """The format that its name says."""
+        """The format that its name indicates."""
         return "csv" if CSV_SUFFIXES & set(self.path.suffixes) else "jsonl"
 
     async def head(self) -> str:
@@ -107,7 +107,7 @@ class LaneFile:
         return head_of(line)
 
     async def first_line(self) -> bytes:
-        """Return its first line; empty if none has ended.
+        """Return its first line; empty if no line has ended.
 
         Raises:
             LedgerError: the file cannot be read.
@@ -116,7 +116,7 @@ class LaneFile:
         return await anyio.to_thread.run_sync(found)
 
     async def marks(self, places: Sequence[int]) -> Mapping[int, str]:
-        """Return the hashes of what lies before these places."""
+        """Return the hashes of what precedes these places."""
         return await anyio.to_thread.run_sync(marks_at, self.path, places, self.file)
 
 
@@ -154,7 +154,7 @@ class FileClaim:
             if found is not None and not await self._is_ours(found):
                 raise LedgerError(
                     f"lane {self._record.lane}: another file of other content is being read under"
-                    " it: run this one again, and it becomes a lane of its own"
+                    " it: run this one again, and it becomes a separate lane"
                 )
             self._record, self._is_new = found or wanted, False
 
@@ -183,11 +183,15 @@ class Claims:
         self._pipeline = pipeline
 
     async def find(
-        self, file: LaneFile, name: str | None = None, *, tell: Callable[[str], None] | None = None
+        self,
+        file: LaneFile,
+        name: str | None = None,
+        *,
+        report: Callable[[str], None] | None = None,
     ) -> Found:
         """Return the lane of a file; without a name, by its content: an earlier one or a new one.
 
-        `tell` is called with what an operator should know. A lane is in the table from its first
+        `report` is called with what an operator should know. A lane is in the table from its first
         record on.
 
         Raises:
@@ -209,15 +213,15 @@ class Claims:
                 " Run it without --lane, or with another name"
             )
         last = [] if file.moved_from else await self._last_at(file.place)
-        await self._check_finished(file, [*known, *last], tell)
+        await self._check_finished(file, [*known, *last], report)
         number = max((one.number for one in known), default=0) + 1
         if number > CLAIMS_MAX:
             raise LedgerError(f"over {CLAIMS_MAX:,} files begin as {file.path}: name it by --lane")
         lane = name or f"{file.path.name}@{head}"
         if await self._has_no_hash(lane):
-            if tell is not None:
-                tell(
-                    f"lane {lane} was begun by a former release, which kept no hash of what lies"
+            if report is not None:
+                report(
+                    f"lane {lane} was begun by a former release, which kept no hash of what is"
                     " before its position: it is continued unchecked. To read all of the file"
                     " again, which changes no total, name another lane by --lane"
                 )
@@ -258,7 +262,7 @@ class Claims:
     async def put(
         self, partition: str, record: ClaimRecord, known: str | None
     ) -> ClaimRecord | None:
-        """Write a claim in place of the one known, None for none; return another that is there.
+        """Replace the known claim, None for none; return another one if it exists instead.
 
         Raises:
             StoreError: it was not written, or that is not known.
@@ -316,7 +320,7 @@ class Claims:
         return [one for one in await self._read(self._partition_of(lane)) if one.lane == lane]
 
     def _partition_of(self, name: str) -> str:
-        """Return where the claims of a lane lie: by its first line, if that is in its name."""
+        """Return where the claims of a lane are: by its first line, if that is in its name."""
         found = _OF_CONTENT.fullmatch(name)
         return self._key(found[1] if found else name)[0]
 
@@ -330,7 +334,7 @@ class Claims:
         return bool((await self._store.query(query)).items)
 
     async def _check_finished(
-        self, file: LaneFile, known: Sequence[ClaimRecord], tell: Callable[[str], None] | None
+        self, file: LaneFile, known: Sequence[ClaimRecord], report: Callable[[str], None] | None
     ) -> None:
         """Refuse to leave a lane that only the former content of the path can finish."""
         path = f":{file.place.partition(':')[2]}"
@@ -350,8 +354,8 @@ class Claims:
             )
             if record.path == file.place:
                 raise LedgerError(what)
-            if tell is not None:
-                tell(f"on {record.path.partition(':')[0]}: {what}")
+            if report is not None:
+                report(f"on {record.path.partition(':')[0]}: {what}")
 
     async def _is_closed(self, lane: str) -> bool:
         return _is_closed(await self._store.get(Get(self._key(lane))))
@@ -372,7 +376,7 @@ def head_of(line: bytes) -> str:
 def rotated_from(path: Path) -> list[Path]:
     """Return the latest files that rotation moved away from a path, the oldest first.
 
-    Their names go on with a number or a date: `records.jsonl.1`, `records.jsonl-20261121.gz`.
+    Their names continue with a number or a date: `records.jsonl.1`, `records.jsonl-20261121.gz`.
     """
     suffix = re.compile(r"[.-][0-9][0-9TZ:._-]*(\.gz)?")
     found = [
@@ -428,10 +432,10 @@ def _record(item: Item) -> ClaimRecord:
 def files_in(folder: Path) -> list[Path]:
     """Return the files of records in a directory, by name.
 
-    Hidden ones are none, nor dead letters and what `replay` made of them.
+    Hidden files are not, nor dead letters and the files that `replay` made of them.
 
     Raises:
-        LedgerError: there is none, or the directory cannot be read.
+        LedgerError: there is no file, or the directory cannot be read.
     """
     try:
         found = sorted(path for path in folder.iterdir() if path.is_file())

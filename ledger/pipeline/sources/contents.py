@@ -1,4 +1,4 @@
-"""What a file of records holds, plain or gzip: opened, its first line, and hashes of it."""
+"""The content of a file of records, plain or gzip: opened, its first line, and hashes of it."""
 
 import gzip
 import zlib
@@ -81,7 +81,7 @@ def first_line(path: Path, file: Readable | None = None, *, may_grow: bool = Fal
 
 
 def marks_at(path: Path, places: Iterable[int], file: Readable | None = None) -> Mapping[int, str]:
-    """Return the hashes of what lies before these places of a file, as far as it reaches.
+    """Return the hashes of what precedes these places of a file, as far as it reaches.
 
     Raises:
         LedgerError: the file cannot be read.

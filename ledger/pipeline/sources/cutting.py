@@ -26,7 +26,7 @@ Format = Literal["jsonl", "csv"]
 
 
 class Piece(NamedTuple):
-    """Some bytes of a file: a record, or none if `raw` is empty, and why it cannot be taken."""
+    """Some bytes of a file: a record, or no record if `raw` is empty, and why it is invalid."""
 
     size: int
     raw: bytes
@@ -40,7 +40,7 @@ class Cutter(Protocol):
         """Take in the beginning of a file that is read from a later place.
 
         Raises:
-            InvalidInput: it is no beginning of such a file.
+            InvalidInput: such a file cannot begin so.
         """
 
     def cut(self, data: bytes, *, is_last: bool) -> Sequence[tuple[int, bytes, str]]:
@@ -49,7 +49,7 @@ class Cutter(Protocol):
         The rest is a piece of which more must be read, or, if `is_last`, one that has no end.
 
         Raises:
-            InvalidInput: it is no beginning of such a file, or a record of it has no certain end.
+            InvalidInput: such a file cannot begin so, or one of its records has no certain end.
         """
 
 
@@ -223,7 +223,7 @@ def _check_header(paths: Sequence[Sequence[str]]) -> None:
         for length in range(1, len(path)):
             if path[:length] in known:
                 name = ".".join(path)[:_SHOWN_CHARACTERS]
-                raise InvalidInput(f"its header has {name!r} and, as a value, what that lies in")
+                raise InvalidInput(f"its header has both {name!r} and a field that contains it")
 
 
 def _put(record: dict[str, object], path: Sequence[str], value: object) -> None:

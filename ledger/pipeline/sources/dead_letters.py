@@ -1,4 +1,4 @@
-"""Where records go that cannot be taken: durable before the lane's position passes them.
+"""Destinations of records that cannot be processed: durable before the lane's position passes them.
 
 At least once: after a crash the same letter can come again, under the same lane and position.
 """
@@ -47,7 +47,7 @@ class DeadLetters(Protocol):
         """Keep some; they are durable when it returns.
 
         Raises:
-            LedgerError: they could not be kept, so the lane must not go on.
+            LedgerError: they could not be stored, so the lane must not continue.
         """
 
 
@@ -88,7 +88,8 @@ class DeadLetterFile:
 class LetterSource:
     """The records in a file of dead letters, at the positions of its own lines.
 
-    A line that is no letter, as one cut short by a crash, is handed on as it stands: it dies again.
+    A line that is not a letter, such as a truncated one, is passed on unchanged: it is refused
+    again.
     """
 
     def __init__(self, lines: Source) -> None:
@@ -96,11 +97,11 @@ class LetterSource:
 
     @property
     def lag_unit(self) -> LagUnit | None:
-        """What is counted of the file, if that is known."""
+        """The unit of the count, if it is known."""
         return self._lines.lag_unit if isinstance(self._lines, Measured) else None
 
     def lag_after(self, position: str) -> float:
-        """Return how much of the file lies after a position."""
+        """Return how much of the file is after a position."""
         return self._lines.lag_after(position) if isinstance(self._lines, Measured) else 0.0
 
     async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
@@ -134,7 +135,7 @@ def letter_of(line: str) -> DeadLetter:
     """Read a dead letter from its line; those of the first release carry no time.
 
     Raises:
-        ValueError: it is no such line.
+        ValueError: it is not such a line.
     """
     fields = json.loads(line)
     try:

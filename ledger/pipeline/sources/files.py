@@ -1,4 +1,4 @@
-"""A file as a lane: its records with positions that are bound to what lies before them.
+"""A file as a lane: its records with positions that are bound to the content before them.
 
 ::
 
@@ -176,7 +176,7 @@ class FileSource:
     async def _check_begun(self, reader: "_Reader", file: Readable) -> None:
         """Check that what was begun after the position is what follows: it goes on with that.
 
-        A lane that has committed nothing yet has only this to tell one file from another.
+        A lane that has committed nothing yet has only this to distinguish one file from another.
         """
         begun, known = "" if self._claim is None else self._claim.begun, reader.known()
         if place_of(begun) > reader.place and known is not None:
@@ -185,7 +185,7 @@ class FileSource:
             reader.begin(reader.place, known)
 
     async def _go_to(self, reader: "_Reader", position: str) -> None:
-        """Take a reader to a position, over all that lies before it."""
+        """Move a reader to a position, over everything before it."""
         place = place_of(position)
         for known in sorted((one for one in self._known if one <= place), reverse=True):
             if reader.begin(known, self._known[known]):
@@ -215,12 +215,12 @@ class FileSource:
         return LedgerError(
             f"{self._path}: it was cut or written over while it was read, after {reader.place:,}"
             " bytes. What follows these in the former content is only in its copy, if there is"
-            " one: run `ledger pipeline run COPY`, which goes on there, and then this file again"
+            " one: run `ledger pipeline run COPY`, which continues there, and then this file again"
         )
 
 
 class _Known(NamedTuple):
-    """What lies before a place: its hash, and its last bytes."""
+    """The content before a place: its hash, and its last bytes."""
 
     hash: Hash
     tail: bytes
@@ -253,11 +253,11 @@ class _Reader:
 
     @property
     def left_bytes(self) -> int:
-        """Bytes after the place that were read, and are no whole record."""
+        """Bytes after the place that were read, and are not a whole record."""
         return self._long.length if self._long else len(self._rest)
 
     def known(self) -> _Known | None:
-        """Return what a later reader can begin with, unless this one is amid a long line."""
+        """Return the point where a later reader can begin, unless this one is amid a long line."""
         return None if self._long else _Known(self.hash.copy(), self._before_rest())
 
     def begin(self, place: int, known: _Known) -> bool:
@@ -280,7 +280,7 @@ class _Reader:
         return self._tail.endswith(b"\n") or following in {b"", b"\r", b"\n"}
 
     def pass_over(self, most: int) -> None:
-        """Read so many bytes without looking for records."""
+        """Read `count` bytes without looking for records."""
         left = most
         while left and (data := self._file.read(min(left, WINDOW_BYTES))):
             self.hash.update(data)
@@ -368,7 +368,7 @@ class _Reader:
 
 
 class _LongLine:
-    """A line that is too long, as far as it was read: never held as a whole."""
+    """A line that is too long, as far as it was read: never held in full."""
 
     def __init__(self, beginning: bytes) -> None:
         self.head = beginning[:HEAD_BYTES]

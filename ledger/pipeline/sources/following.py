@@ -30,7 +30,7 @@ WAITING_MAX = 100
 
 
 class Followed:
-    """The files at one path, in the order in which they lie there. Close it in the end."""
+    """The files at one path, in the order in which they appear there. Close it in the end."""
 
     def __init__(self, path: Path, clock: Clock, *, drain_seconds: float = DRAIN_SECONDS) -> None:
         self.path = path
@@ -54,7 +54,7 @@ class Followed:
         """Open the file at the path.
 
         Raises:
-            LedgerError: there is none, or it cannot be read.
+            LedgerError: there is no file, or it cannot be read.
         """
         if not await anyio.to_thread.run_sync(self._look):
             raise LedgerError(f"{self.path}: cannot be read: there is no such file")

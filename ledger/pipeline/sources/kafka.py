@@ -24,7 +24,7 @@ OFFSET_DIGITS = 20
 WAIT_MILLISECONDS = 1_000
 """How long one call waits for records; it returns at the first."""
 FETCH_BYTES_MAX = 1 << 22
-"""Of one answer of a broker; a longer record comes alone."""
+"""Bytes of one answer of a broker; a longer record comes by itself."""
 LINGER_MILLISECONDS = 5
 """How long a record waits for others to be written with."""
 TOMBSTONE = "a record without a value: no version of a record"
@@ -32,7 +32,7 @@ USERNAME, PASSWORD = "KAFKA_USERNAME", "KAFKA_PASSWORD"
 
 
 class Message(Protocol):
-    """What is used of a record of aiokafka: its time is in milliseconds since 1970."""
+    """The part of aiokafka's records that is used: their time is in milliseconds since 1970."""
 
     offset: int
     timestamp: int
@@ -40,7 +40,7 @@ class Message(Protocol):
 
 
 class Consumer(Protocol):
-    """What is used of aiokafka's consumer, of one partition."""
+    """The part of aiokafka's consumer, of one partition, that is used."""
 
     async def bounds(self) -> tuple[int, int]:
         """Return the first offset that is there, and the one after the last."""
@@ -60,10 +60,10 @@ class Topic(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     async def partitions(self) -> Sequence[int]:
-        """Return the partitions that there are; none if there is no such topic."""
+        """Return the existing partitions; none if there is no such topic."""
 
     def consumer(self, partition: int) -> AbstractAsyncContextManager[Consumer]:
         """Open a consumer of one partition."""
@@ -96,7 +96,7 @@ class KafkaStream:
         return [Part(f"{self.name}/{number}") for number in sorted(found)]
 
     async def lag(self, part: Part, position: str) -> float:
-        """Return how many offsets of a partition lie after a position by now.
+        """Return how many offsets of a partition are after a position by now.
 
         Raises:
             LedgerError: the topic cannot be read.
@@ -143,7 +143,7 @@ class PartitionSource:
                     yield [_delivery(message) for message in found]
 
     def lag_after(self, position: str) -> float:
-        """Return how many offsets lie after a position, as the last answer of the broker says."""
+        """Return how many offsets are after a position, by the last answer of the broker."""
         following = int(position) + 1 if position else self._first
         return float(max(0, self._end - following))
 
@@ -156,7 +156,7 @@ class PartitionSource:
         if following < first and not self._skips_lost:
             raise LeftOut(
                 f"lane {self._lane}: the offsets from {following:,} to {first - 1:,} were deleted"
-                " unread. Bring them in from where they came, as a file, then go on with"
+                " unread. Bring them in from where they came, as a file, then continue with"
                 " --skip-lost"
             )
 

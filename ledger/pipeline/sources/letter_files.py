@@ -52,7 +52,7 @@ def listed(files: Iterable[Path]) -> list[ListedLetter]:
 
 
 def letters_in(file: Path) -> Iterator[DeadLetter]:
-    """Yield the letters of a file; a line that is none, as one cut short, is left out.
+    """Yield the letters of a file; other lines, such as a truncated one, are skipped.
 
     Raises:
         LedgerError: the file cannot be read, or a line has over `LETTER_BYTES_MAX`.
@@ -79,10 +79,10 @@ def is_chosen(letter: DeadLetter, only: str) -> bool:
 
 
 def chosen(file: Path, only: str) -> Path:
-    """Write the letters of a file that are chosen to a file beside it; return that.
+    """Write the chosen letters of a file to a file beside it; return that file.
 
     Raises:
-        InvalidInput: none is chosen.
+        InvalidInput: no letter is chosen.
         LedgerError: a file cannot be read or written.
     """
     lines = [line_of(letter) for letter in letters_in(file) if is_chosen(letter, only)]
@@ -97,14 +97,14 @@ def editable(file: Path) -> Path:
     Edits made there before stay.
 
     Raises:
-        InvalidInput: it has no letter, or one whose record is no line of UTF-8.
+        InvalidInput: it has no letter, or one whose record is not a line of UTF-8.
         LedgerError: a file cannot be read or written.
     """
     records: dict[bytes, None] = {}
     for letter in letters_in(file):
         if b"\n" in letter.raw or not _is_text(letter.raw):
             raise InvalidInput(
-                f"{file}: the record at {letter.position} is no line of UTF-8 and cannot be edited"
+                f"{file}: the record at {letter.position} is no line of UTF-8: it cannot be edited"
                 " as one: leave it out by --only"
             )
         records[letter.raw] = None

@@ -1,4 +1,4 @@
-"""Positions in a file: how many bytes lie before, and a hash of all of them.
+"""Positions in a file: the number of bytes before, and a hash of all of them.
 
 A position is 20 digits of bytes, `-`, and the first 16 digits of the SHA-256 of everything that
 lies before it. The digits decide the order. Equal positions mean equal content before them, so a
@@ -18,7 +18,7 @@ class Hash(Protocol):
     """A running SHA-256."""
 
     def copy(self) -> "Hash":
-        """Return one that goes on apart."""
+        """Return a copy that continues separately."""
 
     def hexdigest(self) -> str:
         """Return the digits so far."""
@@ -38,7 +38,7 @@ def mark(running: Hash) -> str:
 
 
 def position_at(place: int, running: Hash) -> str:
-    """Return the position after so many bytes."""
+    """Return the position after `count` bytes."""
     return f"{place:020d}-{running.hexdigest()[:MARK_DIGITS]}"
 
 
@@ -48,10 +48,10 @@ def unmarked(place: int) -> str:
 
 
 def place_of(position: str) -> int:
-    """Return how many bytes lie before a position; 0 for the beginning."""
+    """Return how many bytes are before a position; 0 for the beginning."""
     return int(position.partition("-")[0] or 0)
 
 
 def mark_of(position: str) -> str:
-    """Return the hash of what lies before a position; empty if it has none."""
+    """Return the hash of the bytes before a position; empty if it has none."""
     return position.partition("-")[2]

@@ -1,4 +1,4 @@
-"""Where records come from: lanes that can be read again from any position.
+"""Sources of records: lanes that can be read again from any position.
 
 A lane is one ordered, replayable part of a source: a Kinesis shard, a file. On these rests that
 every record counts once:
@@ -30,7 +30,7 @@ LagUnit = Literal["bytes", "records", "seconds"]
 
 @runtime_checkable
 class Measured(Protocol):
-    """A source that knows how far its lane goes on after a position, for metrics and displays.
+    """A source that knows how much of its lane follows a position, for metrics and displays.
 
     `lag_unit` is what it counts: bytes of a file; records of a partition, with the gaps that its
     offsets have; seconds by which reading is behind the end of a shard, since Kinesis says no more.
@@ -39,15 +39,15 @@ class Measured(Protocol):
 
     @property
     def lag_unit(self) -> LagUnit | None:
-        """What is counted."""
+        """The unit of the count."""
 
     def lag_after(self, position: str) -> float:
-        """Return how much lies after a position; may be called by any thread."""
+        """Return how much follows a position; may be called by any thread."""
 
 
 @runtime_checkable
 class Live(Protocol):
-    """A source that may be one whose lane goes on: what it gives at once depends on when."""
+    """A source whose lane may be endless: what it returns at once then depends on when."""
 
     @property
     def is_live(self) -> bool:
@@ -61,7 +61,7 @@ class ListSource:
         self._deliveries = deliveries
 
     async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
-        """Yield what comes after a position."""
+        """Yield the records after a position."""
         left = [delivery for delivery in self._deliveries if delivery.position > after]
         for start in range(0, len(left), most):
             yield left[start : start + most]

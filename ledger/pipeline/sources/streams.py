@@ -35,7 +35,7 @@ async def _forget(_position: str) -> None:
 
 
 NOTHING = Memory(_nothing, _forget)
-"""Of a lane that is only looked at."""
+"""Of a lane that is only observed."""
 
 
 class PartSource(Source, Protocol):
@@ -51,7 +51,7 @@ class Stream(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called, for people."""
+        """Its name, for people."""
 
     async def parts(self) -> Sequence[Part]:
         """Return the lanes that there are now.
@@ -62,10 +62,10 @@ class Stream(Protocol):
 
     @property
     def lag_unit(self) -> LagUnit:
-        """What `lag` counts."""
+        """The unit of `lag`."""
 
     async def lag(self, part: Part, position: str) -> float:
-        """Return how far a lane goes on after a position, now.
+        """Return how much of a lane follows a position, now.
 
         Raises:
             LedgerError: it cannot be read.
@@ -80,7 +80,7 @@ def ready(parts: Sequence[Part], finished: Collection[str]) -> Iterator[Part]:
 
     A shard that was split has all of its records before those of the two that follow it, and of a
     record's versions the newest counts, in whatever order they come; but time in a stream, and
-    whatever is told of it, is right only in order.
+    whatever is reported of it, is right only in order.
     """
     left = {part.lane for part in parts} - set(finished)
     for part in parts:

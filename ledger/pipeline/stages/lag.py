@@ -51,7 +51,7 @@ class Lag:
             self._batches.popleft()
 
     def seconds(self) -> float:
-        """Return the lag now; 0 for a record whose time lies ahead."""
+        """Return the lag now; 0 for a record whose time is in the future."""
         try:
             oldest, _ = self._batches[0]
         except IndexError:  # emptied meanwhile, by another thread than the scrape's
@@ -59,7 +59,7 @@ class Lag:
         return max(0.0, (self._clock.now() - oldest).total_seconds())
 
     def _measure(self) -> None:
-        """Have a scrape show what the source says, in the gauge of its unit."""
+        """Have each scrape show the source's own lag, in the gauge of its unit."""
         source = self._source
         if isinstance(source, Measured) and (unit := source.lag_unit) is not None:
             gauge = {

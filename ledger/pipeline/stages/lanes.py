@@ -1,4 +1,4 @@
-"""How far lanes have come: our own, and those whose transitions stand beside ours in a state."""
+"""The positions of lanes: our own, and those whose transitions are beside ours in a state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ LANES_MAX = 10_000
 """Other lanes that are remembered."""
 MAP_PAGES_MAX = 10_000
 TRIES_MAX = 10
-"""Of one write of a lane's item: each rejection means that another wrote it."""
+"""Tries of a write of a lane's item: each rejection means that another process wrote it."""
 
 
 class Lanes:
@@ -105,7 +105,7 @@ class Lanes:
 
     @property
     def until(self) -> datetime:
-        """When a write may be signed at the latest that rests on the item as it is known."""
+        """The last time at which a write based on the known item may be signed."""
         return self.viewed + self._life
 
     def took(self, state: LaneState, sent_at: datetime) -> None:
@@ -135,11 +135,11 @@ class Lanes:
         self._others.clear()
 
     async def check(self, form: Form) -> None:
-        """Check that a form may go on with the lane as it was read.
+        """Check that a form may continue the lane as it was read.
 
         Raises:
             LaneClosed: it was closed for good, or until a reset has come to its end.
-            FormConflict: a batch may be under way under another form, or states lie elsewhere.
+            FormConflict: a batch may be under way under another form, or states are elsewhere.
         """
         known = self.known
         if known.rev:
@@ -166,7 +166,7 @@ class Lanes:
         """Return where states lie, and where others may still be.
 
         Raises:
-            FormConflict: our settings say otherwise.
+            FormConflict: our settings differ.
             StoreError: the table cannot be read.
         """
         if not (self.states or self.known.states):
@@ -255,7 +255,7 @@ class Lanes:
         return known
 
     async def _introduce(self, form: Form) -> bool:
-        """Keep what the form says, so that an error can name what differs from it.
+        """Store the content of the form, so that an error can name what differs from it.
 
         Returns whether that was answered.
         """

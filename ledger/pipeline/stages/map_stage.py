@@ -1,4 +1,4 @@
-"""The second stage: commits what a batch changes, and with it the lane's position.
+"""The second stage: commits the changes of a batch, and with them the lane's position.
 
 ::
 
@@ -90,7 +90,7 @@ class MapStage:
 
     async def _send(self, plan: MapPlan) -> Outcome:
         async def send() -> Outcome:
-            if len(plan.actions) == 1:  # nothing but the position: half the price alone
+            if len(plan.actions) == 1:  # only the position: half the price by itself
                 return await self._store.write(plan.actions[0])
             return await self._store.transact(plan.actions, token=plan.token)
 

@@ -1,4 +1,4 @@
-"""How often a lane reads a source that goes on: seldom enough that records share what they cost.
+"""How often a lane reads an endless source: seldom enough that records share costs.
 
 A batch costs units of its own, for its commit and for each category that it changes. Of a source
 that hands over whatever has come, a few records at a time, batches would cost more than their
@@ -11,7 +11,7 @@ Pure: no clock, no randomness, no I/O.
 TOGETHER = 120
 """Records of a batch that are waited for."""
 WAIT_TIMES = 4
-"""How many times as long as batches are gathered for a reduce."""
+"""How many times as long batches are gathered for a reduce."""
 
 
 class Pace:

@@ -28,14 +28,14 @@ TRIES_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """What was added to the totals: the entries made, and the categories whose sums have grown."""
+    """The additions to the totals: the entries made, and the categories whose sums have grown."""
 
     entries: Sequence[Entry] = ()
     categories: Sequence[str] = ()
 
 
 class ReduceStage:
-    """Adds map items to the totals, in the region where they lie."""
+    """Adds map items to the totals, in their region."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ class Remembered:
         return self._states.get(record_id)
 
     def keep(self, record_id: str, state: State) -> None:
-        """Remember a record's state, but for what it keeps of its record if that is long."""
+        """Remember a record's state, without what it keeps of its record if that is long."""
         if len(state.kept) > REMEMBERED_CHARACTERS_MAX:
             state = replace(state, kept=NOT_REMEMBERED)
         self._states[record_id] = state

@@ -1,4 +1,4 @@
-"""One batch as the state stage holds it: what is to be written, and what became of the rest."""
+"""One batch in the state stage: what must be written, and the results of the rest."""
 
 from collections.abc import Collection
 
@@ -42,12 +42,12 @@ class StateBatch:
     def first_parked(self) -> str:
         """Return the position of the first record that is parked, in any of its versions.
 
-        What lies before it may be committed: no one can still write a transition there.
+        What precedes it may be committed: no process can still write a transition there.
         """
         return min(self._first[record.id] for record, _ in self.parked)
 
     def add(self, delivery: Delivery, read: Record | Poison) -> None:
-        """Take in one record as it was read."""
+        """Add one record as it was read."""
         record = self.horizon.judged(read)
         if isinstance(record, Poison):
             self._dead_letter(delivery, record.reason)

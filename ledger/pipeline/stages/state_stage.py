@@ -47,15 +47,15 @@ from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Put, Rejected
 
 PARKED_TRIES_MAX = 20
-"""Of the records of a batch whose home does not answer; then the lane begins again."""
+"""Tries of the records whose home does not answer; then the lane begins again."""
 TRIES_MAX = 50
-"""Of one record: each rejection means that another lane brought it to a newer version."""
+"""Tries of one record: each rejection means that another lane wrote a newer version."""
 PASSED_OVER = (
     "the lane's position had passed it, and its state does not show it: the source went on without"
     " it (a second event source mapping, or a parallelization factor over 1?)"
 )
 QUICK_TRIES_MAX = 3
-"""Tries without a wait: the first finds what a record's state is, where it was not known."""
+"""Tries without a wait: the first finds a record's state, if it was not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class StateStage:
         await self._write_states(batch, parked)
 
     def _horizon(self) -> Horizon:
-        """Return which records are too old, as our lane's item says."""
+        """Return which records are too old, by our lane's item."""
         return horizon(self._lanes.known, self.form, self._settings)
 
     async def _judged(self, deliveries: Sequence[Delivery]) -> StateBatch:
@@ -264,7 +264,7 @@ class StateStage:
             await run_all(jobs, at_once=self._in_flight)
 
     def _still_due(self, batch: StateBatch, todo: Iterable[Todo]) -> list[Todo]:
-        """Return those that are newer than what is there; the others are taken in."""
+        """Return those that are newer than the existing ones; the others are recorded."""
         due = []
         for one in todo:
             record, state = one.record, one.state
@@ -299,9 +299,9 @@ class StateStage:
     async def _write_together(
         self, batch: StateBatch, todo: Sequence[Todo], alone: list[Todo], *, meets: bool
     ) -> list[Todo]:
-        """Try to write versions in few requests; returns the rest, as what is there judges it.
+        """Try to write versions in few requests; returns the rest, judged by what exists.
 
-        A request of several hands back no item in the way of one that was not remembered.
+        A request of several does not return the existing item of one that was not remembered.
         """
         until = await self._until(batch)
         due = [await self._due(batch, one, until) for one in todo]
@@ -383,7 +383,7 @@ class StateStage:
     async def _put(self, batch: StateBatch, store: Store, one: Todo) -> tuple[State | None, bool]:
         """Try to write a version once; returns the state that is there, and whether it is written.
 
-        A rejected put of a record that is not remembered returns its state; that is no retry.
+        A rejected put of a record that is not remembered returns its state; that is not a retry.
 
         Raises:
             StoreError: nothing was written, or its outcome could not be read.
@@ -403,7 +403,7 @@ class StateStage:
         outcome = await store.write(self.places.write(Put(item, expected, not_after=until)))
         if isinstance(outcome, Applied):
             return new, True
-        # Not every engine hands back the item that was in the way.
+        # Not every engine returns the existing item.
         found = outcome.found[0] if isinstance(outcome, Rejected) else None
         if state is not None or not isinstance(outcome, Rejected):
             self._metrics.retry()

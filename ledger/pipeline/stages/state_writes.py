@@ -30,7 +30,7 @@ from ledger.store.reads import EACH_GETS_MAX
 from ledger.store.writes import EACH_WRITES_MAX, Outcome, OwnWrite, Put, Update
 
 ROUNDS_MAX = 3
-"""The first finds what a record's state is, where it was not known; the others meet other lanes."""
+"""The first try finds a record's state, if it was not known; the others meet other lanes."""
 TOGETHER_MIN = 2
 """Versions of a batch that share a request."""
 LOOK_SHARE = 1 / 6
@@ -40,12 +40,12 @@ A read costs a fifth of a write (Amazon DynamoDB pricing, on demand): first it c
 behind a refused put 6/5 for each that has a state.
 """
 _FADES = 0.5
-"""How much the batches before the last one weigh, against it."""
+"""The weight of earlier batches against the last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """A version that a batch brings, and the state to judge it by, which `look` says to read."""
+    """A version in a batch, and the state to judge it by, which `look` says to read."""
 
     record: Record
     delivery: Delivery
@@ -149,7 +149,7 @@ async def read_together(
     """Read the state of each version, in its home; returns which could not be read, False.
 
     Raises:
-        DamagedItem: an item is no state.
+        DamagedItem: an item is not a state.
     """
     parts = _parts(todo, EACH_GETS_MAX)
     jobs = [partial(_read, stores[home], part, pipeline, places) for home, part in parts]

@@ -159,8 +159,8 @@ class Pipeline:
         marked first, so that none of them is passed over later.
 
         Goes on after failures that pass, and after another worker of the lane, from the position
-        that is committed. With `timeout` it ends after so many seconds, as by a crash; `stop` lets
-        it finish what it has read.
+        that is committed. With `timeout` it ends after that many seconds, as by a crash; `stop`
+        lets it finish what it has read.
 
         Raises:
             NotSent, OutcomeUnknown: `timeout` ended: run it again, and nothing is counted twice.
@@ -197,7 +197,7 @@ class Pipeline:
         self._metrics.restarts.labels(self._store.region, self._lanes.lane, cause).inc()
 
     async def _find_home(self) -> None:
-        """Take the home of the pipeline's states from the table, unless patterns say it."""
+        """Take the home of the pipeline's states from the table, unless patterns decide it."""
         if self._form.has_patterns or self._has_home:
             return
         home = await settled_home(self._stores, self._store, self._settings)
@@ -321,13 +321,13 @@ class Pipeline:
             self._on_counted(last.position)
 
     def _leave(self, hints: Hints, done: Reduced) -> None:
-        """Lead the compactor to what has to be merged, and to what is watched."""
+        """Lead the compactor to what must be merged, and to what is watched."""
         hints.wrote_all(done.entries)
         hints.added(done.categories, self._clock.now())
 
 
 def _ready(mapped: MemoryObjectReceiveStream[Mapped]) -> list[Mapped]:
-    """Return what waits already."""
+    """Return what is waiting already."""
     found: list[Mapped] = []
     while len(found) < MAPPED_MAX:
         try:

@@ -28,8 +28,8 @@ def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> writ
 def outcome_of(final: FinalOutcome, parts: Sequence[Part], *, token: str | None = None) -> Outcome:
     """Read how a change by `ADD` ended; `token` repeats it without harm.
 
-    A threshold that rejects a repeat says nothing about the try before it, which may have been
-    applied, and may still land: that is no rejection.
+    A threshold that rejects a repeat says nothing about an earlier try, which may have been
+    applied, and may still land: that is not a rejection.
     """
     match final.outcome:
         case Applied(item):
@@ -51,12 +51,12 @@ def _value(item: Item | None) -> Decimal | None:
 
 
 def is_full(outcome: Outcome) -> bool:
-    """Return whether a change was rejected since there is no room for it."""
+    """Return whether a change was rejected because there is no room for it."""
     return isinstance(outcome, Rejected) and outcome.reason == "threshold"
 
 
 def after_doubt(doubt: str | None, outcome: Outcome) -> Outcome:
-    """Return an outcome that says nothing sure of a try before it, without an answer."""
+    """Return an outcome that leaves an earlier try without an answer unknown."""
     if doubt is None or not isinstance(outcome, Rejected):
         return outcome
     return Unknown(f"{doubt}; its repeat was rejected ({outcome.reason}), but it may be applied")

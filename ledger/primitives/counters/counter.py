@@ -14,12 +14,12 @@ from ledger.core.reconciled import Reconciled
 from ledger.store.writes import Outcome, Rejected, Unknown
 
 ReconcileOutcome = Reconciled | Rejected | Unknown
-"""What became of a correction by a physical count."""
+"""The result of a correction by a physical count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantees:
-    """What a method promises, in plain words, and what an uncontended `add` and `value` cost.
+    """The guarantees of a method, in plain words, and the cost of an uncontended `add` and `value`.
 
     `unknown`: the value after unknown outcomes. `tokens`: what a repeated token does. `thresholds`:
     what `minimum` and `maximum` mean. `regions`: what happens when two write. `changes`: which
@@ -46,7 +46,7 @@ class Counter(Protocol):
 
     @property
     def guarantees(self) -> Guarantees:
-        """What this way of counting promises."""
+        """The guarantees of this way of counting."""
 
     async def add(
         self,
@@ -62,8 +62,8 @@ class Counter(Protocol):
         token then is `Rejected` with what was first made (`first`): the same details, or none, as
         "applied before", other ones as a "token conflict".
 
-        With `timeout` the call ends after so many seconds, with what is true by then: `Unknown`, or
-        `NotSent`. An `asyncio.timeout` around it cancels it, and with it the token that it made.
+        With `timeout` the call ends after that many seconds, with what is true by then: `Unknown`,
+        or `NotSent`. An `asyncio.timeout` around it cancels it, and with it the token that it made.
 
         Raises:
             InvalidInput: change, token or details break a rule, or the method keeps no details;
@@ -78,13 +78,13 @@ class Counter(Protocol):
         """Return the value in this region; eventually consistent at half the price.
 
         Raises:
-            InvalidInput: `consistent` is no bool.
+            InvalidInput: `consistent` is not a bool.
             ReadTooSlow: `timeout` seconds ended.
             DamagedItem, StoreError: as `add`.
         """
 
     async def lookup(self, token: str, *, timeout: float | None = None) -> Marker | None:
-        """Return what was made under a token, None if nothing was, or if it is known no more.
+        """Return what was made under a token, None if nothing was, or if it is no longer known.
 
         Raises:
             InvalidInput: the token breaks a rule, or the method keeps no markers.
@@ -102,9 +102,9 @@ class Counter(Protocol):
         token: str | None = None,
         timeout: float | None = None,
     ) -> ReconcileOutcome:
-        """Correct the value by a physical count, once for each; `Reconciled` says by how much.
+        """Correct the value to a physical count, once for each; `Reconciled` has the difference.
 
-        `counted` is what was there at the moment of the call, or `at` an earlier one: the
+        `counted` is the quantity found at the moment of the call, or `at` an earlier one: the
         collection knows its total of then, as `Ledger.reconcile` says; of any other method the
         caller gives the `value` of then. `reason` is kept. `token` names the count, by default `at`
         does: repeated, however late, it changes nothing more and returns what was corrected first.
@@ -131,7 +131,7 @@ FIRST_USE = (
     " A process reads the counter's layout once, a read unit; the very first one also writes it."
 )
 AFTER_UNKNOWN = (
-    " A threshold that rejects a later call under the token says nothing of an Unknown one before"
+    " A threshold that rejects a later call under the token says nothing of an earlier Unknown one"
     " it, which may land until its signature has expired, 15 minutes after it was sent."
 )
 EXACT_LIMITS = "minimum and maximum hold exactly, by a condition of the write."

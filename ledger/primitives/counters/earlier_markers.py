@@ -10,7 +10,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 
 KNOWN_SECONDS = 3600.0
-"""How long a counter goes by having seen markers there before it asks again."""
+"""How long a counter assumes markers there, once seen, before it checks again."""
 
 
 class EarlierMarkers:
@@ -24,7 +24,7 @@ class EarlierMarkers:
         self._known_at = 0.0
 
     async def found(self, token: str) -> Item | None:
-        """Return the marker of a token, None if there is none."""
+        """Return the marker of a token, None without one."""
         now = self._clock.monotonic()
         is_old = now - self._known_at >= KNOWN_SECONDS
         if self._are_there is None or (self._are_there and is_old):

@@ -18,14 +18,14 @@ from ledger.primitives.counters.limits import VALUE, Limits, Part
 from ledger.store import writes
 
 MISSES_MIN = 10
-"""How many changes without room where they come must be expected for a move to pay.
+"""How many changes without room are expected to come, for a move to be worthwhile.
 
 Of n shards, a move costs 2n write units, its reading is done already. A change that misses costs a
 refused write and n reads more than one that does not, 1 + n / 5 write units, as a read unit costs
 a fifth of one: a move pays from 2n / (1 + n / 5) misses, 6 with 8 shards and never more than 10.
 """
 MOVE_SECONDS_MAX = 0.5
-"""How long a change that is made already waits for a move, which busy shards may keep from it."""
+"""How long a change already made waits for a move, which busy shards may delay."""
 
 _ZERO = Decimal(0)
 
@@ -106,7 +106,7 @@ def _with_room(bounds: Bounds, change: Decimal) -> Bounds:
 def _fitted(
     wanted: Sequence[Decimal], bounds: Sequence[Bounds], total: Decimal
 ) -> list[Decimal] | None:
-    """Return values of this sum within the bounds, near those wanted; None if there are none."""
+    """Return values of this sum within the bounds, near those wanted; None if impossible."""
     targets = []
     for one, (low, high) in zip(wanted, bounds, strict=True):
         if low is not None and high is not None and low > high:

@@ -25,12 +25,12 @@ class HistoryCounter(OptimisticCounter):
     All processes of a counter should keep as many: each keeps only its own number.
 
     Raises:
-        InvalidInput: `tags_max` is no whole number from 2 to 100.
+        InvalidInput: `tags_max` is not a whole number from 2 to 100.
     """
 
     kind = "history"
     guarantees = Guarantees(
-        unknown="Never counts twice. Stays Unknown only if so many others have written before the"
+        unknown="Never counts twice. Stays Unknown only if that many others have written before the"
         f" item is read again that its tag was pushed out: {TAGS_MAX} or more.",
         tokens=f"Recognized while its write is among the latest {TAGS_MAX}; then counts again.",
         thresholds=EXACT_LIMITS,

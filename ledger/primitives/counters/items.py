@@ -69,9 +69,9 @@ from ledger.store.writes import (
 SHARDS_AT_ONCE = 16
 PLANS_MAX = 5
 """Times that a change without room in its first shard looks for room in others."""
-GOES_ON = "what was begun goes on at the next call"
+GOES_ON = "the next call continues what was begun"
 LAYOUTS_MAX = 8
-"""Times that a call goes on with a new layout, or reads again while pieces are moved."""
+"""How often a call continues with a new layout, or reads again while pieces are moved."""
 
 
 class ItemCounter(ShardItems):
@@ -81,7 +81,7 @@ class ItemCounter(ShardItems):
     `guarantees` are those of the number wished for.
 
     Raises:
-        InvalidInput: `shards` is no whole number from 1 to 96.
+        InvalidInput: `shards` is not a whole number from 1 to 96.
     """
 
     guarantees: Guarantees
@@ -139,7 +139,7 @@ class ItemCounter(ShardItems):
             MethodConflict: the table keeps the counter by another method; nothing was written.
             RegionConflict: another region writes it; nothing was written. Only counters of a
                 `Table` look at that.
-            InvalidInput: this method does not spread, or there cannot be so many shards.
+            InvalidInput: this method does not spread, or that number of shards is not possible.
             And as `Counter.add`.
         """
         if details is not None:
@@ -155,7 +155,7 @@ class ItemCounter(ShardItems):
         """Return the same counter, whose changes are kept with these details.
 
         Raises:
-            InvalidInput: the method keeps none, or they break a rule.
+            InvalidInput: the method does not support it, or it breaks a rule.
         """
         del details
         raise keeps_nothing(self.name, "details")
@@ -307,18 +307,18 @@ class ItemCounter(ShardItems):
         return False
 
     async def convert(self, *, shards: int | None = None, timeout: float | None = None) -> None:
-        """Keep the counter by this method, and in so many shards, whatever it was kept by before.
+        """Keep the counter by this method, and in this many shards, whatever its method was.
 
         Its value is divided evenly. Nothing is lost or counts twice while others go on: they use
         the new layout from their next change on, or are refused if their method is of another kind.
-        It may end at any point; who comes next finishes what was begun. Without `shards` their
+        It may end at any point; the next caller finishes what was begun. Without `shards` their
         number stays.
 
         Raises:
             InvalidInput: of more than 96 items, 48 where the kind changes, or of a set of slots.
             AmountOverflow: no item could hold the sum.
             NotSent, OutcomeUnknown: `timeout` seconds ended, before or after it was begun.
-            Unreachable: there was no answer; what was begun goes on at the next call.
+            Unreachable: there was no answer; the next call continues what was begun.
         """
         if shards is not None:
             checked_shards(shards, most=SHARDS_MAX)
@@ -330,7 +330,7 @@ class ItemCounter(ShardItems):
     ) -> None:
         """Let another region of the table write this counter from now on; for good.
 
-        Call it in the region that writes. Its callers are refused from then on (`RegionConflict`),
+        Call it in the region that writes. Its callers are then refused (`RegionConflict`),
         and those of the other region go on once all items have arrived there: until then they
         are refused, or find others first. If the region that writes is lost for good, call it in
         another and name it as `lost`: what it did not replicate is lost with it.
@@ -341,7 +341,7 @@ class ItemCounter(ShardItems):
             RegionConflict: another region writes it than this one, or than the lost one.
             InvalidInput: of more than 96 items, or to what is not the name of a region.
             NotSent, OutcomeUnknown: `timeout` seconds ended, before or after it was begun.
-            Unreachable: there was no answer; what was begun goes on at the next call.
+            Unreachable: there was no answer; the next call continues what was begun.
         """
         with arranging(timeout, GOES_ON):
             await self._layout.hand_over(region, lost=lost)

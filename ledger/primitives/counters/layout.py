@@ -40,9 +40,9 @@ MOVES = "moves"
 SHARDS_MAX = TRANSACTION_ACTIONS_MAX - 4
 """One transaction finishes a change of layout: all items, old and new, and the layout's own."""
 SHARDS_FOUND_MAX = 1000
-"""An earlier release made up to so many; they are read and written, but not changed."""
+"""An earlier release created up to this many; they are read and written, but not changed."""
 EARLIER_MAX = 4
-"""How many earlier numbers of shards are remembered, to find what a token left there."""
+"""How many earlier numbers of shards are remembered, to find a token's earlier shard."""
 KINDS = ("sum", "optimistic", "history", "slots")
 KIND_METHODS: Mapping[str, str] = {
     "sum": "atomic, atomic-once, client-token or marker",
@@ -55,7 +55,7 @@ KIND_METHODS: Mapping[str, str] = {
 class Shape(NamedTuple):
     """The kind of a counter's items, how many there are, and the region that writes them.
 
-    No `region`: of an earlier release, or asked for as it is.
+    No `region`: of an earlier release, or asked for without one.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a counter is kept; `pending` is the shape that a change under way will give it.
+    """How a counter is stored; `pending` is the shape that a change under way will give it.
 
     At revision 0 parts of thresholds, and the shards of tokens, are those of the `first` shards:
     an earlier release added shards without dividing again. `earlier` are numbers of shards that
@@ -132,7 +132,7 @@ class LayoutMoved(Exception):
 
 
 def shard_key(name: str, shard: int, kind: str) -> Key:
-    """Return the key of a shard's item: each has a partition of its own."""
+    """Return the key of a shard's item: each has its own partition."""
     return f"{COUNT_PREFIX}~{shard}~{name}", kind
 
 
@@ -266,10 +266,10 @@ def portions(total: Decimal, shards: int) -> list[Decimal]:
 
 
 def checked_change(name: str, layout: Layout, shape: Shape, *, others: int = 0) -> None:
-    """Raise unless the layout can be changed so; `others` are items of the new kind there already.
+    """Raise unless the layout can be changed so; `others` are existing items of the new kind.
 
     Raises:
-        InvalidInput: slots stay as they are, or one transaction cannot change so many items.
+        InvalidInput: slots stay as they are, or one transaction cannot change that many items.
     """
     is_moved_only = layout.shape[:2] == shape[:2]
     if "slots" in (layout.kind, shape.kind) and not is_moved_only:
@@ -337,7 +337,7 @@ def _whole(item: Item | None, attribute: str) -> int:
     try:
         return int(number_of(item, attribute))
     except (DamagedItem, ValueError):
-        raise damaged(item, f"{attribute} is no whole number") from None
+        raise damaged(item, f"{attribute} is not a whole number") from None
 
 
 def checked_shards(shards: int, *, most: int = SHARDS_FOUND_MAX) -> int:
@@ -363,5 +363,5 @@ def checked_region(region: object) -> None:
 
 
 def kind_among(kinds: Sequence[str], wanted: str) -> str | None:
-    """Return which of the kinds found in the table a caller goes by, None if there are none."""
+    """Return which of the kinds found in the table a caller uses; None if there are none."""
     return wanted if wanted in kinds else next(iter(kinds), None)

@@ -35,7 +35,7 @@ class Layouts:
         self._known: OrderedDict[str, Layout] = OrderedDict()
 
     def get(self, name: str) -> Layout | None:
-        """Return what is remembered of a counter; it may have changed since, which does no harm."""
+        """Return what is remembered of a counter; it may be outdated, which does no harm."""
         return self._known.get(name)
 
     def remember(self, name: str, layout: Layout) -> Layout:
@@ -70,13 +70,13 @@ class CounterLayout:
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
 
     async def in_use(self) -> Layout:
-        """Return the layout to write by, made or grown if it is not yet as it was wished.
+        """Return the layout to write by, created or grown if it is not yet as wanted.
 
         Raises:
             MethodConflict: the table keeps the counter in items of another kind.
             RegionConflict: another region writes it.
-            InvalidInput: there cannot be so many shards.
-            Unreachable: there was no answer; the counter is as it was.
+            InvalidInput: that number of shards is not possible.
+            Unreachable: there was no answer; the counter is unchanged.
         """
         layout = self.remembered.get(self._name)
         if layout is None or layout.kind != self._kind:
@@ -92,7 +92,7 @@ class CounterLayout:
     async def to_read(self, *, again: bool, consistent: bool) -> Layout | None:
         """Return the layout to read by, None for a counter never changed; nothing is written.
 
-        With `again`, what is remembered is no answer.
+        With `again`, a remembered layout does not count.
 
         Raises:
             MethodConflict: as `in_use`.
@@ -107,7 +107,7 @@ class CounterLayout:
         return None if layout is None else self._checked(layout)
 
     async def renewed(self) -> Layout:
-        """Return the table's layout, made if there is none; a change under way is finished."""
+        """Return the table's layout, created if missing; a change under way is finished."""
         for rounds in range(1, ROUNDS_MAX + 1):
             layout = await self._read() or await self._begun()
             if layout.pending is None:
@@ -120,7 +120,7 @@ class CounterLayout:
         raise self._unreachable()
 
     async def convert(self, shards: int | None) -> None:
-        """Keep the counter in items of our kind, and in so many, or as many as there are."""
+        """Keep the counter in items of our kind, in this number, or as many as there are."""
         layout = await self.renewed()
         self._check_region(layout)
         await self._change(Shape(self._kind, layout.shards if shards is None else shards))
@@ -140,11 +140,11 @@ class CounterLayout:
         await self._change(Shape(layout.kind, layout.shards, region))
 
     async def _change(self, shape: Shape, *, grow: bool = False) -> Layout:
-        """Give the counter this shape, or with `grow` at least so many shards.
+        """Give the counter this shape, or with `grow` at least this many shards.
 
         Raises:
             InvalidInput: such a change cannot be; nothing was written.
-            Unreachable: there was no answer; any later call goes on from where this one ended.
+            Unreachable: there was no answer; any later call continues from where this one ended.
         """
         for rounds in range(1, ROUNDS_MAX + 1):
             layout = await self._read() or await self._begun()
@@ -193,7 +193,7 @@ class CounterLayout:
         return list(dict.fromkeys(keys))
 
     async def _others(self, layout: Layout, shape: Shape) -> int:
-        """Return how many items of the new kind an earlier release may have made beside these."""
+        """Return how many more items of the new kind an earlier release may have made."""
         if shape.kind == layout.kind:
             return 0
         found = await self._store.get(Get(layouts.layout_key(self._name, shape.kind)))
@@ -228,7 +228,7 @@ class CounterLayout:
                 raise self._unreachable()
 
     async def _before(self) -> Layout | None:
-        """Return the layout of a counter that an earlier release made, None if there is none."""
+        """Return the layout of a counter that an earlier release created; None without one."""
         partitions = [layouts.layout_key(self._name, kind) for kind in KINDS]
         firsts = [shard_key(self._name, 0, kind) for kind in KINDS]
         items = await self._items([*partitions, *firsts])

@@ -92,7 +92,7 @@ def checked_limits(minimum: int | Decimal | None, maximum: int | Decimal | None)
     """Return thresholds that a counter can begin within.
 
     Raises:
-        InvalidInput: 0, where counters begin, lies outside.
+        InvalidInput: 0, the initial value, is outside of them.
         InvalidAmount, AmountOverflow: a bound is not an exact amount; the message names which.
     """
     low, high = _checked_bound("minimum", minimum), _checked_bound("maximum", maximum)

@@ -15,7 +15,7 @@ cannot be there. That is exact once no process of an earlier release writes. Bes
 
     earlier release    put t at the old place, if absent
     both_places        put t at the old place and its own, if absent at both
-    from then on       look at the old place ; put t at its own, if absent
+    afterwards         look at the old place ; put t at its own, if absent
 
 Markers may lie in a table of their own, since a transaction spans tables of one region. The place
 before is then the one in the counter's table, and the same three steps lead from it, and back.
@@ -82,7 +82,8 @@ class MarkerCounter(ItemCounter):
     settings of these names.
 
     Raises:
-        InvalidInput: `kept_seconds` is not over 0 and up to a century, or another option is none.
+        InvalidInput: `kept_seconds` is not over 0 and up to a century, or another option is
+            invalid.
     """
 
     kind = "sum"
@@ -186,7 +187,7 @@ class MarkerCounter(ItemCounter):
         return [own, self._place_before(token)] if self.marker_places == "both" else [own]
 
     def _place_before(self, token: str) -> Place:
-        """Return where those look for a marker beside whom both places are used."""
+        """Return where processes that use both places look for a marker."""
         if self.marker_table:
             return Place(self.marker_key(token))
         return Place(earlier_key(self.name, token))
@@ -218,7 +219,7 @@ class MarkerCounter(ItemCounter):
     async def _marker_met(
         self, final: FinalOutcome, token: str, ours: Sequence[Item]
     ) -> Outcome | None:
-        """Return what a marker means that stopped the transaction; None if none did."""
+        """Return the meaning of a marker that stopped the transaction; None if none did."""
         if not isinstance(final.outcome, Rejected):
             return None
         for number, place in enumerate(self._places(token)):
@@ -230,7 +231,7 @@ class MarkerCounter(ItemCounter):
 
 
 def _met(found: Item, ours: Item, doubt: str | None) -> Outcome:
-    """Return what a marker that exists means: our own attempt, an earlier call, another change."""
+    """Return the meaning of an existing marker: our attempt, an earlier call, another change."""
     first, wanted = marker_of(found), number_of(ours, "change")
     if first.change != wanted:
         stands = f"the token stands for {amounts.to_text(first.change)}"

@@ -1,4 +1,4 @@
-"""Where a marker is put or looked for: a key, in the counter's table or in one of markers' own.
+"""Where a marker is put or looked for: a key, in the counter's table or in a table for markers.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -13,7 +13,7 @@ from ledger.store.reads import Get
 from ledger.store.writes import Action, InTable, Put
 
 MarkerPlaces = Literal["own", "both", "only"]
-"""Where markers are put, and where those of callers' tokens are looked for before.
+"""Where markers are put, and where those of callers' tokens are looked for first.
 
 - own: at their own place; those before are looked at;
 - both: at their own place and the one before;
@@ -34,7 +34,7 @@ class Place(NamedTuple):
         return Get(self.key, table=self.table)
 
     def put(self, marker: Item) -> Action:
-        """Return the action that puts a marker here, if none is."""
+        """Return the action that puts a marker here, if there is none."""
         put = Put(marker, Absent())
         return InTable(self.table, put) if self.table else put
 

@@ -1,6 +1,6 @@
-"""Where markers lie, and their form as items.
+"""Keys of markers, and their form as items.
 
-Each marker has a partition of its own, so that markers take as many writes as their counters::
+Each marker has its own partition, so that markers sustain as many writes as their counters::
 
     pk = ~count-marker~~<16 hex digits of SHA-256 of counter and token>~<counter>    sk = <token>
 
@@ -39,7 +39,7 @@ Attributes = Mapping[str, AttributeValue]
 
 
 def marker_key(counter: str, token: str) -> Key:
-    """Return the key of a token's marker, in a partition of its own."""
+    """Return the key of a token's marker, in its own partition."""
     return f"{MARKER_PREFIX}~{ids.suffix_of(counter, token):016x}~{counter}", token
 
 
@@ -58,7 +58,7 @@ def marker_item(
     kept_seconds: float | None,
     details: Attributes,
 ) -> Item:
-    """Return the marker of a change: what it was, when, in which region, at which shards.
+    """Return the marker of a change: its amount, when, in which region, at which shards.
 
     Raises:
         InvalidEntry: with its details it is over 400 KB.
@@ -83,7 +83,7 @@ def marker_item(
 
 
 def marker_of(item: Item) -> Marker:
-    """Return what a marker says.
+    """Return the content of a marker.
 
     Raises:
         DamagedItem: an attribute is missing or of another kind.
@@ -107,7 +107,7 @@ def checked_details(details: object) -> Attributes:
 
     Raises:
         InvalidEntry: a name or a value breaks a rule.
-        InvalidAmount, AmountOverflow: a number is none that DynamoDB holds exactly.
+        InvalidAmount, AmountOverflow: DynamoDB cannot hold a number exactly.
     """
     if not isinstance(details, Mapping):
         raise InvalidEntry(f"details must be a mapping of names to values, got {details!r}")
@@ -124,7 +124,7 @@ def details_in(item: Item) -> Attributes:
 
 
 def same_details(one: Attributes, other: Attributes) -> bool:
-    """Return whether details are the same; where either side says nothing, they do not differ."""
+    """Return whether details are the same; if either side has none, they do not differ."""
     if not one or not other:
         return True
     return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
@@ -158,7 +158,7 @@ def _attribute(name: object, value: Detail) -> AttributeValue:
 
 
 def _bytes(text: str) -> int:
-    """Return how many bytes of UTF-8 a text has, -1 if it has none."""
+    """Return how many bytes of UTF-8 a text has; -1 if it cannot be encoded."""
     try:
         return len(text.encode())
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
 """Optimistic counters: read, then `SET` on condition that no other write came in between.
 
-Every writer leaves a tag of its own. What an item shows after a write without an answer::
+Every writer leaves its own tag. What an item shows after a write without an answer::
 
     the tag before, still the newest    not applied so far: the same again, on the same condition
     ours among the tags                 applied
@@ -8,7 +8,7 @@ Every writer leaves a tag of its own. What an item shows after a write without a
     ours not                            good, since tags are unique
     neither                             ambiguous: both may have been pushed out by later writers
 
-With the newest tag alone (`optimistic`) a single write of another makes it ambiguous; with a
+With only the newest tag (`optimistic`) a single write of another makes it ambiguous; with a
 history (`history`) as many as it keeps. A change of several shards is one transaction on all their
 tags: what one of them shows is true of all.
 
@@ -193,7 +193,7 @@ class OptimisticCounter(ItemCounter):
     async def _write(
         self, parts: Sequence[Part], seen: Sequence[Tagged], tag: str, doubt: str | None
     ) -> tuple[Sequence[Tagged], str | None]:
-        """Write on what was seen; returns what the items show then, and what is in doubt."""
+        """Write based on what was seen; returns what the items then show, and open doubts."""
         after = [
             amounts.total([one.value, part.change]) for one, part in zip(seen, parts, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""A counter of items corrected by a physical count: what was asked, and its record.
+"""A counter of items corrected to a physical count: the request, and its record.
 
 The record (`~count-recount~<counter>`, under the count's token) and the change are one transaction,
 so whatever ends between look and write corrects once or not at all, and a repeat finds the record.
@@ -25,7 +25,7 @@ RECOUNT_PREFIX = f"{COUNT_PREFIX}-recount~"
 
 @dataclass(frozen=True, slots=True)
 class Recount:
-    """What a physical count found; `value` is the counter's then, if the caller gave it."""
+    """A physical count; `value` is the counter's then, if the caller gave it."""
 
     counter: str
     counted: Decimal
@@ -74,7 +74,7 @@ def asked(
     now: datetime,
     made: str,
 ) -> Recount:
-    """Return a count as it was asked for, checked; `made` names one without token and time.
+    """Return a count as requested, checked; `made` names one without token and time.
 
     Raises:
         InvalidInput: a value breaks a rule, or a past moment comes without the value then.
@@ -83,7 +83,7 @@ def asked(
         raise InvalidEntry(f"at must be an aware datetime, got {at!r}")
     if at is not None and value is None:
         raise InvalidInput(
-            f"counter {counter!r}: this method keeps no past: give at together with value, what it"
+            f"counter {counter!r}: this method has no history: give at together with value, what it"
             " showed then"
         )
     # In UTC: the same moment in another zone is the same count.

@@ -48,7 +48,7 @@ class Make(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way of counting: what it promises, and how to make a counter of it."""
+    """One way of counting: its guarantees, and how to create a counter of it."""
 
     guarantees: Guarantees
     make: Make
@@ -70,7 +70,7 @@ MethodName = ItemMethodName | Literal["collection"]
 
 
 class CounterOptions(TypedDict, total=False):
-    """The options of a counter beside its method; see `Table.counter`."""
+    """The options of a counter besides its method; see `Table.counter`."""
 
     minimum: int | Decimal | None
     maximum: int | Decimal | None
@@ -112,7 +112,7 @@ METHODS: Mapping[str, Method] = {
 
 
 def item_method_named(name: str) -> type[ItemCounter]:
-    """Return the counters of a method that keeps them in items of their own.
+    """Return the counters of a method that keeps them in separate items.
 
     Raises:
         InvalidInput: there is no such method.
@@ -125,10 +125,10 @@ def item_method_named(name: str) -> type[ItemCounter]:
 
 
 def method_named(name: str, *, shards: int | None = None) -> Method:
-    """Return a method, with its counters kept in so many shards if `shards` is given.
+    """Return a method, with its counters kept in `shards` shards if that is given.
 
     Raises:
-        InvalidInput: there is no such method, it has no shards of its own, or so many cannot be.
+        InvalidInput: there is no such method, it has no shards, or that number is not possible.
     """
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {name!r}")

@@ -1,4 +1,4 @@
-"""What the methods share that keep a counter in items, one per shard: keys, parts, outcomes."""
+"""Shared by the methods that keep a counter in items, one per shard: keys, parts, outcomes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class ShardItems(ABC):
         )
 
     async def add_parts(self, parts: Sequence[Part], token: str | None) -> Outcome:
-        """Make one change of one or, where the method `splits`, several shards: all or none.
+        """Make one change of one or, if the method `splits`, several shards: all or none.
 
         `LayoutMoved` is raised if the items belong to another layout than the parts.
         """
@@ -78,7 +78,7 @@ class ShardItems(ABC):
         return await self.store.get(Get(self.key(shard), consistent=consistent))
 
     def key(self, shard: int) -> Key:
-        """Return the key of a shard's item: each has a partition of its own."""
+        """Return the key of a shard's item: each has its own partition."""
         return shard_key(self.name, shard, self.kind)
 
     def value_in(self, item: Item | None) -> Decimal:

@@ -21,19 +21,19 @@ _SPLIT = (
 )
 _WHOLE = " that has room for all of it; this method does not split."
 _OWN_SHARD = {
-    "sum": " A token has a shard of its own, to which pieces are moved where it has no room."
+    "sum": " A token has its own shard, to which pieces are moved where it has no room."
     " Repeated after the number of shards changed, within the ten minutes, it is a conflict.",
-    "slots": " A token has a shard of its own: without room there, its change is rejected.",
+    "slots": " A token has its own shard: without room there, its change is rejected.",
 }
 _TAGGED = (
-    " A token has a shard of its own, to which pieces are moved where it has no room; after the"
+    " A token has its own shard, to which pieces are moved where it has no room; after the"
     " number of shards changed, it is looked for where it was by the four numbers before. A change"
     " of method forgets it."
 )
 
 
 def sharded_guarantees(of: type[ShardItems], shards: int) -> Guarantees:
-    """Return what a method promises when its items are so many."""
+    """Return the guarantees of a method with this number of items."""
     promised = of.guarantees
     own = _OWN_SHARD.get(of.kind, _TAGGED) if of.known_in == "item" else ""
     return replace(

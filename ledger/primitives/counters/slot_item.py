@@ -44,7 +44,7 @@ ONE = Decimal(1)
 
 @dataclass(frozen=True, slots=True)
 class SlotSet:
-    """What an item shows: which tokens hold how many slots, and whether it is counted."""
+    """The content of an item: how many slots each token holds, and whether it is counted."""
 
     singles: AbstractSet[str] = frozenset()
     holders: dict[str, Decimal] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class SlotSet:
         """Read an item; one that is not there is an empty set.
 
         Raises:
-            DamagedItem: a number in it is none.
+            DamagedItem: it has an invalid number.
         """
         found = item or {}
         return cls(
@@ -88,7 +88,7 @@ class SlotSet:
         return ONE if token in self.singles else self.holders.get(token, Decimal(0))
 
     def has_room(self, size: Decimal, maximum: Decimal | None) -> bool:
-        """Return whether so many more can be taken."""
+        """Return whether this many more can be taken."""
         return maximum is None or amounts.total_wide([self.filled, size]) <= maximum
 
 

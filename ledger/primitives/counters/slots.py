@@ -107,7 +107,7 @@ class SlotsCounter(ItemCounter):
         del counted, at, value, reason, token, timeout
         raise InvalidInput(
             f"counter {self.name!r}: a set of slots is corrected token by token: give back what"
-            " holds none, take what is missing"
+            " holds none, take the missing slots"
         )
 
     def value_in(self, item: Item | None) -> Decimal:
@@ -154,12 +154,14 @@ class SlotsCounter(ItemCounter):
             if is_same or found.held(token):
                 return _refused(part, token, found, doubt)
             if found.is_counted:
-                doubt = None  # no counted set is plain again: what was sent for a plain one is void
+                doubt = (
+                    None  # a counted set is never plain again: requests for a plain one are void
+                )
             seen = found
         return Unknown(doubt, token) if doubt else Rejected("contention", _KEPT_CHANGING)
 
     async def _first_look(self, part: Part) -> SlotSet:
-        """Return what is known of the set; to make it counted, what it shows."""
+        """Return what is known of the set; if it is to become counted, what it shows."""
         if part.shard in self._counted:
             return COUNTED
         return SlotSet() if part.change == ONE else await self._look(part)
@@ -241,11 +243,11 @@ def _refused(part: Part, token: str, found: SlotSet, doubt: str | None) -> Outco
         return Rejected("applied before") if held else Rejected("threshold", str(part.limits))
     if held:
         return Applied()
-    return Unknown(f"{doubt}; there is no room now, but it may land later", token)
+    return Unknown(f"{doubt}; there is no room now, but it may still land", token)
 
 
 def _conflict(token: str, held: Decimal, wanted: Decimal, doubt: str | None) -> Outcome:
-    """Return what it means that the token holds another number of slots."""
+    """Return the outcome if the token holds another number of slots."""
     if doubt is None:
         return Rejected("token conflict", f"the token holds {held} slots, not {wanted}")
     return Unknown(f"{doubt}; the token holds {held} slots now, not {wanted}", token)

@@ -18,7 +18,7 @@ def new_token(now: datetime, randomness: Random) -> str:
     need one.
 
     Raises:
-        InvalidInput: `now` is no aware time.
+        InvalidInput: `now` is not an aware time.
     """
     if not isinstance(now, datetime) or now.tzinfo is None:
         raise InvalidInput(f"now must be an aware datetime, got {now!r:.80}")
@@ -36,5 +36,5 @@ def tag_nonce(randomness: Random) -> str:
 
 
 def draw(token: str, below: int) -> int:
-    """Return a number from 0 to `below` - 1 that depends on the token alone."""
+    """Return a number from 0 to `below` - 1 that depends only on the token."""
     return int(request_token(token), 16) % below

@@ -1,6 +1,6 @@
 """A lease while it is ours: until when, by which record of the table, and how it ends.
 
-Time alone does not end a holding. A process whose event loop was held up, or whose machine slept,
+Time alone does not end a holding. A process whose event loop was blocked, or whose machine slept,
 may find its time over although no other took the lease: then its next heartbeat asks the table::
 
     holder     beat ── held up, past the end of its lease ──────── beat: is it still that record?
@@ -11,7 +11,7 @@ and none is written twice. So one that is applied shows that no other held the l
 `check`, which cannot ask, refuses meanwhile.
 
 Heartbeats may come from another thread than that of the work: what several threads change is
-changed under a lock, and the event `lost` is set by the thread of the work alone.
+changed under a lock, and the event `lost` is set only by the thread of the work.
 """
 
 import math
@@ -89,7 +89,7 @@ class Holding:
         if self.is_over:
             return -math.inf
         # The time first: a heartbeat of another thread may extend the holding between the two, and
-        # the end as it was before, beside a later time, would pass for a loss.
+        # the end as it was before, beside a later time, would look like a loss.
         now = self.elapsed_seconds()
         return self._safe_until - now - self.terms.margin_seconds
 
@@ -185,7 +185,7 @@ class Holding:
                 self.is_over, self.why = True, why
 
     def lose(self, why: str, *, taken: bool = False) -> LeaseLost:
-        """Lose it, if it is not over yet, and return the error that says so."""
+        """Lose it, unless it has ended, and return the error."""
         with self._lock:
             self.is_taken = self.is_taken or taken
             if not self.is_over:
@@ -200,7 +200,7 @@ class Holding:
             self.lost.set()
 
     def too_late(self) -> str:
-        """Return why a holding is lost whose time is over."""
+        """Return why a holding is lost whose time has ended."""
         usable = self.terms.lease_seconds - self.terms.margin_seconds
         return f"no heartbeat is known to be applied in the last {usable:g} s"
 

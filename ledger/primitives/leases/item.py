@@ -25,7 +25,7 @@ _RVN_BITS = 128
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a write: the record that we wanted, and the one that the table shows."""
+    """The result of a write: the wanted record, and the one that the table shows."""
 
     wanted: LeaseRecord
     shown: LeaseRecord | None

@@ -1,4 +1,4 @@
-"""What happens beside the work of a holder: heartbeats, the end of its time, and giving it back.
+"""What runs beside the work of a holder: heartbeats, the end of its time, and the release.
 
 Heartbeats are sent by the event loop of the work (`in_loop`), or by a thread with a loop and a
 connection of its own (`in_thread`): work that holds up its event loop for longer than a lease, as
@@ -51,7 +51,7 @@ async def in_loop(holding: Holding, item: LeaseItem, clock: Clock) -> AsyncItera
 
 
 def in_thread(opening: Opening) -> Keeping:
-    """Return a keeping by a thread of its own, which opens its own connection.
+    """Return a keeping by a separate thread, which opens its own connection.
 
     The clock is read in both threads. What `opening` raises is raised before the body runs.
     """
@@ -86,10 +86,10 @@ async def _announce(holding: Holding, beats: "Future[None]") -> None:
 
 
 async def send_beats(holding: Holding, item: LeaseItem, clock: Clock) -> None:
-    """Send heartbeats until the holding is over; one that failed is tried again sooner."""
+    """Send heartbeats until the holding ends; a failed one is tried again sooner."""
     terms = holding.terms
     pause = terms.heartbeat_seconds
-    while True:  # bounded by the lease: `beat` raises once it is over
+    while True:  # bounded by the lease: `beat` raises once it has ended
         await clock.sleep(pause)
         try:
             applied = await holding.beat(item)
@@ -101,7 +101,7 @@ async def send_beats(holding: Holding, item: LeaseItem, clock: Clock) -> None:
 
 
 async def expire(holding: Holding, item: LeaseItem, clock: Clock) -> None:
-    """Lose the holding when its time is over, even while a heartbeat waits for its answer.
+    """Lose the holding when its time ends, even while a heartbeat waits for its answer.
 
     A suspended machine stops its timers too, so a long sleep would end late: the time left is
     looked at every `poll_seconds`. If this task itself was held up since the last heartbeat, for

@@ -76,18 +76,18 @@ ELSEWHERE = "contend for it through that region, or let its holder there hand it
 class Lease:
     """One contender for one lease, in the region of its store.
 
-    Its item lies under `key`, by default in a partition of its own (`own_key`). `elsewhere` is
+    Its item is under `key`, by default in its own partition (`own_key`). `elsewhere` is
     the advice in the error of a lease that belongs to another region. `owner` must be unique to
     this object: a new one at each start of a process. `randomness` makes the rvns and must not
     repeat another contender's. `keeping` sends the heartbeats of `held`. With `delete_on_release`
     a release deletes the item, with the data in it. `lost` is the event of the current holding, a
-    new one at each acquisition. Its methods are for one task at a time, beside the heartbeats that
+    new one at each acquisition. Its methods are for one task at a time, besides the heartbeats that
     `held` sends; `check`, `confirm`, `fence`, `transact`, `look`, `lost` and `held_until` are for
     any task.
 
     Raises:
-        InvalidInput: the owner is not a text or empty, the terms are none, the name breaks a rule
-            of counter ids, or the key lies in a counter.
+        InvalidInput: the owner is not a string or empty, the terms are not `LeaseTerms`, the name
+            breaks a rule of counter ids, or the key is that of a counter.
     """
 
     def __init__(
@@ -149,14 +149,15 @@ class Lease:
     ) -> LeaseGrant | NotHeld:
         """Take the lease, waiting up to `wait_seconds` for it: 0 looks once, None waits for ever.
 
-        `data` is stored with it, in place of what is there, which `LeaseGrant.data` has; without it
+        `data` is stored with it, replacing the data there, which `LeaseGrant.data` has; without it
         that stays. Without `take_expired` it is taken only if it was released, deleted or never
         held: a holder that died keeps it until an operator deletes its item. Returns the same
         `LeaseGrant` again while it is held, and stores nothing then. `timeout` bounds the wait too,
         and unlike it the requests.
 
         Raises:
-            InvalidInput: the data is no map of attributes or over 400 KB, or the wait none from 0.
+            InvalidInput: the data is not a map of attributes or over 400 KB, or the wait is not 0
+                or more.
             LeaseLost: the lease belongs to another region.
             DamagedItem: the item in the table is not a lease.
             NotSent, OutcomeUnknown: `timeout` ended, before or after it was asked for; nothing is
@@ -204,7 +205,8 @@ class Lease:
         no contender of this region can take it, and no fence of an earlier epoch holds here.
 
         Raises:
-            InvalidInput: the region is not a text, or empty: none could take the lease again.
+            InvalidInput: the region is not a string, or empty: no region could take the lease
+                again.
             LeaseLost: the lease is not surely ours.
             NotSent, OutcomeUnknown: `timeout` seconds ended, before or after it was sent.
             StoreError: the table could not be read or written.
@@ -237,7 +239,7 @@ class Lease:
     async def watch(self, *, timeout: float | None = None) -> bool:
         """Look at the lease for up to the time that its owner declared; False if nothing was sent.
 
-        One look cannot tell whether a holder is alive: its clock is not ours. False says that the
+        One look cannot show whether a holder is alive: its clock is not ours. False means that the
         item showed the same record all the time, or no owner; a contender could have taken it.
 
         Raises:
@@ -257,7 +259,7 @@ class Lease:
         the table: see `confirm`.
 
         Raises:
-            InvalidInput: the data is no map of attributes, or over 400 KB.
+            InvalidInput: the data is not a map of attributes, or over 400 KB.
             LeaseLost: another has taken it, or may have by now; it is then not held any more.
             NotSent, OutcomeUnknown: `timeout` seconds ended; ours as before until `held_until`.
             StoreError: the table could not be read or written; ours as before until `held_until`.
@@ -333,8 +335,9 @@ class Lease:
         with the lease in the same transaction, which is a heartbeat as well.
 
         Raises:
-            InvalidInput: the actions are none; or the data, no map of attributes or over 400 KB, or
-                with a token: a repeat writes another record, so is not the same transaction.
+            InvalidInput: the actions are invalid; or the data is not a map of attributes or over
+                400 KB, or with a token: a repeat writes another record, so is not the same
+                transaction.
             LeaseLost: as `confirm`; or another has taken the lease, and nothing was written by this
                 call.
             NotSent: `timeout` seconds ended; nothing was written, nor will be.
@@ -367,7 +370,7 @@ class Lease:
         return Rejected(found={place - 1: item for place, item in outcome.found.items()})
 
     def _fenced_off(self, holding: Holding, found: Item | None) -> LeaseLost:
-        """Return the error of a fence that did not hold; a later holding of ours is left alone."""
+        """Return the error of a fence that did not hold; a later holding of ours is unaffected."""
         try:
             why = f"{holder(None if found is None else record_of(found))} has it"
         except DamagedItem as error:
@@ -425,7 +428,7 @@ class Lease:
         self._highest_epoch = max(self._highest_epoch, record.epoch if record else 0)
 
     def _checked_home(self, record: LeaseRecord | None) -> LeaseRecord | None:
-        """Refuse a lease that lives in another region: it is decided there alone."""
+        """Refuse a lease of another region: only that region decides it."""
         if record is not None and record.home != self._item.region:
             raise LeaseLost(
                 f"lease {self.name!r} belongs to {record.home}, not to {self._item.region}:"
@@ -447,7 +450,7 @@ class Lease:
         )
 
     def _wait_seconds(self) -> float:
-        """Return how long we must still wait: not at all for a record of our own."""
+        """Return how long we must still wait: not at all for our own record."""
         return 0.0 if self._is_our_own() else self._watch.left_seconds(now=self._clock.monotonic())
 
     def _may_take(self, *, take_expired: bool) -> bool:
@@ -496,7 +499,7 @@ class Lease:
         """Return the holding, although its time may be over.
 
         Raises:
-            LeaseLost: there is none.
+            LeaseLost: there is no lease.
         """
         if self._holding is None:
             raise LeaseLost(f"lease {self.name!r} is not held by {self.owner!r}: {self._why}")

@@ -1,4 +1,4 @@
-"""All leases of a table: a Scan, since each lies in a partition of its own.
+"""All leases of a table: a Scan, since each is in its own partition.
 
 Every item of the table is read and charged, leases or not: half a read unit per 4 KB, in pages of
 up to 1 MB. For an operator's look, not for a program's.

@@ -3,7 +3,7 @@
 ::
 
     released       x
-    contenders   |   | |    |      |   |     each at a moment of its own: few look between the
+    contenders   |   | |    |      |   |     each at its own moment: few look between the
     the next          take ─ lands           first one's look and the landing of its write
 
 Each contender draws its pauses, so contenders that began together do not stay together. Of those

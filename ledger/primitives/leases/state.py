@@ -47,7 +47,7 @@ MARGIN_SHARE_MAX = 0.5
 NO_OWNER = ""
 OWN_SORT_KEY = "lease"
 OWN_BYTES_MAX = 8 * 1024
-"""Kept free beside the data, for key, owner and the rest."""
+"""Room besides the data, for key, owner and the rest."""
 PARTITION_BYTES_MAX, SORT_KEY_BYTES_MAX = 2048, 1024
 """Source: Amazon DynamoDB Developer Guide, "Quotas": partition key and sort key length."""
 _BEGIN_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,7 +55,7 @@ _BEGIN_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What the table shows of a lease.
+    """The content of a lease's item.
 
     `rvn` is new at each write; `epoch` grows with each change of owner (`next_epoch`). `owner` is
     empty after a release. `data` is what holders stored with it. `since` is when its last owner
@@ -80,7 +80,7 @@ class LeaseRecord:
 
     @property
     def title(self) -> str:
-        """The name of a lease in a partition of its own; of another, its key."""
+        """The name of a lease in its own partition; of another, its key."""
         if self.key == (f"{keys.LEASE_PREFIX}{self._own_name}", OWN_SORT_KEY):
             return self._own_name
         return f"{self.partition} {self.name}"
@@ -180,7 +180,7 @@ class NotHeld:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a contender has seen of a lease: the record, and since when it shows this rvn.
+    """What a contender has observed of a lease: the record, and since when it shows this rvn.
 
     Times are the contender's own monotonic seconds, taken when the answer to the read came.
     """
@@ -247,7 +247,7 @@ def lease_key(name: str) -> Key:
 
 
 def own_key(name: str) -> Key:
-    """Return the default key of a lease: in a partition of its own, which IAM can distinguish.
+    """Return the default key of a lease: in its own partition, which IAM can distinguish.
 
     Raises:
         InvalidCounter: the name breaks a rule of counter ids.
@@ -320,10 +320,10 @@ def checked_wait(wait_seconds: object) -> float:
 
 
 def checked_data(data: Mapping[str, AttributeValue]) -> Item:
-    """Return what is to be stored with a lease.
+    """Return the data to be stored with a lease.
 
     Raises:
-        InvalidInput: it is no map of DynamoDB's attribute values, or the item would be over
+        InvalidInput: it is not a map of DynamoDB's attribute values, or the item would be over
             DynamoDB's limit of 400 KB.
     """
     try:
@@ -359,7 +359,7 @@ def record_item(record: LeaseRecord) -> dict[str, AttributeValue]:
 
 
 def record_of(item: Item) -> LeaseRecord:
-    """Read a lease from its item; attributes that it does not know are left alone.
+    """Read a lease from its item; unknown attributes are left alone.
 
     Raises:
         DamagedItem: an attribute is missing or of another kind, `rvn` is empty, `lease_seconds`

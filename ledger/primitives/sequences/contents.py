@@ -1,4 +1,4 @@
-"""What callers keep under numbers: checked before anything is sent, and recognized in a repeat.
+"""Contents that callers keep under numbers: checked before sending, and recognized in a repeat.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -17,9 +17,9 @@ from ledger.core.errors import InvalidInput
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 
 APPEND_MAX = TRANSACTION_ACTIONS_MAX - 1
-"""Items of one `append_many`: a transaction has room for their token beside them."""
+"""Maximum items of one `append_many`: a transaction has room for their token besides them."""
 APPEND_BYTES_MAX = 4 * 1024 * 1024
-"""What all items of a transaction may have together.
+"""Maximum size of all items of a transaction together.
 
 Source: Amazon DynamoDB API Reference, TransactWriteItems.
 """
@@ -30,7 +30,7 @@ def checked_content(content: Mapping[str, AttributeValue]) -> Mapping[str, Attri
     """Return what the caller wants to be kept under a number.
 
     Raises:
-        InvalidInput: it is no mapping of names to DynamoDB's attribute values, or names an
+        InvalidInput: it is not a mapping of names to DynamoDB's attribute values, or names an
             attribute that is ours. Any that begins with `~` is: an item with the table's time to
             live on it would expire, and its number be given again.
     """
@@ -61,8 +61,8 @@ def checked_item(item: Item) -> Item:
     """Return an item of the caller's own, with its place, that is to be put under a number.
 
     Raises:
-        InvalidInput: it has no partition or sort key, lies among what is ours, has an attribute
-            that is ours, or is over 400 KB.
+        InvalidInput: it has no partition or sort key, is among our own items, has an attribute
+            of ours, or is over 400 KB.
     """
     _check_values("the item", item)
     for name in sorted(_PLACE):

@@ -14,7 +14,7 @@ not return what its `ADD` made of the item, so the two cannot be one. One marker
 and its number is the token's::
 
     call     marker? none ── ADD 1 ── 7 ── put marker 7 if absent ── 7
-    twin        marker? none ── ADD 1 ── 8 ── put marker 8 if absent: 7 is there ── 7    8 is a gap
+    repeat      marker? none ── ADD 1 ── 8 ── put marker 8 if absent: 7 is there ── 7    8 is a gap
     repeat                                          marker? 7 ────────────────────── 7
 """
 
@@ -133,10 +133,10 @@ class CounterSequence:
         again for the same number, and must return the same item. With a `token` the item and the
         token's marker are one transaction, so a repeat finds both or neither: it returns the number
         of the item that was put, or takes another. A call that ends in between leaves one number
-        unused. `resume` goes on with a call that ended in `MaybeNumbered`. With `timeout` the call
-        ends after so many seconds.
+        unused. `resume` continues a call that ended in `MaybeNumbered`. With `timeout` the call
+        ends after that many seconds.
 
-        `occupied`: another item lies where this one was to be; the number stays unused.
+        `occupied`: another item exists under its key; the number stays unused.
 
         Raises:
             InvalidInput: the item has no place, or attributes of ours, or is over 400 KB; its
@@ -215,14 +215,14 @@ class CounterSequence:
                 return MaybeNumbered(taken.number, token, cause, is_callers=True)
 
     def _met(self, make: MakeItem, token: str, shown: Item) -> Numbered | NotNumbered:
-        """Return what a marker means for the item of this call under the marker's number."""
+        """Return the meaning of a marker for the item of this call under the marker's number."""
         item = checked_item(make(given_by(shown).number))
         return Marker(self._name, token, "number", digest_of(item)).met(shown)
 
     async def _put(
         self, make: MakeItem, taken: Numbered, *, is_resumed: bool = False
     ) -> Numbered | NotNumbered | MaybeNumbered:
-        """Put an item under a number that is this call's alone."""
+        """Put an item under a number that belongs only to this call."""
         item = checked_item(make(taken.number))
         put = Put(item, Absent())
         final = await self._retrier.until_answered(lambda: self._store.write(put))
@@ -278,7 +278,7 @@ def _vanished(token: str) -> Unknown:
 def _occupied(item: Item, taken: Numbered) -> NotNumbered:
     place = f"{item['pk']['S']!r}, {item['sk']['S']!r}"
     return NotNumbered(
-        "occupied", f"another item lies at {place}; number {taken.number} stays unused"
+        "occupied", f"another item exists at {place}; number {taken.number} stays unused"
     )
 
 

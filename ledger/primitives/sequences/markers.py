@@ -1,6 +1,6 @@
 """Markers: items that remember which numbers a caller's token was given.
 
-Each has a partition of its own, `~sequence~~item~` or `~sequence~~number~` and the token, so that
+Each has its own partition, `~sequence~~item~` or `~sequence~~number~` and the token, so that
 markers bound no rate; no sequence has a name that begins with `~`, so none has such a partition.
 The sort key is the sequence's name.
 
@@ -21,7 +21,7 @@ _NUMBER_PREFIX = f"{keys.SEQUENCE_PREFIX}~number~"
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a token stands for in a sequence: `content` is a digest, empty for a bare number."""
+    """The content of a token in a sequence: `content` is a digest, empty for a bare number."""
 
     sequence: str
     token: str
@@ -35,7 +35,7 @@ class Marker:
         return f"{prefix}{self.token}", self.sequence
 
     def item(self, given: Numbered, *, region: str, expires: datetime | None = None) -> Item:
-        """Return the item that remembers what was given."""
+        """Return the item that records what was given out."""
         item: dict[str, AttributeValue] = {
             "pk": {"S": self.key[0]},
             "sk": {"S": self.key[1]},
@@ -49,7 +49,7 @@ class Marker:
         return item
 
     def met(self, found: Item) -> Numbered | NotNumbered:
-        """Return what a marker that exists means: the numbers given before, or other content.
+        """Return the meaning of an existing marker: the numbers given before, or other content.
 
         Raises:
             DamagedItem: it has no whole number.

@@ -1,6 +1,6 @@
 """Numbers of sequences: the outcomes of a call, their keys, and the form of their sort keys.
 
-A sequence lies in a partition of its own, `~sequence~` and its name, so that many in one table
+A sequence is in its own partition, `~sequence~` and its name, so that many in one table
 share no load. There the counter item has the sort key `counter`, and a numbered item its number in
 38 digits, zeros first: in this form the order of the texts is the order of the numbers. 38 digits
 are what a DynamoDB number holds, so both ways end at the same number. A sort key of type Number
@@ -30,7 +30,7 @@ _NUMBER = re.compile(rf"[0-9]{{{DIGITS_MAX}}}", flags=re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """The number belongs to this caller alone; of several in a row, `number` is the first."""
+    """The number belongs only to this caller; of several in a row, `number` is the first."""
 
     number: int
     count: int = 1
@@ -46,7 +46,7 @@ class NotNumbered:
     """No number was given, and none will be: nothing of this call can land later.
 
     `contention`: every try lost a race; call again. `exhausted`: the sequence is at its end.
-    `token conflict`: the token stands for other content. `occupied`: something else lies where
+    `token conflict`: the token stands for other content. `occupied`: something else is where
     `put_next` was to put the item. `detail` says more.
     """
 
@@ -56,7 +56,7 @@ class NotNumbered:
 
 @dataclass(frozen=True, slots=True)
 class MaybeNumbered:
-    """No answer in time: the items may be there from this number on, or may yet come.
+    """No answer in time: the items may be there from this number on, or may still arrive.
 
     The same call with `resume` settles it, with no danger of a second item; where the token is the
     caller's (`is_callers`), the same call with that token does, also in another process.

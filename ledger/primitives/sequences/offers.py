@@ -51,16 +51,17 @@ class Offer:
         return [Put(item, Absent()) for item in items]
 
     def taken(self, first: int, *, after_race: AfterRace, added_max: int) -> "Offer":
-        """Return the offer after its number was found to be another's: none of it can land there.
+        """Return the offer after its number turned out to be taken: none of it can land there.
 
-        One is added up to `added_max` times; a call that has lost so many races goes on by query.
+        One is added up to `added_max` times; a call that has lost that many races continues by
+        query.
         """
         if after_race == "query" or self.added >= added_max:
             return replace(self, first=None, open=None)
         return replace(self, first=first + 1, open=None, added=self.added + 1)
 
     def unanswered(self, first: int, cause: str) -> "Offer":
-        """Return the offer that stays with its number: what was sent for it may yet land."""
+        """Return the offer that stays with its number: earlier requests for it may still land."""
         token = self.nonce if self.marker is None else self.marker.token
         is_callers = self.marker is not None
         maybe = MaybeNumbered(first, token, cause, count=self.count, is_callers=is_callers)

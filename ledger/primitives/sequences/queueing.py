@@ -8,7 +8,7 @@
     call d   ................................................. put 9: 9 is taken ── query
 
 Calls of one process that race each other pay for every race, and gain nothing. The queue only
-saves: what is put under which number is right without it. So a call whose request is not answered
+saves: numbering is correct without it. So a call whose request is not answered
 leaves it, and while such a call is not settled the others do not wait for each other either: an
 outage lasts no longer for many calls than for one. Nor does a call wait where `waiting_max` of them
 do already.
@@ -26,7 +26,7 @@ WAITING_MAX = 1000
 
 
 class Turn:
-    """The turn of one call; `leave` lets the others go on before it has ended."""
+    """The turn of one call; `leave` lets the others continue before it has ended."""
 
     __slots__ = ("_has_left", "_has_lock", "_queue")
 
@@ -44,7 +44,7 @@ class Turn:
             self._release()
 
     def leave(self) -> None:
-        """Let every other call go on: this one has a request without an answer."""
+        """Let the other calls continue: this one has a request without an answer."""
         if not self._has_left:
             self._has_left = True
             self._queue.away += 1
@@ -62,12 +62,12 @@ class Turn:
 
 
 class Queue:
-    """What the calls of one process to one sequence share; used by tasks of one event loop.
+    """Shared by the calls of one process to one sequence; used by tasks of one event loop.
 
     `away` counts the calls that have left it unsettled.
 
     Raises:
-        InvalidInput: `waiting_max` is no whole number from 0.
+        InvalidInput: `waiting_max` is not a whole number from 0.
     """
 
     def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:

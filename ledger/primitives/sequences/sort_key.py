@@ -61,7 +61,7 @@ Appended = Numbered | NotNumbered | MaybeNumbered
 class SortKeySequence:
     """The numbered items of one project, beginning at 1; any number of clients append to them.
 
-    `after_race` is how a client goes on when its number was taken: `query` reads the highest
+    `after_race` is how a client continues when its number was taken: `query` reads the highest
     again, `add_one` offers the next number unseen, up to `added_max` times, and then goes on by
     query. An eventually consistent query costs half and may lose more races; it never makes a gap.
     Calls of one process go one after another where they share a `queue`, as those of one `Table`
@@ -116,15 +116,15 @@ class SortKeySequence:
 
         A `token` names the call for as long as the table stands: the same token with the same
         content returns the number that it was given, from any process; with other content it is a
-        `token conflict`. `resume` goes on with a call that ended in `MaybeNumbered`; its content
-        must be the same. With `timeout` the call ends after so many seconds: as `MaybeNumbered`, or
-        `NotSent`.
+        `token conflict`. `resume` continues a call that ended in `MaybeNumbered`; its content
+        must be the same. With `timeout` the call ends after that many seconds: as `MaybeNumbered`,
+        or `NotSent`.
 
         Raises:
             InvalidInput: the content names an attribute of ours, has none of DynamoDB's forms, or
                 is over 400 KB; or `resume` is of another call.
             InvalidEntry: the token is not a str of 1 to 1,024 bytes of UTF-8.
-            DamagedItem: something else lies between the numbered items, or is the marker.
+            DamagedItem: something else is between the numbered items, or is the marker.
             NotSent: `timeout` ended; nothing was written, nor will be.
             StoreError: the table could not be read or written; nothing was written, nor will be.
         """
@@ -155,7 +155,7 @@ class SortKeySequence:
         """Return the highest number that the table shows, 0 for none.
 
         Raises:
-            DamagedItem: something else lies between the numbered items.
+            DamagedItem: something else is between the numbered items.
             ReadTooSlow: `timeout` seconds ended.
             StoreError: the table could not be read.
         """
@@ -205,7 +205,7 @@ class SortKeySequence:
         token: str | None,
         resume: MaybeNumbered | None,
     ) -> Offer:
-        """Return what is to be offered; with a caller's token the marker says how to go on."""
+        """Return the next offer; with a caller's token the marker says how to continue."""
         nonce = f"{self._random.getrandbits(_NONCE_BITS):0{_NONCE_BITS // 4}x}"
         if resume is not None:
             _check_resume(resume, len(contents), token)
@@ -250,7 +250,7 @@ class SortKeySequence:
         return NotNumbered("exhausted")
 
     async def _offered(self, offer: Offer, first: int) -> Numbered | NotNumbered | Offer:
-        """Offer contents from a number on, once; returns how to go on if it is not settled."""
+        """Offer contents from a number on, once; returns how to continue if the outcome is open."""
         try:
             outcome = await self._send(
                 offer.puts(self._partition, first, region=self._store.region)
@@ -292,7 +292,7 @@ class SortKeySequence:
         return self._judged(offer, first, shown)
 
     def _judged(self, offer: Offer, first: int, shown: Item | None) -> Numbered | Offer:
-        """Judge an offer by what lies under its first number."""
+        """Judge an offer by the item under its first number."""
         match fate_of(shown, offer.nonce):
             case "ours":
                 return Numbered(first, offer.count)
@@ -310,7 +310,7 @@ class SortKeySequence:
 
 
 def _check_resume(resume: MaybeNumbered, count: int, token: str | None) -> None:
-    """Raise unless this is the `MaybeNumbered` of a call with so many contents and this token."""
+    """Raise unless this is the `MaybeNumbered` of a call with as many contents and this token."""
     if not isinstance(resume, MaybeNumbered):
         raise InvalidInput(f"resume must be a MaybeNumbered, got {resume!r}")
     if resume.count != count:

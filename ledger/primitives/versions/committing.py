@@ -41,7 +41,7 @@ Committed = Handled | Skipped | Refused | LockLost | Unknown
 
 @dataclass(frozen=True, slots=True)
 class Committing:
-    """What it takes to write an event's effects."""
+    """The actions and checks that write an event's effects."""
 
     store: Store
     retrier: Retrier
@@ -64,7 +64,7 @@ class Committing:
         With a `fence` they stand only while it holds.
 
         Raises:
-            InvalidInput: too many actions for one transaction, or what is no list of actions.
+            InvalidInput: too many actions for one transaction, or not a list of actions.
             DamagedItem: the item under the version's key is not a version.
             StoreError: nothing was written, nor will be.
         """

@@ -108,7 +108,7 @@ class ConditionGuard:
         more while most are new. Of several versions of a record only the newest is written.
 
         Raises:
-            InvalidInput: a record is no pair, or breaks a rule of `put`; nothing was written.
+            InvalidInput: a record is not a pair, or breaks a rule of `put`; nothing was written.
             DamagedItem, StoreError: as `put`, of one record. All others were tried; the same call
                 may be made again.
             NotSent, OutcomeUnknown: `timeout` seconds ended, before or after some were sent.
@@ -121,7 +121,7 @@ class ConditionGuard:
     async def delete(
         self, key: Key, *, version: int, timeout: float | None = None
     ) -> Handled | Skipped | Unknown:
-        """Put a tombstone of this version over an older item, or where none is.
+        """Put a tombstone of this version over an older item, or where there is none.
 
         While the tombstone is there, no older version is written. Repeated as `put` is.
 
@@ -165,7 +165,7 @@ class ConditionGuard:
         Raises:
             InvalidInput: the version is not an int from 0, or the key not two texts, or its
                 partition begins with `~`.
-            DamagedItem: the item has something as its `version` that is none.
+            DamagedItem: the item has an invalid `version`.
             NotSent: `timeout` seconds ended; nothing was written, nor will be.
             StoreError: nothing was written, nor will be.
         """
@@ -195,7 +195,7 @@ class ConditionGuard:
         `Refused` and a request that DynamoDB finds wrong are failures; see `DeadLetters`.
 
         Raises:
-            InvalidInput: over 99 actions, or what is no event, or no list of actions.
+            InvalidInput: over 99 actions, or not an event, or not a list of actions.
             DamagedItem: the item under the version's key is not a version.
             NotSent: `timeout` seconds ended; nothing was written, nor will be.
             StoreError: nothing was written, nor will be.

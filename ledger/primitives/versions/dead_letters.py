@@ -49,7 +49,7 @@ class DeadLetters:
         )
 
     async def find(self, event: Event, *, timeout: float | None = None) -> DeadLetter | None:
-        """Return the event's dead letter, strongly consistent; None if it is none.
+        """Return the event's dead letter, strongly consistent; None without one.
 
         Raises:
             DamagedItem: the item of its failures is not of our form.
@@ -63,7 +63,7 @@ class DeadLetters:
     async def failed(
         self, event: Event, cause: object, *, timeout: float | None = None
     ) -> DeadLetter | None:
-        """Count a failure of an event, an error or a text, once; return what is a dead letter now.
+        """Count a failure of an event, an error or a text, once; return the dead letter, if any.
 
         A dead letter is counted no further. A count is kept for 14 days after its last failure,
         where the table's time to live is on; elsewhere it stays.

@@ -7,7 +7,7 @@
     delivery 3   handle ── fails ── count 3 = failures_max ── DeadLetter: acknowledge it
     delivery 4   DeadLetter, not handled                  ... release: counted from 0 again
 
-The items lie in 16 partitions of their own, chosen by the subject. Each write replaces the one that
+The items are in 16 separate partitions, chosen by the subject. Each write replaces the one that
 it names as the latest, so that processes at once lose no count; it names its failure by a random
 number, so that a lost answer is recognized.
 
@@ -32,7 +32,7 @@ FAILURES_MAX = 5
 CAUSES_MAX = 10
 CAUSE_CHARS_MAX = 500
 COUNT_SECONDS = 14 * 86400.0
-"""How long a count is kept after the last failure: as long as SQS keeps a message at most.
+"""How long a count is kept after the last failure: SQS's maximum retention of a message.
 
 Source: Amazon SQS Developer Guide, "Amazon SQS message quotas" (message retention).
 """
@@ -55,7 +55,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """What is stored of an event's failures; `ids` name the failures of `letter.causes`."""
+    """The stored failures of an event; `ids` name the failures of `letter.causes`."""
 
     letter: DeadLetter
     ids: tuple[str, ...]
@@ -75,7 +75,7 @@ def failed_again(
     at: datetime,
     failures_max: int,
 ) -> Failures:
-    """Return what is to be stored after one failure more, of this id and cause."""
+    """Return the state after one more failure, of this id and cause."""
     name, cause = failure
     before = DeadLetter(event, 0, (), at, at) if seen is None else seen.letter
     failures = before.failures + 1
@@ -105,7 +105,7 @@ def failures_key(event: Event) -> Key:
 
 
 def failures_item(failures: Failures) -> Item:
-    """Return the item of an event's failures: one that is no dead letter expires."""
+    """Return the item of an event's failures: it expires unless it is a dead letter."""
     letter = failures.letter
     event = letter.event
     partition, sort_key = failures_key(event)
@@ -162,7 +162,7 @@ def failures_of(item: Item) -> Failures:
 
 
 def cause_of(error: object) -> str:
-    """Return one line that says what failed."""
+    """Return one line that describes a failure."""
     name = f"{type(error).__name__}: " if isinstance(error, BaseException) else ""
     text = f"{name}{error}".encode(errors="backslashreplace").decode()
     return " ".join(text.split())[:CAUSE_CHARS_MAX]

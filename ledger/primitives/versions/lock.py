@@ -51,7 +51,7 @@ ELSEWHERE = "guards of one subject must all work through one region"
 _OWNER_BITS = 64
 
 Handler = Callable[[Event, Lease], Awaitable[Sequence[Action]]]
-"""Handles a newer event, under the lease given; returns what is to be written with the version.
+"""Handles a newer event, under the given lease; returns what to write with the version.
 
 What it returns is written once. What it does by itself is done at least once: it runs again if the
 version was not written. Before each such step it asks `lease.check()`, which raises `LeaseLost`.
@@ -118,8 +118,8 @@ class LockGuard:
         cancelled, and what the lock's item shows of us runs out by itself.
 
         Raises:
-            InvalidInput: the handler returned over 98 actions, or what is no list of actions; the
-                event is none; the handler cannot be called; the wait is not from 0 to a day.
+            InvalidInput: the handler returned over 98 actions, or not a list of actions; the
+                event is invalid; the handler cannot be called; the wait is not from 0 to a day.
             LeaseLost: the lock belongs to another region.
             DamagedItem: the lock, or the version, is not of our form.
             NotSent: `timeout` ended before the lock was asked for.
@@ -174,7 +174,7 @@ class LockGuard:
         return version_of(await self._store.get(Get(event.key, consistent=consistent)))
 
     def _lease(self, event: Event) -> Lease:
-        """Return a contender of its own for one call: a lease has one owner, one task."""
+        """Return a separate contender for one call: a lease has one owner, one task."""
         return Lease(
             self._store,
             f"versions of {event.subject}",

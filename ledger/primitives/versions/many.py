@@ -4,7 +4,7 @@
 
     25 records   put if absent, each on its own ──┬── applied ─────────> handled
                                                   ├── rejected ──┐
-                                                  └── unknown ───┴────> a put of its own, if older
+                                                  └── unknown ───┴────> a separate put, if older
 
 `put if absent` can be said as a statement, 25 to a request; `put if absent or older` cannot. So a
 record that is there takes a write more. Where most of the last 25 were there, the next go by puts
@@ -24,13 +24,13 @@ from ledger.store.writes import EACH_WRITES_MAX, Applied, Outcome, Put, Unknown
 
 PARTS_AT_ONCE = 4
 PUTS_AT_ONCE = 8
-"""Puts of their own of each part, at a time."""
+"""Separate puts of each part, at a time."""
 
 Result = Handled | Skipped | Unknown
 Versioned = tuple[Item, int]
 """An item with its version in it, and the version."""
 PutOlder = Callable[[Item, int, str | None], Awaitable[tuple[Result, bool]]]
-"""Puts over an older item; takes the cause of an earlier doubt; says whether none was there."""
+"""Puts over an older item; takes the cause of an earlier doubt; returns whether it was new."""
 
 
 class ManyPuts:
@@ -75,7 +75,7 @@ class ManyPuts:
         return newest
 
     def _newest(self, records: Sequence[Versioned]) -> dict[Key, int]:
-        """Return, by key, the place of the version that stays: of one twice, as the rules say."""
+        """Return, by key, the place of the version that stays: of duplicates, as the rules say."""
         newest: dict[Key, int] = {}
         for place, (item, version) in enumerate(records):
             other = newest.setdefault(key_of(item), place)

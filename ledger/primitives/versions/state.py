@@ -24,14 +24,14 @@ from ledger.store.writes import Put
 VERSION_MAX = 10**DIGITS_MAX - 1
 KIND_BYTES_MAX = 1024
 BODY_BYTES_MAX = 350 * 1024
-"""What a dead letter may hold beside its errors, below DynamoDB's 400 KB an item."""
+"""Room for a dead letter's content besides its errors, below DynamoDB's 400 KB an item."""
 TOMBSTONE_SECONDS_MAX = 100 * 365 * 86400.0
 LOCK_SORT_KEY = "~lock"
 DELETED = "~deleted"
 """The attribute of a tombstone."""
 
 Repeats = Literal["skip", "handle"]
-"""What becomes of an event of the very version that was handled: `<` or `<=`."""
+"""How an event of exactly the handled version is judged: `<` or `<=`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Event:
 
     @property
     def key(self) -> Key:
-        """Where the newest version handled of this subject and kind is kept."""
+        """The key of the newest version handled of this subject and kind."""
         return f"{keys.VERSION_PREFIX}{self.subject}", self.kind
 
     @property
     def lock_key(self) -> Key:
-        """Where the lock of this subject lies, one for all its kinds."""
+        """The key of the lock of this subject, one for all its kinds."""
         return f"{keys.VERSION_PREFIX}{self.subject}", LOCK_SORT_KEY
 
 
@@ -153,7 +153,7 @@ class Rules:
         return AnyOf((Absent(), Compares("version", relation, {"N": str(version)})))
 
     def is_old(self, version: int, newest: int | None) -> bool:
-        """Return whether a version is not to be handled after what was handled."""
+        """Return whether a version must not be handled after the handled one."""
         if newest is None:
             return False
         return version <= newest if self.repeats == "skip" else version < newest
@@ -179,7 +179,7 @@ def expires(now: datetime, seconds: float) -> AttributeValue:
 
 
 def is_within(seconds: object, most: float) -> bool:
-    """Return whether this is a number of seconds over 0, and at most so many."""
+    """Return whether this is a number of seconds over 0, and at most the maximum."""
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     return is_number and 0 < float(seconds) <= most  # type: ignore[arg-type]
 
@@ -230,7 +230,7 @@ def _check_kind(kind: object) -> None:
 
 
 def stamped(key: Key, version: int) -> dict[str, AttributeValue]:
-    """Return an item of a key and a version alone."""
+    """Return an item with only a key and a version."""
     return {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "version": {"N": str(version)}}
 
 

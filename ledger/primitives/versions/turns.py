@@ -104,7 +104,7 @@ class Turns:
             self._end(waiting, queue, Busy(self._owner))
 
     def _pass_on(self, event: Event, newest: int | None) -> None:
-        """End a turn in which this version was found to be the newest, None if none was."""
+        """End a turn in which this version was found to be the newest; None if there was none."""
         queue = self._queues[event.lock_key]
         if newest is not None:
             for waiting in [one for one in queue if one.event.kind == event.kind]:
@@ -128,7 +128,7 @@ class Turns:
 
 
 def _newest_in(outcome: object) -> int | None:
-    """Return the version that an outcome says was handled."""
+    """Return the version that an outcome reports as handled."""
     match outcome:
         case Handled(version):
             return version

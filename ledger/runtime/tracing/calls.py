@@ -1,7 +1,7 @@
 """One span for each call of an object's public methods.
 
-The methods are replaced in the object alone, once, so an object that is not traced pays nothing. A
-method that calls another one of the same object makes no second span.
+The methods are replaced only in the traced object, once, so other objects pay nothing. A method
+that calls another method of the same object makes no second span.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from opentelemetry.trace import Span
 from ledger.runtime.tracing.spans import COUNTERS, OUTCOME, REGION, Tracing, Value
 
 COUNTERS_MAX = 100
-"""Counters that a span names."""
+"""The maximum number of counters in a span."""
 _call: ContextVar[Span | None] = ContextVar("ledger_call", default=None)
 """The span of the call under way."""
 
@@ -34,8 +34,8 @@ def trace_calls(
 ) -> None:
     """Make a span of each call of these methods of an object, async ones or async generators.
 
-    `writes` are those after which what was asked for is durable. `counters_of` finds the counters
-    in the arguments, by name, of a call.
+    `writes` are those that return once the change is durable. `counters_of` finds the counters in
+    the arguments, by name, of a call.
     """
     applied = frozenset(writes)
     for name in methods:
@@ -47,7 +47,7 @@ def trace_calls(
 
 
 class _Begin:
-    """What begins the span of a call of one method."""
+    """Begins the span of a call of one method."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class _Begin:
         self._counters_of = counters_of
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Span | None:
-        """Return the span of a call, None if it is part of another one."""
+        """Return the span of a call; None if it is part of another one."""
         within = trace.get_current_span()
         if within is _call.get() and within.is_recording():
             return None
@@ -78,7 +78,7 @@ class _Begin:
         try:
             given = self._signature.bind(*args, **kwargs).arguments
             named = [str(counter) for counter in self._counters_of(given)]
-        except Exception:  # noqa: BLE001 (whatever is wrong with them is the call's to say)
+        except Exception:  # noqa: BLE001 (the call itself reports what is wrong with them)
             return []
         return named[:COUNTERS_MAX]
 

@@ -1,4 +1,4 @@
-"""Whether spans are made, by the setting `tracing`: found once, where something is opened."""
+"""Whether spans are made, by the setting `tracing`: decided once, when something is opened."""
 
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def tracing_of(setting: str) -> "Tracing | None":
-    """Return what makes spans, None while that is off.
+    """Return the tracer; None if tracing is off.
 
     Raises:
-        SettingsError: it is on, and the extra that it needs is not installed.
+        SettingsError: it is on, and the required extra is not installed.
     """
     if setting == "off":
         return None

@@ -6,7 +6,7 @@
        ▲  └── batch ─────┼────── PutItem         a child of the first call that is sampled,
     call b ·····link·····┘                       and linked to every call that shares it
 
-The work is done in a task that some call started, whose span is the current one there and may have
+The work is done in a task that one call started; its span is the current one there and may have
 ended long ago. So each call is noted where it begins to wait.
 
 Source: OpenTelemetry Specification, "Links between spans": batched work links to each cause.
@@ -23,18 +23,18 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext
 from ledger.runtime.tracing.spans import Attributes, Tracing
 
 LINKS_MAX = 128
-"""Links of a span: the SDK keeps no more by default (OTEL_SPAN_LINK_COUNT_LIMIT)."""
+"""Maximum links of a span: the SDK's default (OTEL_SPAN_LINK_COUNT_LIMIT)."""
 
 
 class SharedSpans:
-    """Makes spans of shared work; what calls wait for are objects that can be weakly referenced."""
+    """Makes spans of shared work; calls wait for objects that can be weakly referenced."""
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
         self._callers: WeakKeyDictionary[object, list[SpanContext]] = WeakKeyDictionary()
 
     def waits(self, waiter: object) -> None:
-        """Note that the call under way waits for this."""
+        """Note that the current call waits for this."""
         caller = trace.get_current_span().get_span_context()
         if caller.is_valid:
             self._callers.setdefault(waiter, []).append(caller)
@@ -43,7 +43,7 @@ class SharedSpans:
     def span(
         self, name: str, waiters: Sequence[object], *, attributes: Attributes | None = None
     ) -> Iterator[Span]:
-        """Make a span of what is done for these."""
+        """Make a span of the work done for these."""
         callers = [each for waiter in waiters for each in self._callers.pop(waiter, ())]
         sampled = (each for each in callers if each.trace_flags.sampled)
         first = next(sampled, callers[0] if callers else None)

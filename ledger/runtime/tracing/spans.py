@@ -1,6 +1,6 @@
-"""Spans, by the API of OpenTelemetry: the program brings the SDK and the exporter, or none of it.
+"""Spans, by the API of OpenTelemetry: the program brings the SDK and the exporter, or neither.
 
-Errors are said by `error.type`, the name of the class, and the status. Their messages name
+Errors are recorded by `error.type`, the name of the class, and the status. Their messages name
 counters, which may be personal data, so a span has them only where counters may be named.
 
 Source: OpenTelemetry Semantic Conventions, "Recording errors".
@@ -40,7 +40,7 @@ class Tracing:
         parent: Context | None = None,
         links: Sequence[Link] = (),
     ) -> Iterator[Span]:
-        """Make a span of what is done meanwhile, the current one for what that calls."""
+        """Make a span of the block, current for everything that it calls."""
         with self.begun(
             self._tracer.start_span(
                 name, context=parent, kind=kind, attributes=attributes, links=links
@@ -51,7 +51,7 @@ class Tracing:
 
     @contextmanager
     def begun(self, span: Span, *, ends: bool = False) -> Iterator[Span]:
-        """Make a span the current one meanwhile; an error is said in it, and raised."""
+        """Make a span current in the block; an error is recorded in it, and raised."""
         with trace.use_span(
             span, end_on_exit=ends, record_exception=False, set_status_on_exception=False
         ):
@@ -62,16 +62,16 @@ class Tracing:
                 raise
 
     def start(self, name: str, attributes: Attributes) -> Span:
-        """Return a span that is to be ended by whoever started it."""
+        """Return a span that its starter must end."""
         return self._tracer.start_span(name, attributes=attributes)
 
     @staticmethod
     def hindered(span: Span) -> None:
-        """Say by a span's status that it did not do what it was for, without an error."""
+        """Mark a span as failed, without an error."""
         span.set_status(StatusCode.ERROR)
 
     def failed(self, span: Span, error: Exception) -> None:
-        """Say in a span what it ended with."""
+        """Record in a span the error that it ended with."""
         span.set_attribute("error.type", type(error).__name__)
         if isinstance(error, LedgerError):
             span.set_attribute(OUTCOME, error.outcome)

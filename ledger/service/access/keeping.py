@@ -6,8 +6,9 @@ from pathlib import Path
 from ledger.core.errors import LedgerError
 from ledger.runtime.clock import Clock
 from ledger.service.access.limits import Allowance
+from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import read_tokens
-from ledger.service.access.tokens import Grant, bearer_in, grant_of
+from ledger.service.access.tokens import Grant, bearer_in, grant_named, grant_of
 
 LOOK_SECONDS = 1.0
 """How long a change of the file may go unseen."""
@@ -31,9 +32,15 @@ class FileAccess:
         self._path = path
         self._clock = clock
         self._stamp = self._stamp_now()
-        self._records = read_tokens(path)
+        self._file = read_tokens(path)
         self._looked_at = clock.monotonic()
         self._allowances: dict[str, Allowance] = {}
+
+    @property
+    def proxy(self) -> ProxyHeader | None:
+        """The header in which a proxy names callers, if the file has one."""
+        self._look()
+        return self._file.proxy
 
     def grant(self, authorization: str | None) -> Grant | None:
         """Return what the token of an Authorization header allows; None if it is not valid."""
@@ -41,7 +48,12 @@ class FileAccess:
         if token is None:
             return None
         self._look()
-        return grant_of(token, self._records, self._clock.now())
+        return grant_of(token, self._file.records, self._clock.now())
+
+    def named(self, name: str) -> Grant | None:
+        """Return what the newest valid token of a name allows; None if there is none."""
+        self._look()
+        return grant_named(name, self._file.records, self._clock.now())
 
     def enter(self, grant: Grant) -> float:
         """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
@@ -69,7 +81,7 @@ class FileAccess:
             return
         self._stamp = stamp
         try:
-            self._records = read_tokens(self._path)
+            self._file = read_tokens(self._path)
         except LedgerError as error:
             log.error("tokens stay as they were read before: %s", error)  # noqa: TRY400 (one line)
 

@@ -2,14 +2,22 @@
 
 from typing import Protocol
 
+from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.tokens import ANYONE, Grant
 
 
 class Access(Protocol):
     """Tells callers by their tokens, and how much each may do."""
 
+    @property
+    def proxy(self) -> ProxyHeader | None:
+        """The header in which a proxy names callers, if one does."""
+
     def grant(self, authorization: str | None) -> Grant | None:
         """Return what a caller may do; None if its token is not valid."""
+
+    def named(self, name: str) -> Grant | None:
+        """Return what a caller of this name may do; None if there is none, or none any more."""
 
     def enter(self, grant: Grant) -> float:
         """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
@@ -21,9 +29,14 @@ class Access(Protocol):
 class OpenAccess:
     """Lets everybody do everything: for a service that only this machine reaches."""
 
+    proxy = None
+
     def grant(self, authorization: str | None) -> Grant:  # noqa: ARG002 (as `Access`)
         """Return the grant of anyone."""
         return ANYONE
+
+    def named(self, name: str) -> None:
+        """Return nothing: no proxy names anyone."""
 
     def enter(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
         """Bound nothing."""

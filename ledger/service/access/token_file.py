@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ from typing import Any
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.files import read_bounded
+from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.tokens import (
     ID_BYTES,
     SECRET_BYTES,
@@ -27,11 +29,17 @@ FORMAT = 1
 FILE_BYTES_MAX = 4 * 1024 * 1024
 _PRIVATE = stat.S_IRUSR | stat.S_IWUSR
 
-Records = Mapping[str, TokenRecord]
+
+@dataclass(slots=True)
+class TokenFile:
+    """What a file holds: tokens by their ids, and by which header a proxy names callers."""
+
+    records: dict[str, TokenRecord] = field(default_factory=dict)
+    proxy: ProxyHeader | None = None
 
 
-def read_tokens(path: Path) -> dict[str, TokenRecord]:
-    """Return the tokens of a file by their ids.
+def read_tokens(path: Path) -> TokenFile:
+    """Return what a file of tokens holds.
 
     Raises:
         LedgerError: it cannot be read, or breaks the form; the message says where.
@@ -42,9 +50,11 @@ def read_tokens(path: Path) -> dict[str, TokenRecord]:
         if content["format"] != FORMAT:
             raise LedgerError(f"{path} has format {content['format']!r}, this release {FORMAT}")
         records = [_record_of(fields) for fields in content["tokens"]]
+        proxy = content.get("proxy")
+        named = None if proxy is None else ProxyHeader.of(proxy["header"], proxy["addresses"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LedgerError(f"{path} is no file of tokens: {error}") from None
-    return {record.id: record for record in records}
+    return TokenFile({record.id: record for record in records}, named)
 
 
 def _record_of(fields: Mapping[str, Any]) -> TokenRecord:
@@ -80,11 +90,13 @@ def _fields_of(record: TokenRecord) -> dict[str, Any]:
     }
 
 
-def _write_tokens(path: Path, records: Records) -> None:
+def _write_tokens(path: Path, content: TokenFile) -> None:
     """Replace the file; a crash leaves the old one or the new one."""
-    text = json.dumps(
-        {"format": FORMAT, "tokens": [_fields_of(record) for record in records.values()]}, indent=1
-    )
+    records = [_fields_of(record) for record in content.records.values()]
+    fields: dict[str, Any] = {"format": FORMAT, "tokens": records}
+    if (proxy := content.proxy) is not None:
+        fields["proxy"] = {"header": proxy.name, "addresses": [*map(str, proxy.networks)]}
+    text = json.dumps(fields, indent=1)
     try:
         with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
             new.write(text + "\n")
@@ -97,8 +109,8 @@ def _write_tokens(path: Path, records: Records) -> None:
 
 
 @contextmanager
-def _changed(path: Path) -> Iterator[dict[str, TokenRecord]]:
-    """Change the tokens of a file, one process at a time; an error in the body changes nothing."""
+def _changed(path: Path) -> Iterator[TokenFile]:
+    """Change what a file holds, one process at a time; an error in the body changes nothing."""
     import fcntl  # noqa: PLC0415 (not on Windows, where tokens cannot be changed)
 
     if path.is_dir():
@@ -107,9 +119,9 @@ def _changed(path: Path) -> Iterator[dict[str, TokenRecord]]:
     try:
         with lock.open("w") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            records = read_tokens(path) if path.exists() else {}
-            yield records
-            _write_tokens(path, records)
+            content = read_tokens(path) if path.exists() else TokenFile()
+            yield content
+            _write_tokens(path, content)
     except OSError as error:
         raise LedgerError(f"{path} cannot be written: {error.strerror or error}") from None
 
@@ -123,7 +135,8 @@ def create_token(
         InvalidInput: the name has one; `rotate_token` gives it another.
         LedgerError: the file cannot be read or written.
     """
-    with _changed(path) as records:
+    with _changed(path) as content:
+        records = content.records
         if any(_is_of(record, grant.name, now) for record in records.values()):
             raise InvalidInput(f"{grant.name!r} has a valid token: rotate it, or revoke it before")
         record, token = _new(grant, now=now, randomness=randomness, expires=expires)
@@ -142,7 +155,8 @@ def rotate_token(
         InvalidInput: the name has no valid token.
         LedgerError: the file cannot be read or written.
     """
-    with _changed(path) as records:
+    with _changed(path) as content:
+        records = content.records
         valid = [record for record in records.values() if _is_of(record, name, now)]
         if not valid:
             raise InvalidInput(f"{name!r} has no valid token: create one")
@@ -163,11 +177,22 @@ def revoke_tokens(path: Path, name: str, *, now: datetime) -> int:
     Raises:
         LedgerError: the file cannot be read or written.
     """
-    with _changed(path) as records:
+    with _changed(path) as content:
+        records = content.records
         valid = [record.id for record in records.values() if _is_of(record, name, now)]
         for id_ in valid:
             del records[id_]
     return len(valid)
+
+
+def set_proxy(path: Path, proxy: ProxyHeader | None) -> None:
+    """Let a proxy name callers by a header from now on; None: by their tokens alone.
+
+    Raises:
+        LedgerError: the file cannot be read or written.
+    """
+    with _changed(path) as content:
+        content.proxy = proxy
 
 
 def _is_of(record: TokenRecord, name: str, now: datetime) -> bool:

@@ -133,6 +133,12 @@ def grant_of(token: str, records: Mapping[str, TokenRecord], now: datetime) -> G
     return record.grant if record is not None and is_same and record.is_valid(now) else None
 
 
+def grant_named(name: str, records: Mapping[str, TokenRecord], now: datetime) -> Grant | None:
+    """Return what the newest valid token of a name allows; None if there is none."""
+    valid = [one for one in records.values() if one.grant.name == name and one.is_valid(now)]
+    return max(valid, key=lambda one: one.made).grant if valid else None
+
+
 def bearer_in(authorization: str | None) -> str | None:
     """Return the token of an Authorization header; None if it has none (RFC 6750, 2.1)."""
     scheme, _, token = (authorization or "").partition(" ")

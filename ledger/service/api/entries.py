@@ -1,6 +1,7 @@
 """Endpoints that write: an entry, many entries, retries, reversals, reconciliations."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from http import HTTPStatus
@@ -29,7 +30,7 @@ from ledger.service.asking import (
     key_of,
     wait_of,
 )
-from ledger.service.context import allow
+from ledger.service.context import RESULTS, allow
 from ledger.service.openapi import written
 from ledger.wire.values import entry_fields, reconciled_fields
 
@@ -82,9 +83,9 @@ async def record_many(request: Request) -> Response:
     if body.together:
         asked = [each.asked for each in body.entries]
         entries = await context.ledger.record_together(asked, timeout=timeout)
-        return answer({"results": [_result(entry) for entry in entries]})
+        return _answered(request, [_result(entry) for entry in entries])
     jobs = [partial(_each, context.ledger, each, timeout) for each in body.entries]
-    return answer({"results": await run_all(jobs, at_once=ENTRIES_AT_ONCE)})
+    return _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
 
 
 @router.post("/retries", openapi_extra=written(RetryBody, "Entries"))
@@ -101,7 +102,7 @@ async def retry(request: Request) -> Response:
         together=body.together,
         timeout=wait_of(request.headers.getlist("prefer")),
     )
-    return answer({"results": [_result(entry) for entry in entries]})
+    return _answered(request, [_result(entry) for entry in entries])
 
 
 @router.post("/entries/{entry}/reverse", openapi_extra=written(ReverseBody, "Entry"))
@@ -155,6 +156,12 @@ async def _each(ledger: Ledger, asked: NamedEntryBody, seconds: float | None) ->
         problem = problem_in_http(error)
         return {"status": int(problem.kind.status), "problem": problem.fields()}
     return _result(entry)
+
+
+def _answered(request: Request, results: Sequence[Mapping[str, Any]]) -> Response:
+    """Return the answer of a request with many changes, whose own status says nothing of them."""
+    request.scope[RESULTS] = Counter(result["status"] for result in results)
+    return answer({"results": results})
 
 
 def _result(entry: Entry) -> dict[str, Any]:

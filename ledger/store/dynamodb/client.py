@@ -113,7 +113,8 @@ class TableClient:
 
     async def _send(self, operation: str, request: Request) -> Response:
         sent = self.watch.now()
-        # Time-outs of a transport are per connection and per read: an answer that drips has no end.
+        # Time-outs of a transport are per connection and per read: a slow trickle of bytes has no
+        # end.
         wait = self._limit.begin()
         try:
             with wait:
@@ -137,7 +138,7 @@ class TableClient:
         """Wait until the request may be sent again.
 
         Raises:
-            StoreError: it may not.
+            StoreError: it must not.
         """
         error = failure.error
         if not (failure.passing or failure.applied_maybe):

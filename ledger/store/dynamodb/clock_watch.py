@@ -1,6 +1,6 @@
-"""Measures this machine's clock against a region's, on the answers that come anyway.
+"""Measures this machine's clock against a region's, from answers to ordinary requests.
 
-Every transport hands on the headers of an answer, an error's too; the rules are in
+Every transport hands on the headers of an answer, also of errors; the rules are in
 `ledger.core.clock_offset`.
 """
 
@@ -15,7 +15,7 @@ DATE_HEADER = "date"
 
 
 class ClockWatch:
-    """What the answers of one region tell of this machine's clock.
+    """The measurement of this machine's clock by the answers of one region.
 
     `on_change` is called with each better or newer measurement.
     """
@@ -30,15 +30,15 @@ class ClockWatch:
 
     @property
     def offset(self) -> ClockOffset | None:
-        """By how much the clock is ahead of the region's, None before the first answer."""
+        """How far the clock is ahead of the region's; None before the first answer."""
         return None if self._known is None else self._known.offset
 
     def now(self) -> datetime:
-        """Return the time to take before a request is sent."""
+        """Return the time to note before a request is sent."""
         return self._clock.now()
 
     def answered(self, sent: datetime, response: Mapping[str, Any]) -> None:
-        """Look at an answer, or at the content of an error, in botocore's form."""
+        """Measure by an answer, or by the content of an error, in botocore's form."""
         headers: Mapping[str, str] = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         text = headers.get(DATE_HEADER)
         if text is None:

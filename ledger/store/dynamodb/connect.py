@@ -8,7 +8,7 @@ from ledger.settings.groups import Region
 from ledger.store.dynamodb.transport import check_answer
 
 LOCAL_CREDENTIAL = "local"
-"""Key and secret for an engine on this machine; letters only, as DynamoDB Local asks for."""
+"""Key and secret for a local engine; letters only, because DynamoDB Local requires it."""
 
 
 class ClientOptions(TypedDict, total=False):
@@ -40,7 +40,7 @@ def refuse_other_servers(client: Any) -> None:
     """Make a boto3 client fail on a good answer that does not come from DynamoDB.
 
     The SDK takes the login page of a proxy, with its status of 200, for an empty answer. Such a
-    request fails like one without an answer; so it does with every transport of the store.
+    request fails like one without an answer, with every transport of the store.
     """
     client.meta.events.register("after-call.dynamodb", _check_answer)
 

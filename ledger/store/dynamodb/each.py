@@ -1,9 +1,10 @@
-"""Several conditional writes, each on its own: in one request what statements can say.
+"""Several independent conditional writes, in one request where statements can express them.
 
-A statement that was throttled, or in conflict, is sent again without those that are settled, within
-the bounds and the budget of the `Retrier`. Statements that a policy denies go by item operations,
-which it may allow: PartiQL has permissions of its own. So do those of a request refused as a whole:
-one write in it may be all that is wrong. A put `as_statement` is never sent in another way.
+A statement that was throttled, or in conflict, is sent again, without those whose outcome is known,
+within the bounds and the budget of the `Retrier`. Statements that a policy denies are sent as item
+operations, which it may allow: PartiQL has separate permissions. So are those of a request refused
+as a whole, because a single write in it may be the cause. A put `as_statement` is never sent in
+another way.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ class EachWrite:
         said = [statements.statement(write, self._client.table) for write in self._writes]
         batch = {place: text for place, text in enumerate(said) if text is not None}
         if len(batch) == 1 and not any(self._is_statement(place) for place in batch):
-            batch = {}  # a request of its own hands back what is in the way
+            batch = {}  # a separate request returns the existing item
         jobs: list[Callable[[], Any]] = [
             partial(self._alone, place) for place in range(len(said)) if place not in batch
         ]
@@ -82,7 +83,7 @@ class EachWrite:
             self._results[place] = answer if isinstance(answer, Outcome) else Applied()
 
     async def _without_statements(self, denied: Sequence[int]) -> None:
-        """Send by item operations what was denied as statements; if the first is, none follows."""
+        """Send denied statements as item operations; if the first is denied too, stop."""
         if not denied:
             return
         self._client.retrier.on_retry(_OPERATION, "accessdenied")
@@ -126,7 +127,7 @@ class EachWrite:
                 return
 
     def _taken(self, sent: Mapping[int, Request], answer: Any) -> dict[int, Mapping[str, Any]]:
-        """Take in an answer; returns what wrote nothing and may be sent again, with its error."""
+        """Record an answer; returns the writes that may be sent again, with their errors."""
         if isinstance(answer, Unknown):
             self._settle(sent, answer)
             return {}

@@ -1,4 +1,4 @@
-"""Several reads of one item each, in one request; what is left unprocessed is asked for again."""
+"""Several reads of one item each, in one request; unprocessed reads are sent again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -49,10 +49,10 @@ class EachGet:
         return Found([self._found.get(place) for place in places], self._units)
 
     def _taken(self, answer: Any) -> Request:
-        """Take in an answer; returns what was left unprocessed.
+        """Record an answer; returns the unprocessed reads.
 
         Raises:
-            Unreachable: it is no answer to this request.
+            Unreachable: it is not an answer to this request.
         """
         try:
             for table, items in answer["Responses"].items():

@@ -1,6 +1,6 @@
-"""The one place where botocore's errors become ours, for boto3 and aiobotocore alike.
+"""The one place where botocore's errors become ours, for boto3 and aiobotocore.
 
-Which errors of a write mean "not applied" and which "unknown" is the store's business; this module
+Which errors of a write mean "not applied" and which "unknown" is decided by the store; this module
 only says what is raised, with a message of one line that names region, table and what to do.
 """
 
@@ -95,14 +95,14 @@ _CONNECTION_ERRORS = (
 
 
 def error_code(error: Exception) -> str:
-    """Return DynamoDB's code of an error that it answered with, "" for any other."""
+    """Return DynamoDB's code in an answered error; "" for any other."""
     if isinstance(error, exceptions.ClientError):
         return str(error.response.get("Error", {}).get("Code", ""))
     return ""
 
 
 def cancellation_reasons(error: Exception) -> frozenset[str]:
-    """Return why a transaction was cancelled, by the codes of its actions; empty for all else."""
+    """Return why a transaction was cancelled, by the codes of its actions; otherwise empty."""
     if not isinstance(error, exceptions.ClientError):
         return frozenset()
     reasons = error.response.get("CancellationReasons", [])
@@ -112,14 +112,14 @@ def cancellation_reasons(error: Exception) -> frozenset[str]:
 
 
 def status_code(error: Exception) -> int:
-    """Return the HTTP status of an answered error, 0 for any other."""
+    """Return the HTTP status of an answered error; 0 for any other."""
     if isinstance(error, exceptions.ClientError):
         return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     return 0
 
 
 def answer_header(error: exceptions.ClientError, name: str) -> str | None:
-    """Return a header of an answered error, by its name in small letters, None for none."""
+    """Return a header of an answered error by its lower-case name; None without it."""
     headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     found: str | None = headers.get(name)
     return found
@@ -150,12 +150,12 @@ def _answered(code: str, status: int, where: str, cause: str, *, is_passing: boo
     if code in MISSING_CODES:
         return TableMissing(
             f"{where}: the table is not in this region: `ledger table create` makes it; a region"
-            " that was lost or taken out leaves the settings, too"
+            " that was lost or taken out must be removed from the settings"
         )
     if is_passing:
         return Throttled(f"{where}: DynamoDB asks for a slower rate ({cause}): try again later")
     if code in SERVER_CODES or status >= SERVER_STATUS_MIN:
-        return Unreachable(f"{where}: DynamoDB failed inside ({cause}): try again")
+        return Unreachable(f"{where}: DynamoDB had an internal error ({cause}): try again")
     kind = TokenReused if code == "IdempotentParameterMismatchException" else RequestRefused
     return kind(f"{where}: the request was refused ({cause})")
 

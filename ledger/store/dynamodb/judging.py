@@ -1,4 +1,4 @@
-"""What a failed request means; the same for every transport."""
+"""The classification of failed requests, the same for every transport."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,19 +33,19 @@ _CONFLICTS = {
     "TransactionInProgressException",
 }
 _REJECTED = frozenset({"ConditionalCheckFailed", "DuplicateItem"})
-"""Of an action of a transaction: its condition was false, or its INSERT found an item."""
+"""Codes of an action in a transaction: its condition was false, or its INSERT found an item."""
 _DUPLICATE = "Duplicate primary key exists in table"
-"""What DynamoDB Local says of such an INSERT, as a ValidationError; the code of DynamoDB itself is
-not documented, so both are understood."""
+"""DynamoDB Local's message for such an INSERT, a ValidationError; DynamoDB's own code is not
+documented, so both are accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of a failed request.
+    """What is known about a failed request.
 
-    `passing`: nothing was written, and the next one may go through. `applied_maybe`: its outcome is
-    unknown. Neither: refused, and so would be a repeat. `throttled`: DynamoDB asks for a slower
-    rate. `retry_after_seconds`: the wait that its answer asks for, 0 for none.
+    `passing`: nothing was written, and the next one may succeed. `applied_maybe`: its outcome is
+    unknown. Neither: it was refused, and a repeat would be too. `throttled`: DynamoDB asks for a
+    slower rate. `retry_after_seconds`: the wait that its answer asks for, 0 for none.
     """
 
     error: StoreError
@@ -56,7 +56,7 @@ class Failure:
 
     @property
     def cause(self) -> str:
-        """Return its name in the metric of repeats: a hot key has one of its own."""
+        """Return its name in the metric of repeats; a hot key has a separate one."""
         if isinstance(self.error, Throttled) and HOT_KEY in self.error.limits:
             return "hot_key"
         return type(self.error).__name__.lower()
@@ -69,7 +69,7 @@ def judge(
     table: str,
     request: Mapping[str, Any] | None = None,
 ) -> Failure:
-    """Return what an error of a transport means for the request."""
+    """Return the classification of a transport's error."""
     mapped = from_botocore(error, region=region, table=table)
     if isinstance(error, ClientError):
         passing = isinstance(mapped, Throttled)
@@ -89,7 +89,7 @@ def judge(
 
 
 def rejection(error: ClientError) -> Rejected | None:
-    """Return which conditions failed, None if the error is another one."""
+    """Return which conditions failed; None if the error is another one."""
     response: Any = error.response
     if error_code(error) == "ConditionalCheckFailedException":
         return Rejected(found={0: response.get("Item") or None})
@@ -102,7 +102,7 @@ def rejection(error: ClientError) -> Rejected | None:
 
 
 def _is_throttled(error: ClientError, mapped: StoreError) -> bool:
-    """Return whether it was the rate, and not another write at the same item."""
+    """Return whether it was the rate, and not a concurrent write to the same item."""
     if reasons := cancellation_reasons(error):
         return bool(reasons & THROTTLING_REASONS)
     return isinstance(mapped, Throttled) and error_code(error) not in _CONFLICTS

@@ -199,7 +199,7 @@ def get_request(get: Get, table: str) -> Request:
 
 
 def gets_request(gets: Sequence[Get], table: str) -> Request:
-    """Return the reads of a request by the name of their table, as consistent as any of it."""
+    """Return the reads of a request by table name, each as consistent as any of its table."""
     by_table: Request = {}
     for get in gets:
         keys = by_table.setdefault(get.table or table, {"Keys": [], "ConsistentRead": False})
@@ -266,14 +266,14 @@ def scan_request(scan: Scan, table: str) -> Request:
 
 
 def _segment(scan: Scan) -> Request:
-    """Return which part of the table is read, if not the whole."""
+    """Return the segment of the table that is read; empty for the whole."""
     if scan.segments == 1:
         return {}
     return {"Segment": scan.segment, "TotalSegments": scan.segments}
 
 
 def _projection(attributes: Sequence[str], names: _Names) -> Request:
-    """Return the request for some attributes, and for the units, which those no longer reveal."""
+    """Return the request for some attributes, and for the units, which they no longer reveal."""
     if not attributes:
         return {}
     expression, placeholders = _projected(tuple(attributes))
@@ -281,7 +281,7 @@ def _projection(attributes: Sequence[str], names: _Names) -> Request:
     return {"ProjectionExpression": expression, "ReturnConsumedCapacity": "TOTAL"}
 
 
-@lru_cache(PROJECTIONS_KEPT)  # there are few, and each read of a total has the same
+@lru_cache(PROJECTIONS_KEPT)  # there are few, and all reads of totals share one
 def _projected(attributes: tuple[str, ...]) -> tuple[str, Mapping[str, str]]:
     """Return the expression of a projection, and the names that its placeholders stand for."""
     placeholders = {f"#p{place}": name for place, name in enumerate(attributes)}

@@ -7,8 +7,8 @@ freeze for any time between its look at the clock and the signing::
     writer      now <= horizon ..... frozen for an hour ..... signs | sends
     compactor                fold | delete | forget                        counted twice
 
-The time in the signature is therefore looked at after signing, before sending: what freezes before
-is seen here, and what freezes after is refused by AWS.
+The time in the signature is therefore checked after signing, before sending: a freeze before the
+check is detected here, and after a freeze behind it AWS refuses the request.
 """
 
 from contextvars import ContextVar
@@ -39,11 +39,11 @@ class not_after(Binding[datetime | None]):  # noqa: N801 (used as a function is)
 
 
 def check(signed: datetime) -> None:
-    """Look at the time in a signature, before its request is sent.
+    """Check the time in a signature, before its request is sent.
 
     Raises:
-        SignedTooLate: it is later than `not_after` allows; nothing is to be sent.
-        ContractStale: the validity around it has ended; nothing is to be sent.
+        SignedTooLate: it is later than `not_after` allows; nothing must be sent.
+        ContractStale: the validity around it has ended; nothing must be sent.
     """
     check_validity(signed)
     limit = _limit.get()
@@ -52,7 +52,7 @@ def check(signed: datetime) -> None:
 
 
 def refuse_late(request: Any, **_: object) -> None:
-    """Handle botocore's `before-send` event: look at the time in the signature.
+    """Handle botocore's `before-send` event: check the time in the signature.
 
     Raises:
         SignedTooLate: it is later than `not_after` allows; nothing is sent.

@@ -1,15 +1,15 @@
-"""Writes of the port as PartiQL statements, up to 25 a request, and what became of each.
+"""Writes of the port as PartiQL statements, up to 25 a request, and their outcomes.
 
-What a statement can say is what AWS documents and DynamoDB Local does the same way as the item
+Statements are used where AWS documents, and DynamoDB Local confirms, the same effect as the item
 operations (`tests/conformance`):
 
-- a put on condition that nothing is there: `INSERT`, which hands back no item that is in the way;
+- a put on condition that the item is absent: `INSERT`, which does not return an existing item;
 - an update that sets attributes, and removes at most one, of an item that its condition demands:
-  `UPDATE` never makes an item;
-- a delete without a condition: of an item that is not there `DELETE` ignores the condition.
+  `UPDATE` never creates an item;
+- a delete without a condition: if the item is absent, `DELETE` ignores the condition.
 
-The rest goes by requests of its own. A statement costs what its write costs; an item under two
-statements of one request, or a number that DynamoDB cannot hold, refuses the whole request.
+Other writes take separate requests. A statement costs what its write costs; an item under two
+statements of one request, or a number that DynamoDB cannot hold, fails the whole request.
 
 Sources: Amazon DynamoDB Developer Guide, "PartiQL insert statements", "PartiQL update statements",
 "PartiQL delete statements", "Running batch operations with PartiQL for DynamoDB"; API Reference,
@@ -53,7 +53,7 @@ from ledger.store.writes import (
 )
 
 KNOWN_MAX = 1024
-"""Names, and statements without their conditions, that are kept as texts."""
+"""Numbers of cached texts: names, and statements without their conditions."""
 STATEMENT_CHARACTERS_MAX = 8192
 """Source: API Reference, BatchStatementRequest."""
 THROTTLED = frozenset({"ProvisionedThroughputExceeded", "RequestLimitExceeded", "ThrottlingError"})
@@ -69,11 +69,11 @@ _WHERE = 'WHERE "pk"=?'
 
 
 class _Inexpressible(Exception):
-    """A statement cannot say it."""
+    """A statement cannot express it."""
 
 
 def statement(write: Write, table: str) -> Request | None:
-    """Return the statement that does a write, None if none does the same."""
+    """Return the statement that does a write; None if none has the same effect."""
     name, own = placed_write(write)
     try:
         text, parameters = _statement(own, name or table)
@@ -89,14 +89,14 @@ def statement(write: Write, table: str) -> Request | None:
 
 
 def insert(action: Action, table: str) -> Request:
-    """Return the statement of a put that is to be sent as one.
+    """Return the statement of a put that must be sent as one.
 
     Raises:
-        RequestRefused: no statement does the same.
+        RequestRefused: no statement has the same effect.
     """
     said = None if isinstance(placed(action)[1], Check) else statement(cast("Write", action), table)
     if said is None:
-        raise RequestRefused(f"no INSERT does the same as {action!r:.200}")
+        raise RequestRefused(f"no INSERT has the effect of {action!r:.200}")
     return said
 
 
@@ -104,7 +104,7 @@ def transaction_request(actions: Sequence[Action], table: str, token: str | None
     """Return the request of a transaction of puts as statements.
 
     Raises:
-        RequestRefused: no statement does the same as one of them.
+        RequestRefused: no statement has the same effect as one of them.
     """
     request: Request = {"TransactStatements": [insert(action, table) for action in actions]}
     if token is not None:
@@ -182,7 +182,7 @@ def _condition(condition: Condition, parameters: list[AttributeValue]) -> str:
 
 
 def _demands_item(condition: Condition) -> bool:
-    """Return whether a condition is false wherever there is no item."""
+    """Return whether a condition is false for a missing item."""
     match condition:
         case Equals() | Compares() | Has():
             return True
@@ -194,11 +194,11 @@ def _demands_item(condition: Condition) -> bool:
 
 
 def partition_of(said: Mapping[str, Any]) -> str:
-    """Return the partition key of the item that a statement of ours writes."""
+    """Return the partition key of the item that one of our statements writes."""
     text = said["Statement"]
     if text.startswith("INSERT"):
         place = _FIELD.findall(text).index("pk")
-    else:  # the key is the first that a condition names, behind all values that are set
+    else:  # the key is the first value of the condition, after all values that are set
         place = _NAME.sub("", text[: text.index(_WHERE)]).count("?")
     partition: str = said["Parameters"][place]["S"]
     return partition
@@ -210,7 +210,7 @@ def each_request(statements: Sequence[Request]) -> Request:
 
 
 def answers(response: Mapping[str, Any], count: int) -> list[Mapping[str, Any]] | None:
-    """Return the errors of the statements in order, empty for none; None if they are not there."""
+    """Return the errors of the statements in order, empty for none; None if they are missing."""
     try:
         errors: list[Mapping[str, Any]] = [
             dict(part["Error"]) if part.get("Error") else _NO_ERROR
@@ -222,7 +222,7 @@ def answers(response: Mapping[str, Any], count: int) -> list[Mapping[str, Any]] 
 
 
 def outcome_of(error: Mapping[str, Any], where: str) -> Outcome | StoreError:
-    """Return what became of a statement with this error, or none, that is not sent again."""
+    """Return the outcome of a statement with this error, or none, that is not sent again."""
     if not error:
         return Applied()
     code, message = str(error.get("Code")), str(error.get("Message", ""))[:200]

@@ -1,6 +1,6 @@
 """The store over DynamoDB: operations of the port as requests, answers as outcomes and pages.
 
-How a request is carried is a `Transport`'s business, how often it is sent that of `TableClient`.
+How a request is carried is up to the `Transport`, how often it is sent to `TableClient`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class DynamoStore:
 
     @property
     def clock_offset(self) -> ClockOffset | None:
-        """What the answers so far tell of this machine's clock."""
+        """The measurement of this machine's clock by the answers so far."""
         return self._client.watch.offset
 
     async def write(self, write: Write) -> Outcome:
@@ -72,7 +72,7 @@ class DynamoStore:
         return answer if isinstance(answer, Outcome) else Applied()
 
     async def _insert(self, write: Write) -> Outcome:
-        """Put an item by a statement, which hands back nothing that is in its way."""
+        """Put an item by a statement, which does not return an existing item."""
         checked_statements([write])
         [outcome] = (await EachWrite(self._client, [write]).done()).outcomes
         if isinstance(outcome, StoreError):
@@ -80,7 +80,7 @@ class DynamoStore:
         return Rejected(found={0: None}) if isinstance(outcome, Rejected) else outcome
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do up to 25 unconditional writes; what DynamoDB leaves unprocessed is sent again."""
+        """Do up to 25 unconditional writes; those left unprocessed are sent again."""
         checked_actions(writes, BATCH_WRITES_MAX)
         latest, left = signed_by(writes), writes
         places: Sequence[int] = range(len(writes))
@@ -110,7 +110,7 @@ class DynamoStore:
                 return BatchOutcome(tuple(places), (), cause, units, tries.requests)
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
-        """Do up to 25 conditional writes, in one request what statements can say."""
+        """Do up to 25 conditional writes, in one request where statements can express them."""
         checked_actions(writes, EACH_WRITES_MAX)
         return await EachWrite(self._client, writes).done()
 
@@ -121,7 +121,7 @@ class DynamoStore:
         return found
 
     async def get_each(self, gets: Sequence[Get]) -> Found:
-        """Read up to 100 items; what DynamoDB leaves unprocessed is asked for again."""
+        """Read up to 100 items; those left unprocessed are read again."""
         checked_gets(gets)
         return await EachGet(self._client, gets).done()
 

@@ -1,10 +1,10 @@
-"""Why DynamoDB throttled a request, by the reasons that it gives.
+"""Why DynamoDB throttled a request, by the reasons in its answer.
 
-A reason is made of what was throttled (Table or Index), the kind of operation (Read or Write) and
+A reason consists of what was throttled (Table or Index), the kind of operation (Read or Write) and
 the limit that was exceeded. `KeyRangeThroughputExceeded` is the one that more capacity does not
 help: one partition key takes at most 1,000 write units and 3,000 read units a second. The error of
-one statement among several has a code and a message, no list of reasons: what the message names is
-used.
+one statement among several has a code and a message but no list of reasons, so the reason is taken
+from the message.
 
 Sources: botocore's model of DynamoDB (`ThrottlingReason`; the list is `throttlingReasons` of
 ThrottlingException, `ThrottlingReasons` of the others); Amazon DynamoDB Developer Guide,
@@ -33,7 +33,7 @@ ADVICE: Mapping[str, str] = {
         "the table's provisioned capacity was reached: raise it, or bill the table on demand"
     ),
 }
-"""What helps against each limit."""
+"""Advice for each limit."""
 COUNTERS_NAMED_MAX = 3
 
 
@@ -45,7 +45,7 @@ def exceeded_limits(response: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def explained(error: Throttled, limits: Sequence[str], request: Mapping[str, Any]) -> Throttled:
-    """Return the error that says which limit was exceeded, and of a hot key which counters."""
+    """Return the error that names the exceeded limit and, for a hot key, the counters."""
     if not limits:
         return error
     advice = "; ".join(ADVICE[limit] for limit in limits)
@@ -56,7 +56,7 @@ def explained(error: Throttled, limits: Sequence[str], request: Mapping[str, Any
 
 
 def cause_of(errors: Iterable[Mapping[str, Any]]) -> str:
-    """Return the name, in the metric of repeats, of why statements are sent again."""
+    """Return the name, in the metric of repeats, of the reason why statements are sent again."""
     told = list(errors)
     if any(HOT_KEY in _limits_named(error) for error in told):
         return "hot_key"
@@ -79,7 +79,7 @@ def of_statement(error: Mapping[str, Any], said: Mapping[str, Any], where: str) 
 
 
 def _limits_named(error: Mapping[str, Any]) -> tuple[str, ...]:
-    # A code is like the name of a limit: only a whole reason names one.
+    # A code looks like the name of a limit: only a whole reason names one.
     message = str(error.get("Message", ""))
     return tuple(
         limit for limit in ADVICE if any(f"{way}{limit}" in message for way in ("Read", "Write"))

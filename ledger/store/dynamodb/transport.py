@@ -1,11 +1,12 @@
-"""What carries a request of the store to DynamoDB, and the errors that say how far it came.
+"""The carrier of the store's requests to DynamoDB, and the errors that say how far one came.
 
-A transport sends once and never repeats: what may be repeated is judged in
-`ledger.store.dynamodb.judging`. It raises botocore's own exceptions, whatever lies underneath:
+A transport sends once and never repeats: whether to repeat is decided in
+`ledger.store.dynamodb.judging`. It raises botocore's own exceptions, whatever it is built on:
 
 - `ClientError`: DynamoDB answered with an error, its code and status as botocore parses them;
 - `NeverSent`, `ConnectTimeoutError`, `ProxyConnectionError`: no connection, so nothing arrived;
-- any other `HTTPClientError`, connection error or time-out: it may have arrived, or may yet;
+- any other `HTTPClientError`, connection error or time-out: it may have arrived, or may still
+arrive;
 - other `BotoCoreError`s: the request was not made (credentials, parameters).
 """
 
@@ -31,7 +32,7 @@ class NeverSent(EndpointConnectionError):
 
 
 class NoAnswer(HTTPClientError):
-    """What came back is not what DynamoDB sent, so that nothing can be told from it."""
+    """The response does not come from DynamoDB, so it says nothing about the request."""
 
     fmt = "{reason} is not an answer of DynamoDB"
 
@@ -51,17 +52,17 @@ class Transport(Protocol):
 
 
 def check_answer(status: int, headers: Mapping[str, str], body: bytes) -> None:
-    """Make sure that an answer is DynamoDB's, and whole; its errors are answers too.
+    """Make sure that an answer is DynamoDB's, and complete; its errors are answers too.
 
-    A page with status 200 would be read as an empty answer: a write by a proxy, or by whatever else
-    listens at a wrong endpoint, would pass for applied.
+    A page with status 200 would be read as an empty answer: a write through a proxy, or to another
+    server at a wrong endpoint, would be reported as applied.
 
     Raises:
         NoAnswer: it is a page or a redirect of another server, or was damaged on its way.
     """
     expected = headers.get(_CHECKSUM_HEADER)
     if expected is not None and expected != str(zlib.crc32(body)):
-        raise NoAnswer(reason=f"what has not the {_CHECKSUM_HEADER} of {expected}")
+        raise NoAnswer(reason=f"a body whose {_CHECKSUM_HEADER} is not {expected}")
     if status >= _ERROR_STATUS_MIN:
         return
     kind = headers.get("content-type") or "no content type"

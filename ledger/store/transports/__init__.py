@@ -1,1 +1,1 @@
-"""What carries a request to DynamoDB: aiobotocore, or the lean transport."""
+"""Transports of requests to DynamoDB: aiobotocore, and the lean transport."""

@@ -1,8 +1,8 @@
 """The lean transport: the hot operations without the SDK's machinery.
 
 One JSON body, one signature, one POST: a batch of 25 costs a fraction of what aiobotocore takes for
-it. Credentials, the endpoint, certificates and proxies are botocore's, by its public interfaces;
-what is not in `OPERATIONS` goes through aiobotocore as ever.
+it. Credentials, the endpoint, certificates and proxies come from botocore's public interfaces;
+operations that are not in `OPERATIONS` go through aiobotocore as before.
 """
 
 import os
@@ -45,21 +45,21 @@ OPERATIONS: Mapping[str, str] = {
     "transact_write_items": "TransactWriteItems",
     "update_item": "UpdateItem",
 }
-"""What goes this way, by DynamoDB's own names."""
+"""The operations sent this way, by DynamoDB's own names."""
 IN_FUNCTION = "AWS_LAMBDA_FUNCTION_NAME"
 """Set in the environment of every Lambda function, from its start."""
 
 
 class CredentialsSource(Protocol):
-    """Credentials that may be refreshed, as an aiobotocore session gives them."""
+    """Credentials that may be refreshed, as an aiobotocore session returns them."""
 
     async def get_frozen_credentials(self) -> ReadOnlyCredentials:
-        """Return what is valid now, fetched again if need be."""
+        """Return credentials that are valid now, refreshed if need be."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The heads of one operation's requests of a second, up to the signature, and what made it."""
+    """The heads of one operation's requests in a second, up to the signature, and their inputs."""
 
     text: bytes
     seal: Seal
@@ -98,7 +98,7 @@ class LeanTransport:
         credentials = await self._credentials.get_frozen_credentials()
         account = credentials.account_id
         route = self._routes.known(account) or await self._routes.of(account)
-        signed = self._now()  # after every wait: what is signed late must not be sent
+        signed = self._now()  # after every wait: a late signature must be seen
         signing.check(signed)
         head = self._head(name, route, credentials, signed)
         signature = head.seal.signature(body)
@@ -107,7 +107,7 @@ class LeanTransport:
     def _head(
         self, name: str, route: Route, credentials: ReadOnlyCredentials, signed: datetime
     ) -> _Head:
-        """Return the head of a request up to its signature, nearly always that of the last one."""
+        """Return the head of a request up to its signature, nearly always the previous one."""
         more = {**self._more, **trace_headers()} if self._is_function else self._more
         last = self._heads.get(name)
         if (
@@ -123,13 +123,13 @@ class LeanTransport:
         return head
 
     async def close(self) -> None:
-        """Close every connection, the other transport's too."""
+        """Close every connection, also those of the other transport."""
         await self._routes.close()
         await self._otherwise.close()
 
 
 def trace_headers() -> Mapping[str, str]:
-    """Return what lets AWS Lambda notice functions that call each other in a circle, as SDKs send.
+    """Return the headers by which AWS Lambda detects recursive calls, as the SDKs send them.
 
     Source: AWS Lambda Developer Guide, "Use Lambda recursive loop detection"; botocore,
     `handlers.add_recursion_detection_header`.
@@ -145,7 +145,7 @@ def read_answer(answer: Answer, operation: str) -> Response:
 
     Raises:
         ClientError: DynamoDB's error.
-        NoAnswer: it is no answer of DynamoDB.
+        NoAnswer: it is not an answer of DynamoDB.
     """
     check_answer(answer.status, answer.headers, answer.body)
     if answer.status != HTTPStatus.OK:
@@ -153,13 +153,13 @@ def read_answer(answer: Answer, operation: str) -> Response:
     try:
         response = decode(answer.body)
     except ValueError as error:
-        raise NoAnswer(reason=f"what cannot be read ({error})") from error
+        raise NoAnswer(reason=f"a body that cannot be read ({error})") from error
     response["ResponseMetadata"] = _metadata(answer)
     return response
 
 
 def read_error(answer: Answer) -> dict[str, Any]:
-    """Read DynamoDB's error, or that of a server before it, as botocore does."""
+    """Read the error of DynamoDB, or of a server in front of it, as botocore does."""
     try:
         body = decode(answer.body)
     except ValueError:
@@ -185,7 +185,7 @@ async def open_lean(
     now: Callable[[], datetime],
     otherwise: Transport,
 ) -> AsyncIterator[LeanTransport]:
-    """Open the lean transport beside a client, to the endpoints that the client would send to."""
+    """Open the lean transport beside a client, to the same endpoints as the client."""
     opening = partial(
         open_http,
         ca_bundle=session.get_config_variable("ca_bundle"),

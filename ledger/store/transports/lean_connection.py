@@ -1,11 +1,11 @@
-"""One kept HTTP/1.1 connection: a request at a time, its answer parsed by httptools.
+"""One persistent HTTP/1.1 connection: one request at a time, its answer parsed by httptools.
 
-    made -> idle -> waiting -> idle ...       an answer that is whole, and keeps the connection
+    made -> idle -> waiting -> idle ...       a complete answer that keeps the connection
                        |
                        +-----> lost           closed, reset, too slow, too long, not HTTP, cancelled
 
-A connection in whose request anything went wrong is closed and never used again: what comes late
-can then never be taken for the answer to another request.
+A connection on which anything went wrong with a request is closed and never used again, so late
+data can never be taken for the answer to another request.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 from httptools import HttpParserError, HttpResponseParser
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
-"""Of one answer as it comes; DynamoDB's largest has 16 MB of items."""
+"""Limit of one answer; DynamoDB's largest has 16 MB of items."""
 _KEPT_HEADERS = {
     name.encode(): name for name in ("content-type", "date", "x-amz-crc32", "x-amz-retry-after")
 }
@@ -24,7 +24,7 @@ _FINAL_STATUS_MIN = 200
 
 
 class Answer(NamedTuple):
-    """What came back, whole; of its headers, those that are looked at, in small letters."""
+    """A complete answer; of its headers, the relevant ones, in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -35,7 +35,7 @@ class Connection(asyncio.Protocol):
     """One connection to `where`, made by an event loop's `create_connection`.
 
     `wait_seconds` is the longest time without a byte of the answer. With `head_only` an answer ends
-    with its head: so do those to CONNECT.
+    with its head, as answers to CONNECT do.
     """
 
     def __init__(self, where: str, *, wait_seconds: float, head_only: bool = False) -> None:
@@ -67,10 +67,10 @@ class Connection(asyncio.Protocol):
         return self._waiting is None and not self.transport.is_closing()
 
     def ask(self, request: bytes) -> "asyncio.Future[Answer]":
-        """Send one request; whoever waits for the answer aborts the connection if that fails.
+        """Send one request; the caller aborts the connection if waiting for the answer fails.
 
-        Raises, where it is waited for:
-            ConnectionClosedError, ReadTimeoutError: it may have arrived, or may not.
+        Raises, from the wait:
+            ConnectionClosedError, ReadTimeoutError: it may or may not have arrived.
         """
         waiting: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting = waiting
@@ -81,23 +81,23 @@ class Connection(asyncio.Protocol):
         return waiting
 
     def abort(self) -> None:
-        """Close the connection at once, whatever is under way."""
+        """Close the connection immediately, whatever is under way."""
         self.transport.abort()
 
     async def close(self) -> None:
-        """Close the connection and wait until it is."""
+        """Close the connection and wait until it is closed."""
         self.transport.close()
         await asyncio.shield(self._lost)
 
     # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
-        # uvloop's transports are none of asyncio's classes.
+        """Store the transport."""
+        # uvloop's transports do not inherit from asyncio's classes.
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came."""
+        """Parse received data."""
         self._heard = self._loop.time()
         self._size_bytes += len(data)
         if self._waiting is None or self._size_bytes > ANSWER_BYTES_MAX:
@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
-            self._fail(self._closed(f"no HTTP: {error}"))
+            self._fail(self._closed(f"not HTTP: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wake the waiters."""
@@ -119,22 +119,22 @@ class Connection(asyncio.Protocol):
     # Called by the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header that is looked at."""
+        """Keep a relevant header."""
         kept = _KEPT_HEADERS.get(name.lower())
         if kept is not None:
             self._headers[kept] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """End an answer that has no more than a head."""
+        """End an answer that has only a head."""
         if self._head_only:
             self._done()
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of the body."""
+        """Append a part of the body."""
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """End the answer, unless it only announces another."""
+        """End the answer, unless it is an interim one."""
         if self._parser.get_status_code() >= _FINAL_STATUS_MIN and not self._head_only:
             self._done()
 
@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
         answer = Answer(status, self._headers, b"".join(self._body))
         self._clear()
         self.idle_since = self._heard
-        # What is still being sent, or would come after, belongs to no other request.
+        # Data still being sent, or arriving later, belongs to no other request.
         kept = self._parser.should_keep_alive() and not self.transport.get_write_buffer_size()
         if not (kept or self._head_only):
             self.transport.close()
@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
             waiting.set_result(answer)
 
     def _look(self) -> None:
-        """Look whether the answer is overdue; one timer serves many requests."""
+        """Check whether the answer is overdue; one timer serves many requests."""
         self._timer = None
         if self._waiting is None:
             return

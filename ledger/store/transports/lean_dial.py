@@ -1,7 +1,7 @@
 """Making connections to one endpoint: straight, or through a proxy; with TLS or without.
 
-Certificates and proxies are found where botocore finds them, and TLS is set up as it does. Of a
-host's addresses the next is tried beside one that does not answer at once, so that a network
+Certificates and proxies are found where botocore finds them, and TLS is set up as it does. If an
+address of a host does not answer at once, the next one is tried in parallel, so that a network
 without working IPv6 costs a moment and not the whole time-out (RFC 8305; aiobotocore has it from
 aiohttp).
 """
@@ -26,13 +26,13 @@ from ledger.store.transports.lean_connection import Connection
 from ledger.store.transports.trust import trusting
 
 NEXT_ADDRESS_SECONDS = 0.25
-"""After which the next address is tried beside the one that has not answered."""
+"""The wait after which the next address is tried in parallel."""
 _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class Dialer:
-    """The way to one endpoint; `headers` go with every request, as proxies without TLS ask for."""
+    """The route to one endpoint; `headers` go with every request, as plain proxies require."""
 
     url: str
     wait_seconds: float
@@ -42,12 +42,12 @@ class Dialer:
 
     @property
     def headers(self) -> Sequence[str]:
-        """What every request says to a proxy that passes it on."""
+        """The credentials in every request to a proxy that forwards it."""
         return () if self._tunnels else self.credentials
 
     @property
     def target(self) -> str:
-        """What the first line of a request names."""
+        """The target in the first line of a request."""
         there = urlsplit(self.url)
         path = there.path or "/"
         forwarded = self.proxy is not None and not self._tunnels
@@ -85,7 +85,7 @@ class Dialer:
         return connection
 
     async def _tunnel(self, first: Connection, there: SplitResult) -> Connection:
-        """Ask a proxy for a tunnel, and speak TLS through it."""
+        """Ask a proxy for a tunnel, and start TLS through it."""
         to = f"{there.hostname}:{there.port or _PORTS[there.scheme]}"
         lines = (f"CONNECT {to} HTTP/1.1", f"Host: {to}", *self.credentials, "", "")
         try:
@@ -121,7 +121,7 @@ async def _connected(host: str, port: int) -> socket.socket:
 
 
 async def addresses(host: str, port: int) -> Sequence[AddrInfoType]:
-    """Return the addresses of a host, in the order in which they are to be tried.
+    """Return the addresses of a host, in the order in which to try them.
 
     Raises:
         OSError: it has none.
@@ -131,17 +131,17 @@ async def addresses(host: str, port: int) -> Sequence[AddrInfoType]:
 
 
 async def make_dialer(url: str, *, ca_bundle: str | None, wait_seconds: float) -> Dialer:
-    """Look up the way to an endpoint as botocore does.
+    """Look up the route to an endpoint as botocore does.
 
     Raises:
-        SettingsError: the bundle of certificates cannot be read, or the proxy is no URL.
+        SettingsError: the bundle of certificates cannot be read, or the proxy is not a URL.
     """
     proxies = ProxyConfiguration(proxies=get_environ_proxies(url))
     proxy = proxies.proxy_url_for(url)
     if proxy and not is_url(proxy):
         raise SettingsError(
-            f"the proxy {without_passwords(proxy)!r} (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY) is no"
-            " URL of http or https"
+            f"the proxy {without_passwords(proxy)!r} (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY) is not"
+            " an http or https URL"
         )
     given = proxies.proxy_headers_for(proxy) if proxy else {}
     uses_tls = url.startswith("https:") or (proxy or "").startswith("https:")

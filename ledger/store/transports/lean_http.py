@@ -1,8 +1,8 @@
-"""POSTs to one endpoint over a pool of kept connections.
+"""POSTs to one endpoint over a pool of persistent connections.
 
-On asyncio's protocols with httptools, chosen by measurement: a request takes a third of the CPU
-time that it takes on aiohttp. Errors come out as botocore's, with one distinction made exact:
-`NeverSent` where no connection was had, so that nothing can have arrived.
+Built on asyncio's protocols with httptools, chosen by measurement: a request takes a third of the
+CPU time that it takes on aiohttp. Errors are botocore's, with one distinction made exact:
+`NeverSent` if no connection was available, so nothing can have arrived.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from ledger.store.transports.lean_connection import Answer, Connection
 from ledger.store.transports.lean_dial import Dialer, make_dialer
 
 KEPT_SECONDS = 12.0
-"""How long a connection is kept without use, as aiobotocore keeps its own."""
+"""How long an idle connection is kept, as aiobotocore does."""
 CLOSE_SECONDS_MAX = 2.0
 
 
@@ -25,7 +25,7 @@ class Http:
     """One endpoint; made by `open_http`."""
 
     def __init__(self, dialer: Dialer, *, wait_seconds: float, connections_max: int) -> None:
-        self._loop = asyncio.get_running_loop()  # asked for each time, it is a system call
+        self._loop = asyncio.get_running_loop()  # looking it up each time is a system call
         self._dialer = dialer
         self._first_line = f"POST {dialer.target} HTTP/1.1"
         self._wait_seconds = wait_seconds
@@ -35,23 +35,23 @@ class Http:
         self._closed = False
 
     def head(self, headers: Mapping[str, str]) -> bytes:
-        """Return the head of a request, but for its length and its end.
+        """Return the head of a request, without its length and its end.
 
         Raises:
-            ParamValidationError: a header holds the end of a line.
+            ParamValidationError: a header contains a line break.
         """
         given = [f"{name}: {value}" for name, value in headers.items()]
         lines = [self._first_line, *self._dialer.headers, *given]
         head = "\r\n".join(lines)
         if head.count("\n") != len(lines) - 1:
-            raise ParamValidationError(report="a header holds the end of a line")
+            raise ParamValidationError(report="a header contains a line break")
         return head.encode("latin-1")
 
     async def post(self, head: bytes, body: bytes) -> Answer:
         """Send one request, once, and read its answer; redirects are answers.
 
         Raises:
-            NeverSent: no connection was had.
+            NeverSent: no connection was available.
             ConnectionClosedError, ReadTimeoutError: it was lost half-way, or not answered in time.
         """
         if self._places.locked():
@@ -98,7 +98,7 @@ class Http:
             raise self._never("no connection was free in time") from None
 
     def _kept(self) -> Connection | None:
-        """Take the connection used last that can be used again."""
+        """Take the most recently used connection that can be used again."""
         now = self._loop.time()
         while self._idle:
             connection = self._idle.pop()
@@ -124,7 +124,7 @@ class Http:
 async def open_http(
     url: str, *, ca_bundle: str | None, request_timeout: float, connections_max: int
 ) -> AsyncIterator[Http]:
-    """Open the way to one endpoint.
+    """Open the route to one endpoint.
 
     `request_timeout` bounds the wait for a connection, free or made, and each wait for data.
 

@@ -1,7 +1,7 @@
 """DynamoDB's JSON, fast: requests to bytes, and bytes to answers.
 
-Binary values (`{"B": b"..."}`) are base64 inside JSON. On the way out orjson hands over every
-`bytes` that it meets; on the way in the answer is searched for them only if it can hold one.
+Binary values (`{"B": b"..."}`) are base64 inside JSON. For requests orjson calls back for every
+`bytes`; answers are searched for them only if they can contain one.
 """
 
 from base64 import b64encode
@@ -17,14 +17,14 @@ from ledger.runtime.gc import gc_paused, pause_gc_for_this_turn
 _NODES = (dict, list)
 _MAYBE_BINARY = b'"B'
 LARGE_BYTES = 64 * 1024
-"""Of an answer that holds a thousand objects and more."""
+"""The size from which an answer may hold a thousand objects and more."""
 
 
 def encode(request: Mapping[str, Any]) -> bytes:
     """Return a request's body.
 
     Raises:
-        ParamValidationError: it holds what JSON cannot, such as half a surrogate pair.
+        ParamValidationError: it holds what JSON cannot, such as an unpaired surrogate.
     """
     try:
         return orjson.dumps(request, default=_plain)
@@ -44,7 +44,7 @@ def decode(body: bytes) -> dict[str, Any]:
     """Return an answer, its binary values as bytes.
 
     Raises:
-        ValueError: it is no JSON object, or a binary value is no base64.
+        ValueError: it is not a JSON object, or a binary value is not base64.
     """
     answer = _loads(body) if body else {}
     if not isinstance(answer, dict):
@@ -60,15 +60,15 @@ def decode(body: bytes) -> dict[str, Any]:
 def _loads(body: bytes) -> Any:
     if len(body) < LARGE_BYTES:
         return orjson.loads(body)
-    pause_gc_for_this_turn()  # nearly always the page is summed and dropped in it
+    pause_gc_for_this_turn()  # nearly always the page is summed and dropped within it
     with gc_paused():
         return orjson.loads(body)
 
 
 def _read_binaries(answer: dict[str, Any], most: int) -> None:
-    """Replace base64 by bytes in an answer that holds at most so many binary values.
+    """Replace base64 by bytes in an answer that holds at most `count` binary values.
 
-    The items of a page are searched from its end, and no further than the last value: the net
+    The items of a page are searched from its end, and only until the last value is found: the net
     change sorts after thousands of entries, which have none.
     """
     items = answer.get("Items")
@@ -80,7 +80,7 @@ def _read_binaries(answer: dict[str, Any], most: int) -> None:
         if left <= 0:
             return
         for value in item.values():
-            if "S" in value or "N" in value:  # as nearly all have
+            if "S" in value or "N" in value:  # as in nearly all items
                 continue
             text = value.get("B") if isinstance(value, dict) else None
             if isinstance(text, str) and len(value) == 1:

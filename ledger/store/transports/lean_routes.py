@@ -1,10 +1,10 @@
-"""The way to a region's endpoint, which can depend on the account of the credentials.
+"""The route to a region's endpoint, which can depend on the account of the credentials.
 
 DynamoDB has an endpoint for each account (`https://ACCOUNT.ddb.REGION.amazonaws.com`), which
-answers for that account without the hops of the regional one. Which one a request goes to is for
-botocore to say: its rules take in `account_id_endpoint_mode`, the credentials, FIPS, dual stack and
-endpoints of one's own; this asks for the URL of a presigned request, which is its public way to
-tell it, and the region that it signs for, which is not always the client's (`local`).
+answers for that account without the hops of the regional one. botocore decides which one a request
+goes to: its rules consider `account_id_endpoint_mode`, the credentials, FIPS, dual stack and custom
+endpoints. This module asks for the URL of a presigned request, botocore's public way to get it, and
+the region that it signs for, which is not always the client's (`local`).
 
 Source: AWS SDKs and Tools Reference Guide, "Account-based endpoints", "Dual-stack and FIPS
 endpoints", "Service-specific endpoints".
@@ -22,7 +22,7 @@ from ledger.store.transports.lean_http import Http
 from ledger.store.transports.lean_signing import Signer
 
 ACCOUNTS_MAX = 16
-"""Accounts of which the route is remembered; a client's credentials are nearly always of one."""
+"""Accounts whose route is cached; a client's credentials nearly always belong to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class Routes:
         self._lock = anyio.Lock()
 
     def known(self, account: str | None) -> Route | None:
-        """Return the route for credentials of this account, None if it was not looked for yet."""
+        """Return the route for credentials of this account; None if it was not resolved yet."""
         return self._by_account.get(account)
 
     async def of(self, account: str | None) -> Route:
-        """Return the route for credentials of this account, None if they name none.
+        """Return the route for credentials of this account; None if they name no account.
 
         Raises:
-            EndpointResolutionError: an account is required, and they name none.
+            EndpointResolutionError: an account is required, and they do not name one.
         """
         async with self._lock:
             if account not in self._by_account:
@@ -71,7 +71,7 @@ class Routes:
             return self._by_account[account]
 
     async def open(self, place: Place) -> Route:
-        """Return the route to an endpoint, made if there is none.
+        """Return the route to an endpoint, created if missing.
 
         Raises:
             SettingsError: the bundle of certificates cannot be read.
@@ -113,7 +113,7 @@ async def place_of(client: Any) -> Place:
     """Return where a client would send a request now, and for which region it would sign it.
 
     Raises:
-        EndpointResolutionError: an account is required, and the credentials name none.
+        EndpointResolutionError: an account is required, and the credentials do not name one.
     """
     regional = str(client.meta.endpoint_url)
     there = urlsplit(await client.generate_presigned_url("describe_limits"))

@@ -1,7 +1,7 @@
-"""Signatures of requests (AWS Signature Version 4), with all that a second's share kept.
+"""Signatures of requests (AWS Signature Version 4), with everything cached that a second shares.
 
 Source: AWS Identity and Access Management User Guide, "Create a signed AWS API request". botocore's
-`SigV4Auth` is the reference: it gives the first lines of what is signed, and a property test
+`SigV4Auth` is the reference: it provides the first lines of what is signed, and a property test
 compares the headers byte by byte. It derives the key again for each request and walks all headers,
 which takes several times as long as everything else that the lean transport does.
 """
@@ -27,9 +27,9 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Seal:
-    """What all signatures of one operation share, made in one second with the same credentials.
+    """The part that all signatures of one operation share, in one second with the same credentials.
 
-    `headers` are all that is sent but `Authorization`, which is `authorization` and a signature.
+    `headers` are all headers except `Authorization`, which is `authorization` and a signature.
     """
 
     headers: Mapping[str, str]
@@ -40,10 +40,10 @@ class Seal:
     """The end of that second."""
     canonical: bytes
     begun: hmac.HMAC
-    """Of the first lines that are signed."""
+    """Hash state of the first lines that are signed."""
 
     def fits(self, credentials: ReadOnlyCredentials, at: datetime) -> bool:
-        """Return whether a request that is signed at this time with these can have it."""
+        """Return whether a request signed at this time with these credentials can use it."""
         return self.second <= at < self.until and self.credentials == credentials
 
     def signature(self, body: bytes) -> str:
@@ -71,7 +71,7 @@ class Signer:
         return {**seal.headers, "Authorization": seal.authorization + seal.signature(body)}
 
     def seal(self, operation: str, *, credentials: ReadOnlyCredentials, at: datetime) -> Seal:
-        """Return what the signatures of this second (aware) have in common.
+        """Return the common part of the signatures of this second (aware).
 
         `operation` is DynamoDB's own name, such as `BatchWriteItem`.
         """
@@ -113,7 +113,7 @@ class Signer:
         )
 
     def _signing_key(self, secret: str, day: str) -> bytes:
-        """Return the key of this day, which is derived again when day or secret change."""
+        """Return the key of this day, derived again when the day or the secret changes."""
         if self._key_of != (secret, day):
             key = f"AWS4{secret}".encode()
             for part in (day, self._region, SERVICE, "aws4_request"):
@@ -122,13 +122,13 @@ class Signer:
         return self._key
 
 
-@lru_cache(STAMPS_KEPT)  # all requests of a second have the same
+@lru_cache(STAMPS_KEPT)  # all requests of a second share one
 def _stamp(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def _reference(url: str, region: str) -> tuple[str, str]:
-    """Ask botocore for what depends on the endpoint alone: method, path and query, and the host."""
+    """Ask botocore for the parts that depend only on the endpoint: method, path, query, host."""
     request = AWSRequest("POST", url, data=b"")
     signer = SigV4Auth(ReadOnlyCredentials("", "", None), SERVICE, region)
     method, path, query, *_ = signer.canonical_request(request).split("\n")

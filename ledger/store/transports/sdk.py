@@ -1,8 +1,7 @@
 """The transport over aiobotocore: every operation, the default.
 
 The SDK's own retries are off: it repeats a write whose answer was lost (an `ADD 1` stores 2), so
-what may be repeated is decided by `ledger.store.dynamodb.client`, by what is known of the failed
-request.
+`ledger.store.dynamodb.client` decides about repeats, by what is known about the failed request.
 """
 
 from collections.abc import Awaitable, Callable
@@ -51,13 +50,13 @@ class SdkTransport:
         try:
             return await method(**request)
         except EndpointConnectionError as error:
-            # aiobotocore raises it for a connection lost half-way as well; only aiohttp's own
-            # error underneath tells the two apart.
+            # aiobotocore also raises it for a connection lost half-way; only aiohttp's own
+            # error underneath distinguishes the two.
             if isinstance(error.kwargs.get("error"), ClientConnectorError):
                 raise NeverSent(**error.kwargs) from error
             raise
         except SSLError as error:
-            # aiohttp has its errors of TLS from making a connection, never from using one.
+            # aiohttp raises TLS errors only when making a connection, never when using one.
             if isinstance(error.kwargs.get("error"), ClientSSLError):
                 raise NeverSent(**error.kwargs) from error
             raise

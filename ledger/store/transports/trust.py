@@ -1,7 +1,7 @@
-"""Whom a transport trusts: the certificates that botocore would take, and its way to use TLS.
+"""What a transport trusts: the certificates that botocore would use, and its TLS setup.
 
-What is wrong with them, or with the endpoint, is one error for both transports, before anything is
-sent: aiobotocore would find it with each request, and not say that none was.
+A problem with them, or with the endpoint, is the same error for both transports, before anything is
+sent: aiobotocore would find it with each request, and not report that nothing was sent.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from ledger.settings.groups import is_url
 
 
 async def check_configured(session: AioSession, client: Any) -> None:
-    """Look at what the SDK's configuration says of the endpoint and of certificates.
+    """Check the endpoint and the certificates in the SDK's configuration.
 
     Raises:
-        SettingsError: the endpoint is no URL of a service, or the certificates cannot be read.
+        SettingsError: the endpoint is not the URL of a service, or the certificates cannot be read.
     """
     endpoint = str(client.meta.endpoint_url)
     if not is_url(endpoint):
         raise SettingsError(
             f"the endpoint {without_passwords(endpoint)!r} (AWS_ENDPOINT_URL_DYNAMODB,"
-            " AWS_ENDPOINT_URL, or `endpoint_url` of the profile) is no URL of http or https"
+            " AWS_ENDPOINT_URL, or `endpoint_url` of the profile) is not an http or https URL"
         )
     bundle = session.get_config_variable("ca_bundle")
     if endpoint.startswith("https:") and given_bundle(bundle):
@@ -35,17 +35,17 @@ async def check_configured(session: AioSession, client: Any) -> None:
 
 
 async def trusting(ca_bundle: str | None) -> ssl.SSLContext:
-    """Trust the given bundle, else the one of REQUESTS_CA_BUNDLE, else botocore's.
+    """Trust the given bundle, else the one in REQUESTS_CA_BUNDLE, else botocore's.
 
     Raises:
         SettingsError: the bundle cannot be read.
     """
-    # Reading a bundle of certificates takes longer than an event loop should stand still.
+    # Reading a bundle of certificates would block the event loop for too long.
     return await asyncio.to_thread(_trusting, given_bundle(ca_bundle))
 
 
 def given_bundle(ca_bundle: str | None) -> str | None:
-    """Return the bundle that is trusted in place of botocore's, None for none."""
+    """Return the bundle that is trusted instead of botocore's; None for botocore's."""
     return ca_bundle or os.environ.get("REQUESTS_CA_BUNDLE") or None
 
 

@@ -1,1 +1,1 @@
-"""Stores around a store: metered, forwarding, with faults injected."""
+"""Wrappers around a store: metered, forwarding, with faults injected."""

@@ -1,8 +1,7 @@
-"""A store for callers whose writes may be repeated without harm: it has no unknown outcomes.
+"""A store for callers whose writes may be repeated without harm: no outcome is unknown.
 
-What such a caller would otherwise take for done, or for refused, is sent again until it is
-answered. A conditional write that was applied without an answer is rejected then: the caller reads
-again, as after any rejection.
+A write of unknown outcome is sent again until it is answered. A conditional write that was applied
+without an answer is then rejected: the caller reads again, as after any rejection.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,10 +17,10 @@ from ledger.store.writes import Action, Outcome, Unknown, Write
 
 
 class AnsweredStore(ForwardingStore):
-    """A `Store` whose single writes and transactions end as applied, as rejected, or in an error.
+    """A `Store` whose single writes and transactions are applied, are rejected, or raise.
 
     Raises:
-        Unreachable: from `write` and `transact`: not answered, as often as it was sent; it may have
+        Unreachable: from `write` and `transact`: no request was answered; it may have
             been applied.
     """
 
@@ -42,6 +41,6 @@ class AnsweredStore(ForwardingStore):
         if isinstance(outcome, Unknown):
             raise Unreachable(
                 f"{self.region}: a write was not answered ({outcome.cause}), and may have been"
-                " applied: run this again, it goes on"
+                " applied: run this again to continue"
             )
         return outcome

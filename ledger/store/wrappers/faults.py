@@ -1,17 +1,17 @@
 """A store that injects faults, to show what a program does when DynamoDB fails.
 
-Shipped as public API for tests of programs that use the ledger. A fault is a value:
+Public API for tests of programs that use the ledger. A fault is a value:
 
 - `Lost`: the write is applied, its answer is lost: `Unknown`;
 - `NeverArrived`: the write is not applied: `Unknown` as well;
 - `Late`: `Unknown` now, applied when the test calls `land`, like a request still in flight;
-- `Partial`: of a batch, some positions stay unprocessed, some are lost, some never arrive (of
-  `write_each`, what stays unprocessed is `Throttled`);
-- `Raises`: an error instead of an answer: `Throttled`, `Unreachable`, or a crash, which alone may
+- `Partial`: of a batch, some positions stay unprocessed, some are lost, some never arrive (with
+  `write_each`, unprocessed ones are `Throttled`);
+- `Raises`: an error instead of an answer: `Throttled`, `Unreachable`, or a crash; only a crash may
   follow an applied request;
 - `Slow`: time passes before the request, after it, or both; another fault may follow.
 
-A read has no outcome but its answer: where a write would be unknown, it raises `Unreachable`.
+A read has no outcome except its answer: where a write would be unknown, it raises `Unreachable`.
 
 Any callable can decide which calls fail; `InOrder` and `Seeded` are two::
 
@@ -116,7 +116,7 @@ class Seeded:
     """A share of all calls fails, in ways that the seed alone decides."""
 
     def __init__(self, seed: int, *, share: float = 0.3) -> None:
-        self._random = Random(seed)  # noqa: S311 (faults are no secret, and must be repeatable)
+        self._random = Random(seed)  # noqa: S311 (faults must be repeatable)
         self._share = share
 
     def __call__(self, call: Call) -> Fault | None:
@@ -142,7 +142,7 @@ class Seeded:
 class FaultyStore(ForwardingStore):
     """A `Store` that forwards calls, each under the fault that `decide` returns for it.
 
-    `in_flight` holds the writes that have yet to land; `calls` counts every call.
+    `in_flight` holds the writes that have not landed yet; `calls` counts every call.
     """
 
     def __init__(self, inner: Store, decide: Decide, *, clock: Clock | None = None) -> None:
@@ -168,7 +168,7 @@ class FaultyStore(ForwardingStore):
         return await self._face(fault, send, Unknown(_cause(fault)))
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do a batch, under a fault of the whole or of its parts."""
+        """Do a batch, under a fault of the whole batch or of its parts."""
         fault = self._decided("write_batch", len(writes))
         parts = fault.then if isinstance(fault, Slow) else fault
         if isinstance(parts, Partial):
@@ -179,7 +179,7 @@ class FaultyStore(ForwardingStore):
         return await self._face(fault, send, lost)
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
-        """Do several conditional writes, under a fault of the whole or of its parts."""
+        """Do several conditional writes, under a fault of all or of some."""
         fault = self._decided("write_each", len(writes))
         parts = fault.then if isinstance(fault, Slow) else fault
         if isinstance(parts, Partial):
@@ -194,7 +194,7 @@ class FaultyStore(ForwardingStore):
         return await self._face(self._decided(operation, 1), send)
 
     async def _send_part(self, writes: Sequence[BatchWrite], parts: Partial) -> BatchOutcome:
-        """Send what arrives; what the store behind leaves unprocessed keeps its position."""
+        """Send the writes that arrive; those left unprocessed keep their positions."""
         held = {*parts.unprocessed, *parts.never_arrived}
         sent = [place for place in range(len(writes)) if place not in held]
         answer = BatchOutcome()
@@ -211,7 +211,7 @@ class FaultyStore(ForwardingStore):
         )
 
     async def _send_some(self, writes: Sequence[Write], parts: Partial) -> EachOutcome:
-        """Send what arrives, and tell of each write what its part of the fault leaves known."""
+        """Send the writes that arrive, and return of each write what its fault leaves known."""
         held = {*parts.unprocessed, *parts.never_arrived}
         sent = [place for place in range(len(writes)) if place not in held]
         known: dict[int, Outcome | StoreError] = {}
@@ -234,7 +234,7 @@ class FaultyStore(ForwardingStore):
         send: Callable[[], Awaitable[Answer]],
         lost: Answer | None = None,
     ) -> Answer:
-        """Send a call under a fault; without a `lost` answer, as for a read, its loss raises."""
+        """Send a call under a fault; if `lost` is None, as for a read, a lost answer raises."""
         match fault:
             case None | Partial():
                 return await send()

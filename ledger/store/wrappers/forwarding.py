@@ -20,8 +20,8 @@ READS: frozenset[Operation] = frozenset({"get", "get_each", "query", "scan", "re
 class ForwardingStore:
     """A `Store` that forwards every request to the one behind it, each through `_carry`.
 
-    A wrapper overrides `_carry` for what it does to every request, and an operation for what it
-    does to that one alone.
+    A wrapper overrides `_carry` for behaviour around every request, and an operation for behaviour
+    specific to it.
     """
 
     def __init__(self, inner: Store) -> None:

@@ -2,8 +2,8 @@
 
 The units come from our own model of the documented rules (`ledger.core.capacity`), as charged in
 this store's region. A global table charges the write units again in each further replica. The units
-of a page are DynamoDB's own count where the store has it: that is exact, and measuring 10,000 items
-takes longer than adding them up.
+of a page are DynamoDB's own count if available: it is exact, and measuring 10,000 items takes
+longer than adding them up.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class MeteredStore(ForwardingStore):
         self._on_units = on_units
 
     async def write(self, write: Write) -> Outcome:
-        """Do one conditional write; a rejected one is charged too."""
+        """Do one conditional write; a rejected one is charged as well."""
         started = self._clock.monotonic()
         outcome = await self._inner.write(write)
         operation = type(placed(write)[1]).__name__.lower()
@@ -74,7 +74,7 @@ class MeteredStore(ForwardingStore):
         return outcome
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
-        """Do several writes; each that was answered is charged, a rejected one too.
+        """Do several writes; each that was answered is charged, also a rejected one.
 
         An error in place of an outcome is counted as `throttled` or `refused`.
         """

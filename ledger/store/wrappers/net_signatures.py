@@ -1,11 +1,10 @@
 """A store that signs net changes as they are written, and checks them as they are read.
 
-Where the settings name a key file, every process's stores do so: so there is no way to a net past
-the check, and none that writes it unsigned. A net that is not to be trusted is handed on marked,
-and refused where it would count (`ledger.core.entry.net_of`). A page without one costs two
-comparisons.
+If the settings name a key file, the stores of every process do so: no net is read without the
+check, and none is written unsigned. An untrusted net is passed on marked, and refused where it
+would count (`ledger.core.entry.net_of`). A page without a net costs two comparisons.
 
-A read of some attributes only, of which a net's signature cannot be told, is handed on as it is:
+A read of only some attributes, which do not suffice to verify a signature, is passed on as it is:
 totals, merging and verification read whole nets.
 """
 
@@ -45,7 +44,7 @@ class NetSigningStore(ForwardingStore):
         return await self._inner.write(self._signed(write))
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do a batch; deletes go as they are."""
+        """Do a batch; deletes pass unchanged."""
         if any(isinstance(write, Put) and is_net(write.item) for write in writes):
             writes = [self._signed(write) for write in writes]
         return await self._inner.write_batch(writes)

@@ -1,8 +1,8 @@
-"""The store of a table that is opened and closed, for what is made of the table and outlives that.
+"""The store of a table that is opened and closed, for objects that outlive an opening.
 
-Counters, sequences, guards and leases keep it. It is the store of the opening that there is: once
-the table is closed a call says so, and once it is opened anew the call goes on there. Each request
-is that of a public call (`ledger.runtime.calls`), and ends with it.
+Counters, sequences, guards and leases hold it. It forwards to the current opening: while the table
+is closed a call raises, and after it is opened again calls continue there. Each request belongs to
+a public call (`ledger.runtime.calls`), and ends with it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,10 +30,10 @@ UNANSWERED = f"{TIMEOUT} before the answer came"
 class OpenedStore(ForwardingStore):
     """Forwards each request to the store that is open at the time.
 
-    `current` returns it to a task of its event loop, or raises the `LedgerError` of what is not
-    open there; `inner` is the one that is open when this is made. That error ends a call which has
-    sent nothing; in the middle of one, and for what goes on beside the calls (heartbeats of a
-    lease), it is the `Unreachable` of a store, as an outage is.
+    `current` returns it to a task of its event loop, or raises the `LedgerError` of a table that is
+    not open there; `inner` is the one that is open when this is created. That error ends a call
+    that has sent nothing; in the middle of a call, and for background work (heartbeats of a lease),
+    it is raised as `Unreachable`, like an outage.
     """
 
     def __init__(self, inner: Store, current: Callable[[], Store]) -> None:
@@ -80,7 +80,7 @@ class OpenedStore(ForwardingStore):
         raise call.cut()
 
     def _begin(self) -> Call | None:
-        """Take the store that is open; return the call that this request is of, if any."""
+        """Take the open store; return the call that this request belongs to, if any."""
         call = current_call()
         try:
             self._inner = self._current()

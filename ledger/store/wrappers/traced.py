@@ -1,6 +1,6 @@
 """A store that makes a span of each operation, with the requests and waits of its repeats in it.
 
-A span covers the operation as its caller sees it, and is named by DynamoDB's operation and the
+A span covers the operation as its caller sees it, and is named after DynamoDB's operation and the
 table: `PutItem ledger`. `ledger.outcome` is applied, rejected or unknown; a write without an answer
 is an error, one whose condition is false is not. Keys, items and conditions are in no span.
 
@@ -48,7 +48,7 @@ _HTTPS = 443
 class TracedStore(ForwardingStore):
     """A `Store` that forwards every request within a span.
 
-    `endpoint` is where its requests go, None where the AWS SDK finds that, by account perhaps.
+    `endpoint` is where its requests go; None if the AWS SDK resolves that, perhaps by account.
     """
 
     def __init__(
@@ -158,9 +158,9 @@ class TracedStore(ForwardingStore):
 
 
 def say_units(table: str, kind: Literal["read", "write"], units: float) -> None:
-    """Say in the span of the operation under way what it costs, in the form of DynamoDB's answer.
+    """Record in the current operation's span what it costs, in the form of DynamoDB's answer.
 
-    Of pages and batches the units are DynamoDB's own count, of all else by our model of its rules.
+    For pages and batches the units are DynamoDB's own count, otherwise those of our model.
     """
     named = "ReadCapacityUnits" if kind == "read" else "WriteCapacityUnits"
     found = {"TableName": table, "CapacityUnits": units, named: units}

@@ -1,5 +1,6 @@
 """The page at `/` in a browser: what people do on it, how it looks, and what it must not run."""
 
+import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
@@ -348,6 +349,35 @@ def test_lanes_of_pipelines_are_shown(regions: ServedRegions, tab: Watched) -> N
     expect(row).to_contain_text("120")
     expect(page.get_by_text("is under way in us-east-1")).to_be_visible()
     expect(page.get_by_role("row", name=re.compile("eu-west-1.<b>"))).to_contain_text("damaged")
+
+
+def test_what_pipelines_add_is_a_live_curve(regions: ServedRegions, tab: Watched) -> None:
+    """It has no entries and no sums by period, so the curve is what the page has read."""
+    page = tab.page
+    values = ["5", "1000"]
+
+    def total(now: str) -> dict[str, object]:
+        url = f"{regions.home}/v1/counters/piped?max_age=0"
+        found: dict[str, object] = httpx.get(url).json()
+        return found | {"known": True, "value": now, "additions": 7}
+
+    def with_additions(route: "Route") -> None:
+        route.fulfill(json=total(values[0]))
+
+    def event(route: "Route") -> None:
+        body = f"event: total\ndata: {json.dumps(total(values[-1]))}\n\n"
+        route.fulfill(body=body, content_type="text/event-stream")
+
+    page.route(re.compile(r"/v1/counters/piped\?"), with_additions)
+    page.route("**/v1/live?*", event)
+    tab.go(counter_url(regions.home, "piped"))
+    expect(page.get_by_text("7 times")).to_be_visible()
+    expect(page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "true")
+    expect(
+        page.get_by_role("img", name="Total since the page was opened, now 1,000")
+    ).to_be_visible()
+    page.get_by_role("button", name="By day").click()
+    expect(page.get_by_text("No changes in this time.")).to_be_visible()
 
 
 VIEWS = ("#/", "#/counter/shop%2Fberlin%2Fmugs", "#/fleet", "#/pipelines")

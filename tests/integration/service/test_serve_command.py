@@ -86,8 +86,8 @@ def test_a_stream_of_events_ends_when_the_service_does(tmp_path: Path) -> None:
     [
         ((), "give --tokens FILE"),
         (("--insecure", "--host", "192.0.2.1"), "is for a loopback address"),
-        (("--insecure", "--tokens", "t.json"), "give no --tokens beside it"),
-        (("--insecure", "--local", "--region", "us-east-1"), "a table of its own"),
+        (("--insecure", "--tokens", "t.json"), "leave out --tokens"),
+        (("--insecure", "--local", "--region", "us-east-1"), "makes its own table"),
         (("--insecure", "--tls-key", "key.pem"), "needs both"),
         (("--insecure", "--drain", "soon"), "such as 250ms"),
     ],

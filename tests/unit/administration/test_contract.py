@@ -94,6 +94,8 @@ def test_budgets_are_set_by_pattern_and_stay() -> None:
     assert more.budgets == {"key/*": BudgetRule("day", "Europe/Berlin")}
     assert first.budget_of("key/42@2026-11-25") == rule
     assert first.budget_of("team/7") is None
+    exact = changed("budgets", "org=window:month", contract=contract)
+    assert exact.budget_of("org@2026-11") == BudgetRule("month")
     with pytest.raises(InvalidInput, match="budgets keep the rule of 'key/\\*'"):
         changed("budgets", "key/*=", contract=contract)
 
@@ -125,7 +127,7 @@ def test_a_rule_of_budgets_that_breaks_one_is_refused(value: str, error: str) ->
         ("usage/*=,", "periods must be PATTERN=NAME:VALUE"),
         ("usage/*=days:1,days:2", "each name once"),
         ("usage/*=zone:localtime", "'localtime' is not a time zone"),
-        ("\ud800=days:1", "half a character"),
+        ("\ud800=days:1", "an unpaired surrogate"),
         ("usage/*=weeks:3", "weeks"),
         ("usage/*=hours:-1", "hours"),
         ("usage/*=hours:0,days:0,months:0", "all 0"),

@@ -201,7 +201,7 @@ def test_a_table_without_a_stream_gets_one() -> None:
             {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}},
             "its stream shows KEYS_ONLY, replicas need NEW_AND_OLD_IMAGES",
         ),
-        ({"MultiRegionConsistency": "STRONG"}, "STRONG consistent, where AWS offers no trans"),
+        ({"MultiRegionConsistency": "STRONG"}, "STRONG consistent, for which AWS offers no trans"),
         ({"TableStatus": "INACCESSIBLE_ENCRYPTION_CREDENTIALS"}, "does not pass by itself"),
         ({"expires": "change"}, "its time to live goes by 'change', so an item of the ledger"),
     ],
@@ -223,7 +223,7 @@ def test_two_tables_of_one_name_are_no_global_table() -> None:
     aws = FakeAws()
     aws.tables["us-east-1"] = plain_table()
     aws.tables["eu-west-1"] = plain_table(peers={"eu-west-1"})
-    with pytest.raises(RequestRefused, match="eu-west-1, table ledger: it is a table of its own"):
+    with pytest.raises(RequestRefused, match="eu-west-1, table ledger: it is a separate table"):
         aws.run()
     assert aws.requests == []
 

@@ -224,7 +224,7 @@ async def test_what_is_not_alike_is_named_with_what_each_region_shows(
     put(world, item)
     put(world, {name: one for name, one in {**item, **other}.items() if one is not None}, WEST)
     first, *_ = await found_in(world)
-    assert first.text == f"older than settle, and not alike: {text}"
+    assert first.text == f"older than settle, and different: {text}"
 
 
 async def test_what_home_does_not_show_is_found() -> None:

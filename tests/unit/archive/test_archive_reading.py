@@ -104,8 +104,8 @@ async def test_a_whole_chain_is_walked() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"change": Decimal(9), "count": 3}, "after segment 3 of 'counter' the net came to 9"),
-        ({"change": Decimal(3), "count": 4}, "after segment 3 of 'counter' the net came to 3 of 4"),
+        ({"change": Decimal(9), "count": 3}, "after segment 3 of 'counter' the net was 9"),
+        ({"change": Decimal(3), "count": 4}, "after segment 3 of 'counter' the net was 3 of 4"),
         ({"since": id_at(1, 1)}, "is not the one that the chain names"),
         ({"base_count": 1}, "is not the one that the chain names"),
         ({"pointers": ()}, "segment 2 of 'counter' has no pointer to it"),
@@ -128,7 +128,7 @@ async def test_the_first_segment_follows_the_base() -> None:
         await chain.walked()
     chain = Written()
     chain.add([id_at(1, 1)], change=Decimal(7))
-    with pytest.raises(ArchiveDamaged, match=r"before the first segment .* came to 6 of 0 entries"):
+    with pytest.raises(ArchiveDamaged, match=r"before the first .* the net was 6 of 0 entries"):
         await chain.walked()
 
 
@@ -140,5 +140,5 @@ async def test_another_segment_in_its_place_is_named() -> None:
     (name,) = chain.place.objects
     (pointer,) = chain.head.pointers
     chain.place.objects[name] = other.place.objects[name]
-    with pytest.raises(ArchiveDamaged, match="is another than the one that was archived there"):
+    with pytest.raises(ArchiveDamaged, match="is not the one that was archived there"):
         await ArchiveReader(Copies([chain.place])).segment(COUNTER, pointer)

@@ -110,6 +110,6 @@ async def test_what_is_damaged_is_counted() -> None:
     head, _ = await chain(Random(1), place)  # noqa: S311 (repeatable)
     reader = ArchiveReader(Copies([place]), on_segment=sources.append)
     pointer = replace(head.pointers[0], stamp=bytes(8))
-    with pytest.raises(ArchiveDamaged, match="is another than the one that was archived there"):
+    with pytest.raises(ArchiveDamaged, match="is not the one that was archived there"):
         await reader.segment("c", pointer)
     assert sources == [PLACE, DAMAGED]

@@ -158,8 +158,8 @@ def test_a_raise_of_windows_says_from_when_on_it_holds(desk: Desk) -> None:
     assert raised.out.splitlines() == [
         "budget day/1: at most 15",
         (
-            "windows from 2026-11-22T00:00:00Z on: 15, once confirmed, by whoever spends or by `ledger"
-            " budget confirm day/1`"
+            "windows from 2026-11-22T00:00:00Z on: 15, once confirmed, by whoever spends or by"
+            " `ledger budget confirm day/1`"
         ),
     ]
     assert desk.run("confirm", "day/1").status == 0
@@ -199,8 +199,8 @@ def test_a_budget_is_explained(desk: Desk) -> None:
         "spent: 4 charged, up to 4 with what open grants may spend",
         "free: 6",
         (
-            "us-east-1: 6 free, 0 granted, 0 on its way here, 4 charged; a reclaim would put at most 6"
-            " at stake"
+            "us-east-1: 6 free, 0 granted, 0 on its way here, 4 charged; a reclaim would put at"
+            " most 6 at stake"
         ),
         "stranded: 0",
     ]

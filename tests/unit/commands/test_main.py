@@ -145,7 +145,6 @@ WITHOUT_JSON = {
     "template": "it writes YAML for CloudFormation",
     "policy": "it writes JSON",
     "serve": "it serves until SIGTERM",
-    "page": "it serves a page until Ctrl-C",
     "webhook run": "it delivers until SIGTERM",
     "lease run": "its output is that of the command which it runs",
 }

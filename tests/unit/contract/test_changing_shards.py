@@ -41,9 +41,7 @@ async def test_a_step_of_shards_whose_date_came_too_early_is_refused() -> None:
     begun = world.slept
     world.cut = {SOUTH}
     world.on_sleep = lambda: world.cut.clear() if world.slept > begun + 100 else None
-    with pytest.raises(
-        ContractChangeRefused, match=r"'hot': the date .* has come before.*withdraw"
-    ):
+    with pytest.raises(ContractChangeRefused, match=r"'hot': the date .* passed before.*withdraw"):
         await world.operator().change(to(late))
     pending = await world.operator().newest()
     assert pending.coming == late

@@ -113,7 +113,7 @@ async def test_of_two_operators_through_two_regions_one_gives_up() -> None:
     away, south = world.stores[AWAY], world.stores[SOUTH]
     away.before_write = lambda: south.table.set(NEW, contract_item(world.theirs()))
     world.wins = world.theirs()
-    with pytest.raises(ContractChangeRefused, match=f"took the home over: to {SOUTH}"):
+    with pytest.raises(ContractChangeRefused, match=f"moved the home: to {SOUTH}"):
         await world.operator().take_over(AWAY, lost=[HOME])
     assert away.writes == 1
 

@@ -49,6 +49,7 @@ def test_an_error_is_copied_whole(
 
 
 RETRYABLE = {
+    "BudgetUndecided",
     "ArchiveError",
     "ContractStale",
     "HomeMoving",

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import typer
@@ -11,7 +12,9 @@ import yaml
 import compactor.cli
 import ledger.commands.local
 import ledger.commands.serve
+import ledger.commands.webhook
 from ledger.settings import Settings
+from ledger.webhooks.hooks import read_hooks
 
 COMPOSE = Path(__file__).parents[3] / "deploy" / "compose"
 
@@ -30,7 +33,11 @@ def parsed(words: list[str]) -> dict[str, Any]:
         serving = typer.main.get_command(ledger.commands.serve.app)
         return dict(serving.make_context("serve", words[2:]).params)
     *names, first = words[: 2 if words[0] == "compactor" else 3]
-    app = {"compactor": compactor.cli.app, "ledger local": ledger.commands.local.app}
+    app = {
+        "compactor": compactor.cli.app,
+        "ledger local": ledger.commands.local.app,
+        "ledger webhook": ledger.commands.webhook.app,
+    }
     group = typer.main.get_group(app[" ".join(names)])
     context = group.commands[first].make_context(first, words[len(names) + 1 :])
     options: dict[str, Any] = context.params
@@ -65,12 +72,28 @@ def test_the_service_is_published_by_whose_network_it_is_in(services: dict[str, 
     assert options["region"] in Settings.load(COMPOSE / "regions.yaml").regions
 
 
-def test_prometheus_asks_the_compactor_and_the_service(services: dict[str, Any]) -> None:
+def test_webhooks_go_to_the_receiver(services: dict[str, Any]) -> None:
+    """Its port is that of the file's URL; both are in the table's network."""
+    worker, receiver = services["webhooks"], services["receiver"]
+    options = parsed(worker["command"])
+    assert f"./webhooks.yaml:{options['file']}:ro" in worker["volumes"]
+    assert f"127.0.0.1:{options['metrics_port']}/healthz" in worker["healthcheck"]["test"][-1]
+    assert {worker["network_mode"], receiver["network_mode"]} == {"service:table"}
+    (hook,) = read_hooks(COMPOSE / "webhooks.yaml").values()
+    host, port = urlsplit(hook.url).hostname, urlsplit(hook.url).port
+    assert f'HTTPServer(("{host}", {port})' in receiver["command"][-1]
+    compile(receiver["command"][-1], "receiver", "exec")
+
+
+def test_prometheus_asks_the_compactor_the_service_and_the_worker_of_webhooks(
+    services: dict[str, Any],
+) -> None:
     """At the ports of their commands; of the service with a token from the volume of its tokens."""
     scraped = yaml.safe_load((COMPOSE / "prometheus.yml").read_text(encoding="utf-8"))
     ports = {
         "ledger-compactor": parsed(services["compactor"]["command"])["metrics_port"],
         "ledger-service": parsed(services["service"]["command"])["port"],
+        "ledger-webhooks": parsed(services["webhooks"]["command"])["metrics_port"],
     }
     jobs = {job["job_name"]: job for job in scraped["scrape_configs"]}
     assert {name: job["static_configs"] for name, job in jobs.items()} == {

@@ -76,10 +76,10 @@ def test_nothing_is_fetched_but_by_pip() -> None:
     assert not re.search(r"curl|wget|apt-get|https?://", runs)
 
 
-def test_of_extras_the_service_alone_is_installed() -> None:
-    """The image installs the package with what `ledger serve` needs, and nothing for tests."""
+def test_of_extras_those_of_service_and_webhooks_are_installed() -> None:
+    """The image has what `ledger serve` and `ledger webhook` need, and nothing for tests."""
     runs = " ".join(rest for word, rest in instructions() if word == "RUN")
-    assert re.findall(r"\[[a-z,]+\]", runs) == ["[service]"]
+    assert re.findall(r"\[[a-z,]+\]", runs) == ["[client,service]"]
 
 
 def test_the_default_image_serves_both_commands() -> None:

@@ -8,6 +8,7 @@ import yaml
 
 from compactor.cli import app
 from ledger.commands.serve import app as serve_app
+from ledger.commands.webhook import app as webhook_app
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
@@ -65,3 +66,16 @@ def test_every_command_line_is_one_that_the_service_takes(words: list[str]) -> N
     context = typer.main.get_command(serve_app).make_context("serve", options)
     assert context.params["tokens"]
     assert not context.params["insecure"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [kubernetes("webhooks-deployment.yaml"), systemd("ledger-webhooks")],
+    ids=["pods", "unit"],
+)
+def test_every_command_line_is_one_that_the_worker_of_webhooks_takes(words: list[str]) -> None:
+    """It serves its metrics, by which alerts see that it runs."""
+    assert words[:3] == ["ledger", "webhook", "run"]
+    group = typer.main.get_group(webhook_app)
+    context = group.commands["run"].make_context("run", words[3:])
+    assert context.params["metrics_port"]

@@ -19,6 +19,7 @@ WORKLOADS = {
     "compactor-cronjob": "CronJob",
     "compactor-deployment": "Deployment",
     "service-deployment": "Deployment",
+    "webhooks-deployment": "Deployment",
 }
 """Files, and the kind of what runs pods in each."""
 
@@ -112,21 +113,26 @@ def test_the_account_of_the_pod_is_deployed(name: str) -> None:
     assert namespaces == {"ledger"}
 
 
-def test_the_scraped_port_is_the_one_served() -> None:
+@pytest.mark.parametrize("name", ["compactor-deployment", "webhooks-deployment"])
+def test_the_scraped_port_is_the_one_served(name: str) -> None:
     """Annotation, container port and command agree on the port of the metrics."""
-    annotations = workload_of("compactor-deployment")["spec"]["template"]["metadata"]["annotations"]
-    [container] = pod_of("compactor-deployment")["containers"]
+    annotations = workload_of(name)["spec"]["template"]["metadata"]["annotations"]
+    [container] = pod_of(name)["containers"]
     [port] = container["ports"]
     assert annotations["prometheus.io/port"] == str(port["containerPort"])
     assert f"--metrics-port={port['containerPort']}" in container["args"]
     assert "--metrics-host=0.0.0.0" in container["args"]
 
 
-def test_monitoring_is_of_the_deployment() -> None:
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("monitoring", "compactor-deployment"), ("webhooks-monitoring", "webhooks-deployment")],
+)
+def test_monitoring_is_of_the_deployment(file: str, name: str) -> None:
     """Policy, service and monitor select its pods, and name its port."""
-    policy, service, monitor = objects("monitoring.yaml")
-    pods = {"app.kubernetes.io/name": "ledger-compactor"}
-    (container,) = pod_of("compactor-deployment")["containers"]
+    policy, service, monitor = objects(f"{file}.yaml")
+    pods = workload_of(name)["spec"]["selector"]["matchLabels"]
+    (container,) = pod_of(name)["containers"]
     (port,) = container["ports"]
     assert policy["spec"]["podSelector"]["matchLabels"] == pods
     assert policy["spec"]["ingress"][0]["ports"][0]["port"] == port["containerPort"]

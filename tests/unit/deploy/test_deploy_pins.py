@@ -12,8 +12,7 @@ ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONSTRAINTS = (ROOT / "deploy" / "constraints.txt").read_text(encoding="utf-8")
 PINS = dict(line.split("==") for line in CONSTRAINTS.splitlines() if not line.startswith("#"))
-EXTRAS = ("kafka", "otel", "parquet", "service")
-EXTRAS = ("kafka", "otel", "parquet", "service")
+EXTRAS = ("client", "kafka", "otel", "parquet", "service")
 WANTED = [
     Requirement(text)
     for group in (

@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 SYSTEMD = Path(__file__).parents[3] / "deploy" / "systemd"
-NAMES = ("ledger-compactor.service", "ledger-compactor.timer", "ledger-service.service")
+NAMES = (
+    "ledger-compactor.service",
+    "ledger-compactor.timer",
+    "ledger-service.service",
+    "ledger-webhooks.service",
+)
 SERVICES = [name for name in NAMES if name.endswith(".service")]
 EXPOSURE_MAX = 20
 """`systemd-analyze security` in tenths: below 2.0 of 10 is its best grade, OK."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.ledgers import seeded
 
 from ledger.core.errors import FeedBehind, InvalidInput
-from ledger.feed.cursors import END, START, Cursor, joined, of_text, to_text
+from ledger.feed.cursors import EMPTY, END, LEFT, START, Cursor, begun, joined, of_text, to_text
 from ledger.feed.port import Listing, Shard
 
 A, B, C, D = Shard("A"), Shard("B", "A"), Shard("C", "A"), Shard("D", "B")
@@ -27,8 +27,11 @@ def listing(*shards: Shard) -> Listing:
 @pytest.mark.parametrize(
     ("positions", "listed", "after"),
     [
-        pytest.param({}, [A, B, D], {"A": START}, id="begins-with-the-oldest"),
+        pytest.param({}, [A, B, D], {"A": START}, id="there-was-no-shard"),
         pytest.param({}, [B, C], {"B": START, "C": START}, id="parent-is-gone"),
+        pytest.param({"A": EMPTY}, [A, B, C], {"B": LEFT, "C": LEFT}, id="nothing-was-left"),
+        pytest.param({"A": EMPTY}, [A], {"A": EMPTY}, id="nothing-was-left-no-child-yet"),
+        pytest.param({"A": LEFT}, [A, B, C], {"A": LEFT}, id="what-is-left"),
         pytest.param({"A": 7}, [A, B, C], {"A": 7}, id="children-wait"),
         pytest.param({"A": END}, [A], {"A": END}, id="no-child-yet"),
         pytest.param({"A": END}, [A, B, C], {"B": START, "C": START}, id="all-children"),
@@ -44,6 +47,13 @@ def test_shards_are_read_once_parents_first(
     """Whatever is listed when."""
     found = joined(Cursor("s", positions=positions), listing(*listed), now=9)
     assert (dict(found.positions), found.looked) == (after, 9)
+
+
+def test_a_feed_begins_with_what_is_left() -> None:
+    """Of the shards whose parents are gone."""
+    found = begun(listing(A, B, C), now=9, since=5)
+    assert found == Cursor("s", 9, 5, {"A": LEFT})
+    assert dict(begun(listing(B, C, D), now=9).positions) == {"B": LEFT, "C": LEFT}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +105,7 @@ def packed(values: object) -> str:
     return "f1" + urlsafe_b64encode(compress(json.dumps(values).encode())).rstrip(b"=").decode()
 
 
-@given(st.dictionaries(st.text(max_size=40), st.integers(-2, 10**40), max_size=20))
+@given(st.dictionaries(st.text(max_size=40), st.integers(-4, 10**40), max_size=20))
 def test_a_cursor_goes_into_a_url_and_back(positions: dict[str, int]) -> None:
     """With numbers of any length."""
     cursor = Cursor("eu-west-1/2026", 1, 2, positions)
@@ -120,9 +130,9 @@ def test_a_cursor_goes_into_a_url_and_back(positions: dict[str, int]) -> None:
                 Cursor("s" * 201),
                 Cursor("é"),
                 Cursor("s\x1b[2J"),
-                Cursor("s", -3),
+                Cursor("s", -5),
                 Cursor("s", 0, 10**41),
-                Cursor("s", positions={"A": -3}),
+                Cursor("s", positions={"A": -5}),
                 Cursor("s", positions={"A": 10**41}),
             )
         ],

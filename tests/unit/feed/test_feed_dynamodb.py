@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from ledger.core.errors import AccessDenied, FeedBehind, StoreError, Unreachable
 from ledger.feed import dynamodb
 from ledger.feed.dynamodb import DynamoStream
-from ledger.feed.port import Shard
+from ledger.feed.port import FIRST, OLDEST, Shard
 
 ARN = "arn:aws:dynamodb:eu-west-1:1:table/ledger/stream/2026-11-25T16:00:00.000"
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
@@ -94,7 +94,7 @@ async def test_entries_come_with_their_numbers_and_reading_goes_on() -> None:
         {"Records": []},
     )
     stream = stream_of(client)
-    first = await stream.read("s0", None)
+    first = await stream.read("s0", OLDEST)
     assert ([one.number for one in first.arrivals], first.upto) == ([7], 9)
     assert first.arrivals[0].at == AT
     empty = await stream.read("s0", 9)
@@ -110,11 +110,29 @@ async def test_an_iterator_that_expired_is_replaced() -> None:
     page = {"Records": [record(7, {"N": "2"})], "NextShardIterator": "next"}
     client = Client(page, code("ExpiredIteratorException"), {"Records": []})
     stream = stream_of(client)
-    await stream.read("s0", None)
+    await stream.read("s0", OLDEST)
     assert (await stream.read("s0", 7)).is_closed
     what, asked = client.asked[-2]
     assert (what, asked["ShardIteratorType"]) == ("iterator", "AFTER_SEQUENCE_NUMBER")
     assert asked["SequenceNumber"] == "0" * 20 + "7"
+
+
+async def test_a_shard_is_read_from_its_first_record() -> None:
+    """By the number with which it was listed, so that a record that has passed out is an error."""
+    shard = {"ShardId": "s0", "SequenceNumberRange": {"StartingSequenceNumber": "100"}}
+    client = Client(
+        code("TrimmedDataAccessException"), {"Records": []}, {"Records": []}, shards=[shard]
+    )
+    stream = stream_of(client)
+    await stream.listing()
+    with pytest.raises(FeedBehind):
+        await stream.read("s0", FIRST)
+    what, asked = client.asked[0]
+    assert (what, asked["ShardIteratorType"]) == ("iterator", "AT_SEQUENCE_NUMBER")
+    assert asked["SequenceNumber"] == "0" * 18 + "100"
+    for name, after in (("s0", OLDEST), ("unlisted", FIRST)):
+        await stream.read(name, after)
+        assert client.asked[-2][1]["ShardIteratorType"] == "TRIM_HORIZON"
 
 
 async def test_the_oldest_iterator_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +157,7 @@ async def test_the_oldest_iterator_makes_room(monkeypatch: pytest.MonkeyPatch) -
 async def test_errors_are_ours(error: Exception, kind: type[Exception]) -> None:
     """Each says what to do."""
     with pytest.raises(kind):
-        await stream_of(Client(error)).read("s0", None)
+        await stream_of(Client(error)).read("s0", OLDEST)
 
 
 async def test_a_table_without_a_stream_is_an_error() -> None:
@@ -157,6 +175,6 @@ async def test_what_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixture) -
     """And holds up nothing."""
     page = {"Records": [record(7, {"S": "x"}), record(8, {"N": "2"})], "NextShardIterator": "n"}
     with caplog.at_level(logging.WARNING, "ledger.feed"):
-        found = await stream_of(Client(page)).read("s0", None)
+        found = await stream_of(Client(page)).read("s0", OLDEST)
     assert [one.number for one in found.arrivals] == [8]
     assert "left out of the feed" in caplog.text

@@ -9,6 +9,7 @@ from ledger.core.values import Entry
 from ledger.feed.cursors import END, of_text, to_text
 from ledger.feed.memory import MemoryStream
 from ledger.feed.page import FeedPage
+from ledger.feed.port import FIRST, OLDEST, Read
 from ledger.feed.reading import Feed
 from ledger.feed.shared import SharedStream
 from ledger.testing import ManualClock, MemoryGlobalTable
@@ -96,6 +97,69 @@ async def test_shards_that_were_read_whole_are_not_read_again() -> None:
     (shard,) = of_text(ended).positions
     cursor = to_text(of_text(ended).moved(shard, END))
     assert changes(await late.page(is_any, after=cursor, since=None, limit=100)) == []
+
+
+class LeftAlone:
+    """A stream that gives what is left of a shard whose first record has passed out (a mutant)."""
+
+    def __init__(self, stream: MemoryStream) -> None:
+        self.listing = stream.listing
+        self._stream = stream
+
+    async def read(self, shard: str, after: int) -> Read:
+        """Read from the oldest record on, as TRIM_HORIZON does."""
+        return await self._stream.read(shard, OLDEST if after == FIRST else after)
+
+
+async def lagging(world: World, feed: Feed) -> FeedPage:
+    """Follow an entry at a time, until a shard is named, not begun, and a day old; put another."""
+    for _ in range(3):
+        world.put()
+    world.stream.roll()
+    world.clock.pass_by(60)
+    world.put()
+    cursor = None
+    for hours in (11, 11, 2):
+        page = await feed.page(is_any, after=cursor, since=None, limit=1)
+        cursor = page.cursor
+        world.clock.pass_by(hours * HOUR)
+    world.clock.pass_by(1)
+    world.put()
+    return page
+
+
+async def test_a_first_record_that_passed_out_of_a_shard_not_begun_is_no_gap() -> None:
+    """Though the cursor is 2 hours old, and the shard is listed: its other records are there."""
+    world = World()
+    page = await lagging(world, world.feed())
+    with pytest.raises(FeedBehind):
+        await page_of(world.feed(), page)
+    assert changes(await page_of(world.feed())) == [5]
+
+
+async def test_what_is_left_of_a_shard_not_begun_is_not_all() -> None:
+    """As a reader by TRIM_HORIZON would take it: the fourth entry is in no page."""
+    world = World()
+    mutant = Feed(LeftAlone(world.stream), clock=world.clock)
+    assert changes(await page_of(mutant, await lagging(world, mutant))) == [5]
+
+
+async def test_a_feed_begins_where_the_first_records_have_passed_out() -> None:
+    """Of a shard, and of the child of one that has none left; then nothing of it is skipped."""
+    world = World()
+    world.put()
+    world.clock.pass_by(60)
+    world.stream.roll()
+    world.put()
+    world.clock.pass_by(24 * HOUR - 30)
+    world.put()
+    world.clock.pass_by(1)
+    assert len((await world.stream.listing()).shards) == 2
+    page = await page_of(world.feed())
+    assert changes(page) == [2, 3]
+    world.clock.pass_by(22 * HOUR)
+    world.put()
+    assert changes(await page_of(world.feed(), page)) == [4]
 
 
 async def test_what_arrives_at_the_time_is_since_it() -> None:

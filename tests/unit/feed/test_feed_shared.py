@@ -7,7 +7,7 @@ import pytest
 from ledger.core.values import Entry
 from ledger.feed import shared
 from ledger.feed.memory import MemoryStream
-from ledger.feed.port import Listing, Read
+from ledger.feed.port import FIRST, OLDEST, Listing, Read
 from ledger.feed.shared import LISTING_SECONDS, SharedStream
 from ledger.testing import ManualClock
 
@@ -25,7 +25,7 @@ class Counted:
         self.listings += 1
         return await self.behind.listing(is_fresh=is_fresh)
 
-    async def read(self, shard: str, after: int | None) -> Read:
+    async def read(self, shard: str, after: int) -> Read:
         """Read."""
         self.reads += 1
         return await self.behind.read(shard, after)
@@ -37,7 +37,7 @@ class Counted:
         self.behind.changed(("a", id_), None, item)
 
 
-async def numbers(stream: SharedStream, shard: str, after: int | None) -> list[int]:
+async def numbers(stream: SharedStream, shard: str, after: int) -> list[int]:
     """Return the numbers of the entries of a read."""
     return [one.number for one in (await stream.read(shard, after)).arrivals]
 
@@ -50,8 +50,8 @@ async def test_a_page_is_read_once() -> None:
     for number in range(4):
         counted.put(number)
     (shard,) = (await stream.listing()).shards
-    assert await numbers(stream, shard.id, None) == [1, 2, 3]
-    assert await numbers(stream, shard.id, None) == [1, 2, 3]
+    assert await numbers(stream, shard.id, OLDEST) == [1, 2, 3]
+    assert await numbers(stream, shard.id, OLDEST) == [1, 2, 3]
     assert await numbers(stream, shard.id, 1) == [2, 3]
     assert counted.reads == 1
     assert await numbers(stream, shard.id, 3) == [4]
@@ -62,6 +62,18 @@ async def test_a_page_is_read_once() -> None:
     await clock.advance(1)
     assert await numbers(stream, shard.id, 4) == [5]
     assert counted.reads == 4
+
+
+async def test_what_was_left_is_not_taken_for_all() -> None:
+    """Who wants the first record is not given what another found left; the other way round is."""
+    clock = ManualClock()
+    counted = Counted(clock)
+    stream = SharedStream(counted, clock)
+    counted.put(1)
+    (shard,) = (await stream.listing()).shards
+    for after, reads in ((OLDEST, 1), (FIRST, 2), (OLDEST, 2), (FIRST, 2)):
+        assert await numbers(stream, shard.id, after) == [1]
+        assert counted.reads == reads
 
 
 async def test_a_listing_holds_for_a_while() -> None:
@@ -87,13 +99,13 @@ async def test_what_is_dropped_makes_room(monkeypatch: pytest.MonkeyPatch) -> No
     for number in range(12):
         counted.put(number)
     (shard,) = (await stream.listing()).shards
-    for after in (None, 3, 6, 9):
+    for after in (OLDEST, 3, 6, 9):
         await stream.read(shard.id, after)
     assert counted.reads == 4
     assert await numbers(stream, shard.id, 6) == [7, 8, 9]
     assert await numbers(stream, shard.id, 9) == [10, 11, 12]
     assert counted.reads == 4
-    assert await numbers(stream, shard.id, None) == [1, 2, 3]
+    assert await numbers(stream, shard.id, OLDEST) == [1, 2, 3]
     assert counted.reads == 5
 
 

@@ -196,7 +196,7 @@ def test_json_lines() -> None:
     [
         ('{"counter": "a", "change": 1', "the line is not JSON: Expecting ',' delimiter at"),
         ("a,1", "the line is not JSON: Expecting value at character 1"),
-        ('["a", 1]', "the line is JSON, but no object: '[\"a\", 1]'"),
+        ('["a", 1]', "the line is JSON, but not an object: '[\"a\", 1]'"),
         ('{"counter": "a"}', "the object has no 'change'; it has: 'counter'"),
         ('{"counter": "a", "change": NaN}', "NaN is not a finite number"),
         ('{"counter": "a", "change": -Infinity}', "-Infinity is not a finite number"),

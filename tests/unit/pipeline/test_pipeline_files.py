@@ -46,7 +46,7 @@ async def test_a_file_is_read_that_was_found_although_another_has_its_path(tmp_p
             progress,
             clock=ManualClock(instant=True),
             metrics=Metrics(CollectorRegistry()),
-            tell=pytest.fail,
+            report=pytest.fail,
         )
         await run.bring_in(Lane(None, HOME, file, tmp_path / "dead"))
         return progress.figures().records

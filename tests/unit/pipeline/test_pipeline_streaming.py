@@ -83,7 +83,7 @@ class FakeProcess:
             dead=Path("dead"),
             clock=desk.clock,
             randomness=Random(number),  # noqa: S311 (repeatable)
-            tell=self.told.append,
+            report=self.told.append,
             problems=self.problems,
         )
 

@@ -108,6 +108,33 @@ def test_a_path_is_taken_as_it_was_sent(
         assert (answer["statusCode"], json.loads(answer["body"])["counter"]) == (200, named)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"requestContext": None},
+        {"requestContext": {}},
+        {"requestContext": {"http": {"method": "GET", "path": "/healthz"}}},
+        {"version": None, "requestContext": None},
+        {"headers": None},
+        {"headers": {"host": "a:b:c"}},
+        {"headers": {"host": 7}},
+        {"isBase64Encoded": True, "body": "A"},
+        {"body": {"a": 1}},
+        {"rawQueryString": 7},
+    ],
+)
+def test_an_event_of_another_form_is_a_400(
+    environment: Environment, changed: dict[str, Any]
+) -> None:
+    """Whoever may invoke the function can send any; the next request is answered."""
+    answer = environment.handle({**event("GET", "/healthz"), **changed}, object())
+    problem = json.loads(answer["body"])
+    assert (answer["statusCode"], problem["outcome"]) == (400, "not_applied")
+    assert "none of a function URL" in problem["detail"]
+    assert environment.handle({}, object()) == answer
+    assert ask(environment, "GET", "/healthz")[0] == 200
+
+
 def test_a_key_counts_once_over_invocations(environment: Environment) -> None:
     """201, then 200."""
     now = SystemClock().now().isoformat()

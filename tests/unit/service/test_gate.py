@@ -14,7 +14,8 @@ from support.serving import Served, served
 
 from ledger.runtime.logs import TEXT_FORMAT, TextFormatter
 from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
-from ledger.service.access.token_file import create_token, revoke_tokens
+from ledger.service.access.proxies import ProxyHeader
+from ledger.service.access.token_file import create_token, revoke_tokens, set_proxy
 from ledger.service.access.tokens import Grant, Scope, checked_grant
 from ledger.service.gate import Seen
 from ledger.service.metrics import log_request
@@ -123,6 +124,59 @@ async def test_a_caller_beyond_its_rate_is_told_when_to_come_again(tmp_path: Pat
         assert (await service.http.get(SHOP, headers=slow)).status_code == 200
 
 
+PROXY = ProxyHeader.of("X-Caller", ["10.0.7.0/24"])
+
+
+async def test_a_proxy_names_who_asks_and_a_token_of_that_name_says_what_it_may(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While it is valid, within its rate; the audit log has the name and the proxy."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    token = token_of(path, table, "write", rate=2)
+    set_proxy(path, PROXY)
+    access = FileAccess(path, table.clock)
+    async with served(table, access=access, peer="10.0.7.9") as service:
+        named = {"X-Caller": "shop"}
+        assert (await _post(service, named)).status_code == 201
+        with caplog.at_level(logging.INFO):
+            log_request(service.seen[-1])
+        assert {"caller": "shop", "proxy": "10.0.7.9"}.items() <= vars(caplog.records[0]).items()
+        assert (await service.http.get(SHOP, headers=named)).status_code == 403
+        assert (await _post(service, token)).status_code == 429  # one name, one rate
+        await table.clock.advance(2.0)
+        assert (await _post(service, token)).status_code == 201
+        assert service.seen[-1].proxy is None
+        for name in ("other", "Shop", "shop, other", ""):
+            assert (await _post(service, {"X-Caller": name})).status_code == 401
+        revoke_tokens(path, "shop", now=table.clock.now())
+        await table.clock.advance(LOOK_SECONDS)
+        assert (await _post(service, named)).status_code == 401
+
+
+@pytest.mark.parametrize("peer", ["10.0.8.1", "127.0.0.1"])
+async def test_a_proxys_header_from_whoever_else_is_refused(tmp_path: Path, peer: str) -> None:
+    """With a token beside it, too; so is what a caller slips through the proxy."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    token = token_of(path, table, "write")
+    set_proxy(path, PROXY)
+    access = FileAccess(path, table.clock)
+    async with served(table, access=access, peer=peer) as service:
+        for headers in ({"X-Caller": "shop"}, {**token, "X-Caller": "shop"}):
+            answer = await _post(service, headers)
+            assert (answer.status_code, answer.json()["outcome"]) == (401, "not_applied")
+            assert "taken from the proxy alone" in answer.json()["detail"]
+        assert (await _post(service, token)).status_code == 201
+    async with served(table, access=access, peer="10.0.7.9") as service:
+        twice = [("X-Caller", "shop"), ("x-caller", "shop")]
+        answer = await service.http.post(f"{SHOP}/entries", json=ENTRY, headers=twice)
+        assert (answer.status_code, "2 times" in answer.json()["detail"]) == (401, True)
+        answer = await _post(service, {**token, "X-Caller": "other"})
+        assert (answer.status_code, "a token beside" in answer.json()["detail"]) == (401, True)
+        set_proxy(path, None)
+        await table.clock.advance(LOOK_SECONDS)
+        assert (await _post(service, {"X-Caller": "shop"})).status_code == 401
+
+
 async def test_a_share_is_given_back_however_a_request_ends(tmp_path: Path) -> None:
     """After errors, too."""
     table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
@@ -194,14 +248,17 @@ async def test_a_body_without_a_length_is_counted() -> None:
 
 
 async def test_an_instance_that_leaves_is_not_ready_and_serves_on() -> None:
-    """Once it drains, requests are safe to repeat elsewhere."""
+    """Each answer ends its connection; once it drains, requests are safe to repeat elsewhere."""
     async with served() as service:
+        assert "connection" not in (await service.http.get("/readyz")).headers
         service.context.leave()
         assert (await service.http.get("/readyz")).status_code == 503
-        assert (await service.record("shop%2Fa", "1")).status_code == 201
+        answer = await service.record("shop%2Fa", "1")
+        assert (answer.status_code, answer.headers["connection"]) == (201, "close")
         service.context.drain()
         answer = await service.record("shop%2Fa", "1")
         assert (answer.status_code, answer.json()["type"]) == (503, "/problems/shutting-down")
+        assert answer.headers.get_list("connection") == ["close"]
         assert (answer.json()["outcome"], answer.json()["retryable"]) == ("not_applied", True)
         assert (await service.http.get("/healthz")).status_code == 200
         for public in ("/", "/openapi.json", "/problems/unauthorized"):

@@ -5,11 +5,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 from support.serving import AWAY, served
 
 from ledger.core.entry import entry_id
 from ledger.core.errors import OutcomeUnknown, Unreachable
 from ledger.service import schemas
+from ledger.service.metrics import ServiceMetrics
 from ledger.testing import MemoryGlobalTable
 
 JSON = "application/json"
@@ -135,6 +137,12 @@ async def test_many_entries_have_an_outcome_each() -> None:
         assert results[2].problem.type == "/problems/idempotency-key"
         assert await service.value("a") == "1"
         assert await service.value("b") == "3"
+        registry = CollectorRegistry()
+        for seen in service.seen:
+            ServiceMetrics.of(registry).request(seen)
+        for status in ("201", "400"):
+            name, labels = "ledger_service_results_total", {"status": status}
+            assert registry.get_sample_value(name, labels) == 2
 
 
 async def test_entries_together_are_all_or_none() -> None:

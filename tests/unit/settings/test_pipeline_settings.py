@@ -59,7 +59,7 @@ def test_a_pipeline_that_is_not_there_is_refused(
         ({"pipeline": {"name": "a" * 33}}, "up to 32 of the characters a-z 0-9 -"),
         ({"pipelines": {"a.b": ONE}}, "up to 32 of the characters a-z 0-9 -"),
         ({"pipelines": {"": ONE}}, "up to 32 of the characters a-z 0-9 -"),
-        ({"pipelines": {"a": {**ONE, "name": "b"}}}, "under 'a' calls itself 'b'"),
+        ({"pipelines": {"a": {**ONE, "name": "b"}}}, "under 'a' has name 'b'"),
         ({"pipelines": {"a": 7}}, "pipelines.a is 7"),
         ({"pipelines": [ONE]}, "pipelines is"),
         ({"pipeline": {**ONE, "name": "a"}, "pipelines": {"a": TWO}}, "two pipelines are called"),

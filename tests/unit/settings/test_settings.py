@@ -250,8 +250,8 @@ def test_reading_only_what_is_new_is_for_one_region_read_consistently() -> None:
 @pytest.mark.parametrize(
     ("pipeline", "named"),
     [
-        ({"dead_letter_queue": "dead-letters"}, "the URL of a queue"),
-        ({"dead_letter_queue": ""}, "the URL of a queue"),
+        ({"dead_letter_queue": "dead-letters"}, "the URL of an SQS queue"),
+        ({"dead_letter_queue": ""}, "the URL of an SQS queue"),
         ({"deletes": "perhaps"}, "refuse"),
     ],
 )

@@ -75,7 +75,7 @@ def test_without_any_file_variables_may_be_enough(monkeypatch: pytest.MonkeyPatc
         (
             SMALL + "observation_delay: 30\nobservation_delay: 40\n",
             6,
-            "'observation_delay' is there twice, first in line 5",
+            "'observation_delay' appears twice, first in line 5",
         ),
         (SMALL + "regions:\n  us-east-1:\n", 5, "'regions' is there twice"),
         ("- a\n", 1, "`name: value` pairs"),
@@ -105,7 +105,7 @@ BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
         (b"home: 2026-13-45\n", "not YAML"),
         (
             b"home: us-east-1\nregions: &a {us-east-1: *a}\n",
-            "line 2: an alias inside of what it repeats",
+            "line 2: an alias inside the value that it repeats",
         ),
         (BOMB, "line 6: over 100,000 values, counting those of aliases"),
         (
@@ -145,7 +145,7 @@ def test_a_missing_file_and_a_directory_are_named() -> None:
         ("LEDGER_CACHE_MAX_AGE", "5", "did you mean LEDGER_CACHE__MAX_AGE?"),
         ("LEDGER_SETTLE__S", "5", "did you mean LEDGER_SETTLE?"),
         ("LEDGER_CONFIGS", "x.yaml", "did you mean LEDGER_CONFIG?"),
-        ("ledger_xyzzy", "5", "no setting has this variable; settings are those of regions.yaml"),
+        ("ledger_xyzzy", "5", "no setting has this variable; see the settings in regions.yaml"),
         ("LEDGER_CACHE__MAXAGE", "5", "cache.maxage is not a setting; did you mean max_age?"),
         ("LEDGER_SHARDS", "{", "must be JSON"),
         ("LEDGER_SHARDS", '{"a": 101}', "shards.a.0.count"),

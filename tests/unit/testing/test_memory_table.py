@@ -143,7 +143,7 @@ def test_regions_are_different_ones(regions: tuple[str, ...]) -> None:
 
 async def test_time_does_not_go_back() -> None:
     """A test that asks for it is told."""
-    with pytest.raises(InvalidInput, match="got -5 seconds"):
+    with pytest.raises(InvalidInput, match="must be 0 or more, got -5"):
         await MemoryGlobalTable().pass_time(-5)
 
 

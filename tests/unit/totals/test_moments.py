@@ -131,8 +131,8 @@ async def test_without_an_archive() -> None:
         ({"at": "2026-01-01"}, "at must be a date or an aware datetime"),
         ({"at": datetime(2026, 1, 1)}, "at must be a date or an aware datetime"),  # noqa: DTZ001
         ({"at": date(1969, 1, 1)}, "within the years 1970 to 9998"),
-        ({"at": datetime(2026, 1, 1, tzinfo=UTC), "effective": True}, "at must be one"),
-        ({"effective": True}, "give it by `at`"),
+        ({"at": datetime(2026, 1, 1, tzinfo=UTC), "effective": True}, "at must be a date, got"),
+        ({"effective": True}, "give it as `at`"),
         ({"at": date(2026, 1, 1), "steady": True}, "neither steady nor cached"),
         ({"at": date(2026, 1, 1), "max_age": 5}, "neither steady nor cached"),
     ],

@@ -342,7 +342,7 @@ async def test_a_state_that_cannot_be_read_is_an_error() -> None:
     place.change(9)
     key = state_key(LOW.name, COUNTER)
     place.table.set(key, {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "phase": {"S": "asleep"}})
-    with pytest.raises(DamagedItem, match="no state of a watch"):
+    with pytest.raises(DamagedItem, match="not a state of a watch"):
         await place.look(place.decider())
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 import pytest
+from prometheus_client import CollectorRegistry
 from support.hooks import Receiver, Sending, hook_of
 
 from ledger.core.errors import FeedBehind, LeaseLost, StoreError
@@ -14,6 +15,7 @@ from ledger.testing import MemoryGlobalTable
 from ledger.webhooks.events import Event
 from ledger.webhooks.keeping import Kept, Position
 from ledger.webhooks.sending import Sender
+from ledger.webhooks.worker import PAGE_MAX
 
 REGIONS = ("us-east-1", "eu-west-1")
 
@@ -156,6 +158,54 @@ async def test_410_disables_until_it_is_enabled() -> None:
         changes = [body["data"]["change"] for body in world.receiver.bodies]
         assert changes == ["1", "1", "7", "2"]
         assert await world.dead() == []
+
+
+async def test_metrics_say_what_is_disabled_and_how_far_the_others_came() -> None:
+    """Of a page that more follows: until when its last entry was made."""
+    async with World() as world:
+
+        def shown(name: str) -> float | None:
+            labels = {"webhook": "erp"}
+            return world.sending.registry.get_sample_value(f"ledger_webhook_{name}", labels)
+
+        worker = world.worker()
+        await worker.step()
+        assert shown("disabled") == 0
+        made = world.table.clock.now().timestamp()
+        for _ in range(PAGE_MAX):
+            await world.home.record("a", 1)
+        world.table.clock.pass_by(30)
+        await world.home.record("a", 1)
+        await worker.step()
+        assert shown("reached_timestamp_seconds") == pytest.approx(made, abs=1)
+        world.receiver.answers = [410]
+        await worker.step()
+        assert shown("disabled") == 1
+        await world.kept.enable(await world.kept.position(), stamp="s")
+        world.receiver.answers = [200]
+        await worker.step()
+        await worker.step()
+        assert shown("disabled") == 0
+        now = world.table.clock.now().timestamp()
+        assert shown("reached_timestamp_seconds") == pytest.approx(now, abs=5)
+
+
+async def test_a_process_that_takes_over_shows_how_far_the_last_one_came() -> None:
+    """Before it has delivered anything, and though it cannot."""
+    async with World() as world:
+        await world.worker().step()
+        left = world.table.clock.now().timestamp()
+        world.table.clock.pass_by(3600)
+        world.sending.registry = CollectorRegistry()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ledger, "feed_page", _fail)
+            with pytest.raises(Died):
+                await world.worker().step()
+        shown = world.sending.registry.get_sample_value
+        labels = {"webhook": "erp"}
+        assert shown("ledger_webhook_reached_timestamp_seconds", labels) == pytest.approx(
+            left, abs=2
+        )
 
 
 async def test_410_of_a_crossing_leaves_it_due() -> None:

@@ -192,15 +192,15 @@ async def test_a_batch_tells_what_became_of_each() -> None:
     inserting = InsertingStore(FaultyStore(store, InOrder(fault)))
     outcome = await inserting.write_batch([put(str(number)) for number in range(7)])
     assert (outcome.unprocessed, outcome.unknown) == ((3,), (0, 1, 4, 5))
-    assert outcome.cause == "another change is in the way"
+    assert outcome.cause == "another change exists under its key"
     assert sorted(item["sk"]["S"] for item in store.table.items()) == [*"01246"]
 
 
 @pytest.mark.parametrize(
     ("fault", "cause"),
     [
-        (NeverArrived(), "an item was in the way and is gone"),
-        (Raises(Unreachable("away")), "an item is in the way and could not be read: away"),
+        (NeverArrived(), "an item existed under its key and is gone"),
+        (Raises(Unreachable("away")), "an item exists under its key and could not be read: away"),
     ],
 )
 async def test_a_look_that_shows_nothing_leaves_it_unknown(

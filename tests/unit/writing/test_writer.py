@@ -471,6 +471,6 @@ async def test_an_item_in_the_way_that_cannot_be_read_leaves_the_outcome_unknown
     writer = make_writer(UnreadableStore(HOME))
     change = Change("c", 1, key="k", at=START)
     first = await writer.record(change)
-    with pytest.raises(OutcomeUnknown, match="in the way and could not be read") as raised:
+    with pytest.raises(OutcomeUnknown, match="under its key and could not be read") as raised:
         await writer.record(change)
     assert raised.value.entries == (first,)

@@ -162,7 +162,7 @@ async def test_together_is_unknown_if_what_was_in_the_way_cannot_be_read(
     kept = Change("c", 1, key="k", at=START)
     await writer.record(kept)
 
-    with pytest.raises(OutcomeUnknown, match="in the way") as caught:
+    with pytest.raises(OutcomeUnknown, match="under its key") as caught:
         await writer.record_together([kept, Change("c", 2)])
     assert caught.value.together
     assert [entry.change for entry in caught.value.entries] == [1, 2]

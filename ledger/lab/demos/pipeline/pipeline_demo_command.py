@@ -5,12 +5,12 @@ from contextlib import ExitStack
 
 import anyio
 
-from ledger.commands.pipeline.page import serve_page
 from ledger.core.errors import InvalidInput
 from ledger.lab.demos.pipeline.ladder import climb
 from ledger.lab.demos.pipeline.model import MEASURED
 from ledger.lab.demos.pipeline.model_report import model_report
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
+from ledger.lab.demos.pipeline.page import serve_page
 from ledger.lab.demos.pipeline.report import PipelineDemoReport
 from ledger.lab.demos.pipeline.run import PipelineDemoRun
 from ledger.lab.harness.display import run_shown

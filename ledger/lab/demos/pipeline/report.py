@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ledger.commands.pipeline.watching import totals_shown
+from ledger.core.amounts import to_text
 from ledger.lab.demos.pipeline.curve import MEAN_SECONDS, Curve, Point, is_held
 from ledger.lab.demos.pipeline.options import FAIL, RISKS, PipelineDemoOptions
 from ledger.lab.harness.display import View
@@ -103,7 +103,14 @@ class PipelineDemoProgress:
             "latency": quantiles(self.latencies),
             "history": [list(one) for one in self.history],
             "exact": self.exact,
-            "totals": totals_shown([name for name in SHOWN if expected], shown, expected),
+            "totals": [
+                {
+                    "category": name,
+                    "regions": {region: to_text(one[name]) for region, one in shown.items()},
+                    "truth": to_text(expected[name]),
+                }
+                for name in (SHOWN if expected else ())
+            ],
         }
 
 

@@ -24,6 +24,6 @@ Some events need no step of their own:
 
 `walk` is the search, `keys` the encoding of states, `state`, `world` and `model` are the model,
 `production` asks the production code, `mutants` breaks rules, `describe` puts traces into words.
-`loss` and `terms` are models of their own: of a region that is lost, and of a change of the table's
-terms; `listing` is their command.
+`loss`, `terms` and `limits` are models of their own: of a region that is lost, of a change of the
+table's terms, and of budgets; `listing` is their command.
 """

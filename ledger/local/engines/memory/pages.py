@@ -29,7 +29,7 @@ _SELECTS = ("ALL_ATTRIBUTES", "COUNT", "SPECIFIC_ATTRIBUTES")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one page holds, and what reading it costs."""
+    """The content of one page, and the cost of reading it."""
 
     body: dict[str, Any]
     units: float

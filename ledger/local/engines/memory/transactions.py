@@ -1,4 +1,4 @@
-"""TransactWriteItems: all intents are worked out first, then all are committed or none.
+"""TransactWriteItems: all intents are computed first, then all are committed or none.
 
 No two actions of a transaction may name one item, so each sees exactly the state before the
 transaction: nothing has to be copied, and nothing undone.

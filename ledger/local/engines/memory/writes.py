@@ -26,7 +26,7 @@ _LEGACY = ("Expected", "ConditionalOperator", "AttributeUpdates")
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What one write would do to one item.
+    """The effect of one write on one item.
 
     `after` is None for an item that will not be there; `size` its size in bytes; `targets` are the
     paths that an update changes. A condition check alone has `writes` False.
@@ -54,7 +54,7 @@ class Intent:
         return write_units(max(old_size, self.size), transactional=transactional)
 
     def commit(self) -> tuple[Change, ...]:
-        """Write it, and return the change; none if everything stays as it was."""
+        """Write it, and return the change; None if nothing changed."""
         if not self.writes or self.old == self.after:
             return ()
         if self.after is None:

@@ -52,6 +52,7 @@ export async function counterView(main, {session, argument: counter, signal}) {
     const text = amountText(found.value);
     if (value.textContent !== "…" && value.textContent !== text) flash(value);
     value.textContent = text;
+    curve.take(found);
     describe();
   }
 

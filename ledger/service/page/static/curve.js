@@ -1,4 +1,5 @@
-// The curve of a counter by hour or day: from the sums that the table keeps, or else its entries.
+// The curve of a counter by hour or day: from the sums that the table keeps, or else its entries. What
+// pipelines add is in neither, so it is drawn as the page has seen it.
 
 import {add, shown as amountText} from "./amounts.js";
 import {counterPath, get, untilAnswered} from "./api.js";
@@ -8,8 +9,9 @@ import {periodsOf} from "./entries.js";
 import {clockText, dateText, fullText, shortText, timeOf} from "./times.js";
 
 const HOUR_MS = 3600e3, DAY_MS = 24 * HOUR_MS;
-const KINDS = [["hour", "By hour"], ["day", "By day"], ["entry", "Each entry"]];
+const KINDS = [["hour", "By hour"], ["day", "By day"], ["entry", "Each entry"], ["live", "Live"]];
 const PERIODS_MIN = 3;      // of fewer, the entries themselves tell more
+const SEEN_MAX = 500;       // points of the live curve: once it has them, the older half is thinned
 const SPANS = {hour: 72 * HOUR_MS, day: 62 * DAY_MS};
 
 // `statement` gives the statement that is shown, where the table keeps no sums.
@@ -23,7 +25,7 @@ export function curvePanel(counter, {signal, statement}) {
     load();
   }}, name));
   const panel = section("Over time", element("div", {class: "toolbar", role: "group", "aria-label": "Period"}, buttons), place, note);
-  let found = null;
+  let found = null, seen = [];
   choose("hour");
 
   function choose(by) {
@@ -31,8 +33,25 @@ export function curvePanel(counter, {signal, statement}) {
     for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.by === by));
   }
 
+  // Note a total as it was read.
+  function take(total) {
+    const x = Date.parse(total.as_of), text = amountText(total.value);
+    if (x < (seen.at(-1)?.x ?? 0)) return;
+    seen.push({x, y: Number(total.value), text, label: `${clockText(total.as_of)}: ${text}`});
+    if (seen.length > SEEN_MAX) seen = seen.filter((_, place) => place % 2 === 0 || place > SEEN_MAX / 2);
+    if (choice.by === "live") drawSeen();
+    else if (!choice.isChosen && total.additions > 0 && total.entries + total.merged === 0) {
+      choose("live");
+      load();
+    }
+  }
+
   async function load() {
     const by = choice.by;
+    if (by === "live") {
+      note.textContent = "The total as this page has read it, since it was opened.";
+      return drawSeen();
+    }
     if (by === "entry") {
       note.textContent = "The balance after each entry of the statement below.";
       return drawEntries();
@@ -57,6 +76,13 @@ export function curvePanel(counter, {signal, statement}) {
       return load();
     }
     draw();
+  }
+
+  function drawSeen() {
+    const last = seen.at(-1);
+    if (!last) return;
+    const points = [...seen, {...last, x: Math.max(Date.now(), last.x)}];
+    drawChart(place, {points, xText: clockText, label: `Total since the page was opened, now ${last.text}`});
   }
 
   function drawEntries() {
@@ -93,10 +119,11 @@ export function curvePanel(counter, {signal, statement}) {
     });
   }
 
-  const resized = new ResizeObserver(() => choice.by === "entry" ? drawEntries() : found && draw());
+  const drawn = {entry: drawEntries, live: drawSeen};
+  const resized = new ResizeObserver(() => drawn[choice.by] ? drawn[choice.by]() : found && draw());
   resized.observe(panel);
   signal.addEventListener("abort", () => resized.disconnect(), {once: true});
-  return {panel, load};
+  return {panel, load, take};
 }
 
 function withoutLeadingZeros(periods) {

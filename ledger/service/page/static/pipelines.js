@@ -51,7 +51,7 @@ function panel(pipeline, now) {
   const tasks = Object.entries(pipeline.tasks).map(([region, task]) =>
     element("p", {}, mark("warning", task), ` is under way in ${region}: if no process runs it, run it again, and it goes on.`));
   return section(pipeline.name || "Pipeline", tasks,
-    element("p", {}, `${pipeline.lanes.length.toLocaleString("en")} lanes, ${waiting.toLocaleString("en")} map items wait to be added to the totals.`),
+    element("p", {}, `${pipeline.lanes.length.toLocaleString("en")} ${pipeline.lanes.length === 1 ? "lane" : "lanes"}, ${waiting.toLocaleString("en")} map items wait to be added to the totals.`),
     table("Lanes", [["Lane"], ["State"], ["Position", true], ["Map items waiting", true], ["Last write", true]], rows),
     pipeline.is_cut ? element("p", {class: "note"}, "Further lanes are not shown.") : "");
 }

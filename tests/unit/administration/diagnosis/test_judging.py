@@ -69,7 +69,7 @@ def one(found: Iterable[Finding]) -> Finding:
         (
             {"credentials": CredentialsSeen("env", DENIED)},
             State.UNKNOWN,
-            "whose is not known",
+            "identity unknown",
             "none needed",
         ),
         (
@@ -220,7 +220,7 @@ def test_one_region_has_no_lag() -> None:
             "has succeeded ever: replicas differ",
             "compactor status",
         ),
-        ({"waits": "clock"}, State.WARNING, "merged nothing: clock", "mend what it names"),
+        ({"waits": "clock"}, State.WARNING, "merged nothing: clock", "fix what it names"),
         ({"ahead_seconds": 300.0}, State.WARNING, "dated 300 s in the future", "with NTP"),
         ({"damage": "1 damaged"}, State.PROBLEM, "1 damaged", "`ledger verify COUNTER`"),
         ({"falls_behind": True}, State.WARNING, "falls behind", "run more processes"),

@@ -103,7 +103,7 @@ async def test_put_twice(maker: Maker) -> None:
     async with maker.open() as place:
         await place.put("a", b"one")
         await place.put("a", b"one")
-        with pytest.raises(ArchiveDamaged, match=r"object a in .* is another"):
+        with pytest.raises(ArchiveDamaged, match=r"object a in .* differs"):
             await place.put("a", b"two")
         assert await place.get("a") == b"one"
         await place.replace("a", b"two")
@@ -118,7 +118,7 @@ async def test_what_is_not_there(maker: Maker) -> None:
         await place.delete("none")
         await place.put("a", b"123")
         for start in (1, 3, 9):
-            with pytest.raises(ArchiveDamaged, match="cut"):
+            with pytest.raises(ArchiveDamaged, match="is truncated"):
                 await place.get("a", start=start, length=3)
         await place.delete("a")
         with pytest.raises(ArchiveMissing):

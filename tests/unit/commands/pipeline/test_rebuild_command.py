@@ -27,7 +27,7 @@ def test_what_was_left_is_said_with_what_to_do() -> None:
             "40 states do not keep what the settings need, and were left as they are: run it again"
             " --from the files that have their records"
         ),
-        "1 states hold what the settings do not take, and were left as they are",
+        "1 states hold values that the settings refuse: left as they are",
         (
             "records read once more: 1 older than their states, 2 newer than their states"
             " (run their lanes), 3 without a state (run their lanes), 2 not taken"

@@ -56,5 +56,5 @@ def test_what_was_forgotten_is_said(
         return Forgotten(1_700_000_000, 1234, left, lanes)
 
     monkeypatch.setattr(state_commands, "_forget", forget)
-    said = "1,234 records of before 2023-11-14T22:13:20+00:00 forgotten"
+    said = "1,234 records from before 2023-11-14T22:13:20+00:00 forgotten"
     assert run("forget").stdout == f"{said}{end}\n"

@@ -50,6 +50,11 @@ class FakeProcess(ManagedProcess):
         self.done.append((f"kill {restart_seconds:g}", self._clock.monotonic()))
         return True
 
+    def restart(self, restart_seconds: float) -> bool:
+        """Be asked to end."""
+        self.done.append((f"restart {restart_seconds:g}", self._clock.monotonic()))
+        return True
+
     def suspend(self, *, with_clock: bool = False) -> bool:
         """Be suspended, unless it is already."""
         if self._is_away:
@@ -134,6 +139,18 @@ async def test_a_process_is_suspended_with_its_clock_and_restarted_with_a_wrong_
         ("clock +0", 6.0),
     ]
     assert progress.process_faults == {"suspend writer": 1, "clock of a writer": 1}
+
+
+async def test_a_process_is_asked_to_end_and_comes_back() -> None:
+    """It is the process that ends: nothing is left to be done for it."""
+    table, clock = FakeTable(), ManualClock(instant=True)
+    progress = ChaosProgress(OPTIONS, TaggedChecker(), clock)
+    process = FakeProcess("a-0", clock)
+    nemesis = Nemesis(table.world, {"a-0": process}, progress, clock=clock)
+    fault = ScheduledFault(1.0, 3.0, "restart instance", "a-0", process="a-0")
+    await nemesis.run(FaultSchedule(1, 4.0, (fault,)))
+    assert [what for what, _ in process.done] == ["restart 2"]
+    assert progress.process_faults == {"restart instance": 1}
 
 
 async def test_the_clock_of_a_region_is_set_wrong_and_right_again() -> None:

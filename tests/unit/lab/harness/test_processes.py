@@ -12,6 +12,7 @@ import pytest
 from ledger.lab.harness.processes import ManagedProcess, ProcessEnded
 
 WAIT_SECONDS_MAX = 30.0
+MEGABYTE = 1_000_000
 NOTES = "import sys, time; open(sys.argv[1], 'a').write('x')\n"
 LIVES = f"{NOTES}time.sleep(60)"
 ENDS_WITH_PARENT = """
@@ -70,6 +71,19 @@ async def test_what_is_killed_comes_back(tmp_path: Path) -> None:
             assert not process.suspend()
         await until_noted(tmp_path / "notes", 4, process, 4)
     assert process.starts == 4
+
+
+async def test_what_is_asked_to_end_comes_back(tmp_path: Path) -> None:
+    """By SIGTERM, which it may take its time for; its memory is known while it runs."""
+    process = a_process(tmp_path, LIVES)
+    assert not process.restart(0.0), "nothing runs yet"
+    assert process.resident_bytes() is None
+    async with running(process):
+        await until_noted(tmp_path / "notes", 1, process, 1)
+        assert (process.resident_bytes() or 0) > MEGABYTE
+        assert process.restart(0.0)
+        assert not process.restart(0.0), "it is ending"
+        await until_noted(tmp_path / "notes", 2, process, 2)
 
 
 async def test_what_ends_by_itself_is_told(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ async def test_an_audit_goes_on_where_it_was_cut_off() -> None:
         try:
             report = await audited(dying)
         except AccessDenied:
-            report = await audited(again, tell=said.append)
-            expected = f"{HOME}: goes on behind {5 * (number - 1)} items, where it was cut off"
+            report = await audited(again, on_progress=said.append)
+            expected = f"{HOME}: continues after {5 * (number - 1)} items"
             assert (said[0] == expected) == (number > 1)
         else:
             right = report

@@ -166,7 +166,7 @@ async def test_a_damaged_total_is_mended_once_by_an_entry_that_says_so() -> None
     )
     await store.write(stray.put)
     said: list[str] = []
-    (found,) = (await audited(store, tell=said.append)).differences
+    (found,) = (await audited(store, on_progress=said.append)).differences
     assert (found.category, found.change) == ("risk/Delta", Decimal("0.5"))
     assert said[:2] == [
         f"{HOME}: its table read, {sum(map(len, store.table.partitions.values())) - 1} items",
@@ -371,7 +371,7 @@ async def test_a_closed_lane_is_reset_by_its_position(*, is_listed: bool) -> Non
         settings.replace(home=HOME, regions={HOME: settings.regions[HOME]}),
         clock=ManualClock(instant=True),
         randomness=seeded(),
-        tell=searches.append,
+        on_progress=searches.append,
     ).run()
     assert shown(store.table) == {}
     assert ("searching again" in "".join(searches)) is not is_listed

@@ -77,7 +77,7 @@ def forget_fields(store: MemoryStore, *records: str) -> None:
 async def test_states_get_the_categories_of_now_and_a_second_measure() -> None:
     """Old categories are left, an audit is clean, and again no state is written."""
     store, said = await filled(), list[str]()
-    done = await rebuilt(store, tell=said.append, **COUNTED)
+    done = await rebuilt(store, on_progress=said.append, **COUNTED)
     assert (done.records, done.rewritten, done.is_complete) == (9, 9, True)
     assert shown(store.table) == right(RAWS, counts=True)
     assert map_items(store.table) == []
@@ -217,8 +217,8 @@ async def test_a_checkpoint_that_is_left_is_of_no_later_run() -> None:
             await rebuilt(killed_at_scan(store, 6), seed=1, **BY_BOTH)
         left, said = checkpoint_of(store), list[str]()
         assert len(left) == 2
-        await rebuilt(store, seed=2, tell=said.append, **BY_BOTH)
-        assert any("goes on behind" in line for line in said)
+        await rebuilt(store, seed=2, on_progress=said.append, **BY_BOTH)
+        assert any("continues after" in line for line in said)
         await rebuilt(store, seed=3)
         put_back(store, left)
         done = await rebuilt(store, seed=4, **BY_BOTH)

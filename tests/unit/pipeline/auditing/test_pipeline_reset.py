@@ -253,7 +253,7 @@ async def test_lanes_that_a_reset_has_closed_go_on_if_it_is_refused_when_run_aga
             await lane_worker(deliveries(raws), store, lane=lane, clock=later()).run()
         assert shown(store.table) == truth(raws), number
         assert (await audited(store)).differences == []
-    assert refusals == {"nothing was reset", "the reset was cut off, and is not at its end"}
+    assert refusals == {"nothing was reset", "the reset was interrupted, and is not complete"}
 
 
 async def test_a_lane_that_moves_is_not_reset() -> None:
@@ -440,6 +440,6 @@ async def test_a_run_that_another_one_has_ended_takes_nothing_more_out() -> None
     store = MemoryStore(HOME)
     await lane_worker(deliveries(RAWS), store).run()
     again = [message(f"T{number}", 2, 7) for number in range(4)]
-    with pytest.raises(LedgerError, match="this reset was ended by another run of it"):
+    with pytest.raises(LedgerError, match="this reset was finished by another run of it"):
         await reset(ResetBeside(store, then=again), clock=later(2000))
     assert shown(store.table) == truth(again)

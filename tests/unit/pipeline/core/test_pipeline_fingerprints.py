@@ -13,4 +13,4 @@ def test_only_what_differs_is_named() -> None:
     assert differences(kept, PARTS) == ""
     said = differences(kept, {**PARTS, "categories": ("a/{X}", "b/{Y}")})
     assert said == 'categories was ["a/{X}"], is ["a/{X}", "b/{Y}"]'
-    assert differences({}, PARTS) == "which ones is not known"
+    assert differences({}, PARTS) == "which parts differ is unknown"

@@ -38,7 +38,7 @@ class Desk:
 
     async def find(self, name: str, lane: str | None = None) -> Found:
         """Return the lane of a file."""
-        return await self.claims.find(LaneFile(self.folder / name), lane, tell=self.told.append)
+        return await self.claims.find(LaneFile(self.folder / name), lane, report=self.told.append)
 
     async def run(self, name: str, lane: str | None = None, *, commits: int | None = None) -> str:
         """Read a file to its end and commit it, or so many of its records; return its lane."""

@@ -109,7 +109,7 @@ async def test_a_count_of_the_past_comes_with_the_value_then() -> None:
     at, then = clock.now(), await counter.value()
     await counter.add(-7)
     clock.pass_by(60)
-    with pytest.raises(InvalidInput, match="keeps no past"):
+    with pytest.raises(InvalidInput, match="has no history"):
         await counter.reconcile(counted=98, at=at)
     done = await counter.reconcile(counted=98, at=at, value=then)
     assert [done.change, done.total, await counter.value()] == [-2, 100, 91]

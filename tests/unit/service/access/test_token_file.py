@@ -6,15 +6,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from support.commands import Ran, run_command_here
 from support.ledgers import seeded
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
+from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import (
     create_token,
     read_tokens,
     revoke_tokens,
     rotate_token,
+    set_proxy,
 )
 from ledger.service.access.tokens import checked_grant
 from ledger.testing.clock import ManualClock
@@ -32,10 +35,42 @@ def test_a_token_is_kept_by_its_hash_in_a_private_file(tmp_path: Path) -> None:
     """Everything that it allows comes back; the secret is nowhere."""
     path = tmp_path / "tokens.json"
     token = make(path, expires=NOW + timedelta(days=90))
-    (record,) = read_tokens(path).values()
+    (record,) = read_tokens(path).records.values()
     assert (record.grant, record.made, record.expires) == (GRANT, NOW, NOW + timedelta(days=90))
     assert token.rpartition("_")[2] not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IRUSR | stat.S_IWUSR
+
+
+def test_a_proxys_header_stays_while_tokens_change(tmp_path: Path) -> None:
+    """Until it is taken away."""
+    path = tmp_path / "tokens.json"
+    proxy = ProxyHeader.of("X-Caller", ["10.0.7.0/24", "2001:db8::1"])
+    set_proxy(path, proxy)
+    make(path)
+    rotate_token(path, "shop", now=NOW, randomness=seeded(8), overlap=timedelta(0))
+    revoke_tokens(path, "shop", now=NOW)
+    assert read_tokens(path).proxy == proxy
+    set_proxy(path, None)
+    assert read_tokens(path).proxy is None
+
+
+def test_a_proxys_header_is_set_shown_and_taken_away(tmp_path: Path) -> None:
+    """By the command; one without addresses is refused, and changes nothing."""
+
+    def run(*words: str) -> Ran:
+        return run_command_here("ledger", "token", "proxy", *words, folder=tmp_path)
+
+    refused = run("X-Caller")
+    assert (refused.status, "needs 1 to 100 addresses" in refused.errors) == (2, True)
+    assert (
+        run("X-Caller", "10.0.7.0/24", "10.0.8.1").out == "x-caller from 10.0.7.0/24, 10.0.8.1/32\n"
+    )
+    assert run("X-Caller", "0.0.0.0/0").status == 2
+    assert json.loads(run("--json").out) == {
+        "header": "x-caller", "addresses": ["10.0.7.0/24", "10.0.8.1/32"]
+    }  # fmt: skip
+    assert run("X-Caller", "--none").status == 2
+    assert run("--none").out == "no header is taken\n"
 
 
 def test_a_name_has_one_token(tmp_path: Path) -> None:
@@ -89,7 +124,20 @@ async def test_what_is_revoked_ends_while_the_service_runs(tmp_path: Path) -> No
     assert access.grant(f"Bearer {token}") is None
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": 1, "tokens": [{}]}', "\x00"])
+PROXIES: tuple[object, ...] = (
+    {},
+    {"header": 7, "addresses": []},
+    {"header": "X-Caller", "addresses": ["0.0.0.0/0"]},
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "{}", "[]", '{"format": 1, "tokens": [{}]}', "\x00"),
+        *[json.dumps({"format": 1, "tokens": [], "proxy": proxy}) for proxy in PROXIES],
+    ],
+)
 async def test_a_file_that_breaks_while_it_is_used_leaves_what_was_read(
     tmp_path: Path, content: str
 ) -> None:

@@ -146,7 +146,7 @@ async def test_a_put_that_no_statement_can_say_is_refused(name: str) -> None:
     store = store_over(transport)
     answer = await store.write_each([odd, *inserts(1)])
     assert [type(one) for one in answer.outcomes] == [RequestRefused, Applied]
-    with pytest.raises(RequestRefused, match="no INSERT does the same"):
+    with pytest.raises(RequestRefused, match="no INSERT has the effect of"):
         await store.transact([odd])
     assert len(transport.sent) == 1
 

@@ -18,7 +18,7 @@ is applied, and no right is stranded.
 - `spending` (its states in `state`, what happens by itself in `world`): spends of 1 under grants,
   transfers, a compactor, a lost region.
 - `keyed`: one entry that is put under two grants, by a key in two regions, or by a retry.
-- `held`: a durable hold, who resolves it, and a loss of its region.
+- `held` (`held_cases`): a durable hold, who resolves it, and a loss of its region.
 - `small`: shares of a window, a raise, a bundle of two limits, a cached total.
 
 `rules` has the production rules, and each broken; `cases` what is explored; `book` numbers items.

@@ -1,14 +1,11 @@
-"""Small cases of budgets, and each with one rule broken.
-
-Pure: no clock, no randomness, no I/O.
-"""
+"""Small cases of budgets, and each with one rule broken."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ledger.lab.simulator.explorer.limits import held, keyed, rules, small
+from ledger.lab.simulator.explorer.limits import held, held_cases, keyed, rules, small
 from ledger.lab.simulator.explorer.limits.spending import Model
 from ledger.lab.simulator.explorer.limits.state import REMOVED, THERE, Case
 from ledger.lab.simulator.explorer.walk import Walkable
@@ -38,11 +35,13 @@ SPENDING: Mapping[str, Case] = {
 }
 LARGE_SPENDING: Mapping[str, Case] = {
     "taken-up-often": replace(_SENT, minted=(2, 0), sent_max=2, takes_later=True),
-    "two-regions": Case((1, 1), (0, 1), takes=2, sends=_THERE, sent_max=1, folds=True),
-    "two-processes-often": Case((3,), (0, 0), takes=2, grant=2, folds=True),
+    "two-regions": Case((1, 1), (0, 1), sends=_THERE, sent_max=1, folds=True),
+    "two-processes-often": Case((2,), (0, 0), takes=2, grant=2, folds=True),
     "three-regions": Case((1, 0, 0), (0, 2), sends=_CHAIN, sent_max=2, crashes=False),
     "lost-sent-to": Case((1, 1), (0, 1), loses=True, folds=True, sends=_THERE, sent_max=1),
-    "lost-of-three": Case((0, 1, 0), (1, 2), loses=True, sends=frozenset({(1, 2)}), sent_max=1),
+    "lost-of-three": Case(
+        (0, 1, 0), (2,), loses=True, folds=True, sends=frozenset({(1, 0), (1, 2)}), sent_max=1
+    ),
     "lost-two-processes": Case((0, 2), (1, 1), loses=True, folds=True, base_of=min),
 }
 _LIMIT = partial(replace, judges_rest=False)
@@ -58,13 +57,20 @@ SPENDING_MUTANTS: Mapping[str, Case] = {
     "forked": _LIMIT(_PAIR, forks=True),
     "taken-unconditionally": _LIMIT(_PAIR, reads_before=True, rules=rules.UNCONDITIONAL),
     "closed-unconditionally": replace(_ONE, closes_in_place=True, rules=rules.CLOSES_ANYWAY),
-    "taken-by-difference": replace(
-        _SENT, minted=(2, 0), sent_max=2, takes_later=True, rules=rules.BY_DIFFERENCE
+    "taken-by-difference": _LIMIT(
+        _SENT,
+        minted=(2, 0),
+        processes=(),
+        sent_max=2,
+        takes_later=True,
+        rules=rules.BY_DIFFERENCE,
     ),
-    "given-by-item": _LIMIT(_SENT, minted=(1, 2), grant=2, takes=2, gives_by_item=True),
+    "given-by-item": _LIMIT(
+        _SENT, minted=(1, 2), processes=(1,), grant=2, takes=2, folds=False, gives_by_item=True
+    ),
     "reclaimed-while-listed": _LIMIT(_LOST, reclaims_from=THERE),
     "reclaimed-while-arriving": _LIMIT(_LOST, reclaims_from=REMOVED),
-    "taken-from-the-lost": _LIMIT(_LOST_SENT, takes=2, rules=rules.FROM_LOST),
+    "taken-from-the-lost": _LIMIT(_LOST_SENT, processes=(0,), takes=2, rules=rules.FROM_LOST),
     "newer-grants-not-charged": _LIMIT(_LOST, takes=2, rules=rules.OF_BASE),
     "stake-by-its-own-item": replace(_LOST_SENT, rules=rules.BY_ITS_OWN),
     "unseen-spends-count": _LIMIT(_LOST, counts_unseen=True),
@@ -78,16 +84,16 @@ def _models(make: Callable[[Any], Walkable[Any]], cases: Mapping[str, Any]) -> d
 CASES: Mapping[str, Callable[[], Walkable[Any]]] = {
     **_models(Model, SPENDING),
     **_models(keyed.Model, keyed.CASES),
-    **_models(held.Model, held.CASES),
+    **_models(held.Model, held_cases.CASES),
     **_models(small.Model, small.CASES),
 }
 LARGE: Mapping[str, Callable[[], Walkable[Any]]] = {
     **_models(Model, LARGE_SPENDING),
-    **_models(held.Model, held.LARGE),
+    **_models(held.Model, held_cases.LARGE),
 }
 MUTANTS: Mapping[str, Callable[[], Walkable[Any]]] = {
     **_models(Model, SPENDING_MUTANTS),
     **_models(keyed.Model, keyed.MUTANTS),
-    **_models(held.Model, held.MUTANTS),
+    **_models(held.Model, held_cases.MUTANTS),
     **_models(small.Model, small.MUTANTS),
 }

@@ -7,22 +7,20 @@ read, and lands at any time later, or never.
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
 from ledger.core.entry import Item
 from ledger.lab.simulator.explorer.limits.book import ACCOUNTS, LIVE, NONE, OVER, Book
-from ledger.lab.simulator.explorer.limits.rules import KEPT, UNCONDITIONAL, Rules
-from ledger.limits import holds, spends
+from ledger.lab.simulator.explorer.limits.rules import KEPT, Rules
+from ledger.limits import holds
 from ledger.limits.holds import Apart, Resolved
-from ledger.limits.lost import Stake
 from ledger.limits.plan import Short
 from ledger.limits.rights import GrantName, Rights
-from ledger.limits.spends import HOLD, RESOLVED, Spend, spend_attributes
-from ledger.store.conditions import AllOf, Condition, Has, Not
+from ledger.limits.spends import Spend, spend_attributes
 from ledger.store.conditions import holds as is_true
 from ledger.store.writes import Update
 
@@ -33,7 +31,7 @@ VERSION = 2
 EXPIRY, LATER = 1, 9
 GONE = -2
 """The entry was folded and deleted."""
-_KEY = ("c", "id")
+KEY = ("c", "id")
 _NAME = GrantName(ACCOUNTS[HOME], VERSION)
 _HOLD = Spend("id", Decimal(HELD), (_NAME,), hold=EXPIRY)
 OWNER, ANOTHER = 0, 1
@@ -45,7 +43,7 @@ Updating = Callable[[Resolved], Update]
 
 
 def _update(resolved: Resolved) -> Update:
-    return holds.update_of(_KEY, resolved)
+    return holds.update_of(KEY, resolved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +268,7 @@ class Model:
                 )
         if self._case.extends and self._contents[state.entry].hold == EXPIRY:
             extended = holds.extend(self._contents[state.entry], LATER)
-            condition = holds.extension_of(_KEY, extended).condition
+            condition = holds.extension_of(KEY, extended).condition
             if is_true(condition, self._item(state.entry)):
                 entry = self._content(extended)
                 yield "it is extended", state._replace(entry=entry, writes=(*state.writes, entry))
@@ -428,70 +426,3 @@ class Model:
         spend = self._contents[state.entry]
         if self._case.rules.may_fold(spend, views):
             yield "it is folded", state._replace(entry=GONE, folded=int(spend.amount))
-
-
-# Broken rules.
-
-
-def _fold_open_holds(spend: Spend, views: Mapping[str, Any]) -> bool:
-    """Fold a hold that is not resolved."""
-    return KEPT.may_fold(Spend(spend.id, spend.amount, spend.grants), views)
-
-
-def _entry_alone(resolved: Resolved, items: Mapping[str, Rights]) -> Apart:
-    """Settle by the entry alone, whoever it is."""
-    del items
-    return Apart(resolved, ())
-
-
-def _fold_resolved(spend: Spend, views: Mapping[str, spends.View]) -> bool:
-    """Fold what is resolved whether or not all show what was charged for it."""
-    return KEPT.may_fold(replace(spend, adjusted=()), views)
-
-
-def _stake_of_closed(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
-    """Take a closed grant's charge for what its holds came to."""
-    plain = [replace(one, hold=None, adjusted=()) for one in entries]
-    return KEPT.stake(base, others, plain)
-
-
-def _with_condition(condition: Callable[[Resolved], Condition | None]) -> Updating:
-    return lambda resolved: Update(_KEY, condition=condition(resolved))
-
-
-_UNRESOLVED = Not(Has(RESOLVED))
-_OPEN = AllOf((Has(HOLD), _UNRESOLVED))
-_TWICE = _with_condition(lambda _: Has(HOLD))
-_ABSENT_TOO = _with_condition(lambda _: _UNRESOLVED)
-_VOID_ANYWAY = _with_condition(lambda one: Has(HOLD) if one.after.resolved == "void" else _OPEN)
-_WITHOUT_EXPIRY = _with_condition(lambda _: _OPEN)
-
-CASES = {
-    "hold-settled-for-less": Case(owner=(LESS,), another=(LESS, 0)),
-    "hold-settled-for-more": Case(owner=(MORE,), another=(MORE,)),
-    "hold-extended": Case(owner=(LESS,), another=("expired",), extends=True),
-    "hold-lost": Case(owner=(LESS,), another=(LESS,), loses=True),
-}
-LARGE = {
-    "hold": Case(owner=(LESS, MORE), another=(LESS, MORE)),
-    "hold-extended-often": Case(owner=(LESS, MORE), another=(LESS, MORE, "expired"), extends=True),
-    "hold-lost-often": Case(owner=(LESS, MORE), another=(MORE, 0), loses=True),
-}
-MUTANTS = {
-    "settled-by-entry-alone": Case(another=(LESS,), charged=_entry_alone),
-    "settled-for-more-by-entry-alone": Case(another=(MORE,), charged=_entry_alone),
-    "settled-twice": Case(owner=(LESS, MORE), another=(LESS, MORE), update=_TWICE),
-    "settled-after-its-delete": Case(another=(LESS, MORE), update=_ABSENT_TOO),
-    "settled-late-by-its-owner": Case(owner=(LESS,), owner_is_late=True),
-    "settled-for-more-late-by-its-owner": Case(owner=(MORE,), owner_is_late=True),
-    "hold-closed-unconditionally": Case(another=(LESS,), rules=UNCONDITIONAL, closes_in_place=True),
-    "voided-unconditionally": Case(owner=(LESS,), another=(0,), update=_VOID_ANYWAY),
-    "voided-though-extended": Case(another=("expired",), extends=True, update=_WITHOUT_EXPIRY),
-    "open-hold-folded": Case(owner=(LESS,), rules=replace(KEPT, may_fold=_fold_open_holds)),
-    "folded-before-its-charge-is-shown": Case(
-        another=(MORE,), loses=True, rules=replace(KEPT, may_fold=_fold_resolved)
-    ),
-    "holds-of-the-lost-not-counted": Case(
-        owner=(LESS,), loses=True, rules=replace(KEPT, stake=_stake_of_closed)
-    ),
-}

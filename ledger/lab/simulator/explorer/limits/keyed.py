@@ -3,7 +3,7 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -25,12 +25,16 @@ _GRANTED = Decimal(3)
 _NAMES = tuple(str(account) for account in ACCOUNTS)
 
 
+Charging = Callable[[Iterable[Spend], GrantName], Decimal]
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """Where each of two grants is, how each is closed, and what the entry comes to.
 
     `conditional` is whether the entry is put on condition of its absence, as one with a key is.
     With `may_leak` what is charged twice is not wrong; only what is charged too little is.
+    `charge` is what a grant is charged that its own region closes.
     """
 
     regions: tuple[int, int] = (0, 1)
@@ -38,6 +42,7 @@ class Case:
     amount: int = 1
     conditional: bool = True
     may_leak: bool = False
+    charge: Charging = spends.charge_unagreed
 
 
 class Copy(NamedTuple):
@@ -205,7 +210,9 @@ class Model:
         name, rights = self._name(grant), _rights(own)
         if not spends.agree(name, views):
             return None
-        after = plan.reclaim(rights, 2, spends.charge_of(views[_NAMES[own]], name))
+        by_region = self._case.closes[grant] == BY_ITS_REGION
+        charge = self._case.charge if by_region else spends.charge_of
+        after = plan.reclaim(rights, 2, charge(views[_NAMES[own]], name))
         return int(after.charged) if isinstance(after, Rights) else None
 
     def _name(self, grant: int) -> GrantName:
@@ -234,9 +241,13 @@ CASES = {
         closes=(BY_ITS_REGION, BY_ITS_REGION), may_leak=True, conditional=False
     ),
     "keyed-refund": Case(amount=-1),
+    "refund-by-its-region": Case(closes=(BY_ITS_REGION, BY_ITS_REGION), amount=-1, may_leak=True),
 }
 MUTANTS = {
     "keyed-by-count": Case(closes=(BY_COUNT, BY_COUNT)),
     "refund-by-count": Case(closes=(BY_COUNT, BY_COUNT), amount=-1),
+    "refund-credited-by-its-region": Case(
+        closes=(BY_ITS_REGION, BY_ITS_REGION), amount=-1, may_leak=True, charge=spends.charge_of
+    ),
     "retried-under-another": Case(regions=(0, 0), closes=(BY_READING, BY_COUNT), conditional=False),
 }

@@ -18,10 +18,14 @@ from ledger.lab.simulator.explorer.limits.state import (
     Process,
     State,
     Step,
+    Taking,
     replaced,
     with_entries,
 )
 from ledger.lab.simulator.explorer.limits.world import Events, World
+
+_TAKERS_MAX = 2
+"""Who has read what was sent and not taken it up yet."""
 
 
 class Model(World):
@@ -210,26 +214,28 @@ class Model(World):
     def _takes_up(self, state: State, giver: int, taker: int) -> Events:
         one = state.accounts[giver]
         there, current = one.writes[one.shown[taker]], self.current(state, taker)
-        taking = (taker, giver, there, current)
-        if self.case.takes_later:
-            if self.book.take_up(current, there, current) != NONE and taking != state.taking:
-                yield (
-                    (REGIONS[taker], "reads what is sent by", REGIONS[giver]),
-                    state._replace(taking=taking),
-                )
-            if state.taking is None or state.taking[:2] != (taker, giver):
-                return
-            taking, state = state.taking, state._replace(taking=None)
-        _, _, there, read = taking
+        taking = Taking(taker, giver, there, current)
+        if not self.case.takes_later:
+            yield from self._taken_up(state, taking)
+            return
+        is_new = self.book.take_up(current, there, current) != NONE and taking not in state.taking
+        if is_new and len(state.taking) < _TAKERS_MAX:
+            label = (REGIONS[taker], "reads what is sent by", REGIONS[giver])
+            yield label, state._replace(taking=state.taking | {taking})
+        for begun in state.taking:
+            if begun[:2] == (taker, giver):
+                yield from self._taken_up(state._replace(taking=state.taking - {begun}), begun)
+
+    def _taken_up(self, state: State, taking: Taking) -> Events:
+        taker, giver, there, read = taking
+        current = self.current(state, taker)
         if not self.book.is_written(read, current):
             yield (REGIONS[taker], "is refused to take up"), state
             return
         after = self.book.take_up(current, there, read)
         if after != NONE:
-            yield (
-                (REGIONS[taker], "takes up from", REGIONS[giver]),
-                self.written(state, taker, after, taker),
-            )
+            label = (REGIONS[taker], "takes up from", REGIONS[giver])
+            yield label, self.written(state, taker, after, taker)
 
     def _sends(self, state: State, giver: int, taker: int) -> Events:
         current = self.current(state, giver)

@@ -31,7 +31,7 @@ class Case:
     `gives_by_item` writes the other region's item, `reclaims_from` is the first phase of a loss in
     which rights are minted again. `base_of` chooses the version of a lost item, of those shown.
     `counts_unseen` judges what was acknowledged and nobody will see as applied; without
-    `judges_rest` only what is applied is judged, not what is charged at rest.
+    `judges_rest` only what is applied and taken up is judged, not what is charged and minted.
     """
 
     minted: tuple[int, ...]
@@ -103,6 +103,15 @@ class Look(NamedTuple):
     shown: int
 
 
+class Taking(NamedTuple):
+    """What one that takes up rights has read: the giver's item as shown, and its own."""
+
+    taker: int
+    giver: int
+    there: int
+    read: int
+
+
 class State(NamedTuple):
     """All of a small case; `phases` are those of grants, LIVE if not named."""
 
@@ -111,7 +120,7 @@ class State(NamedTuple):
     entries: tuple[Entry, ...] = ()
     phases: tuple[tuple[int, int, int], ...] = ()
     look: Look | None = None
-    taking: tuple[int, int, int, int] | None = None
+    taking: frozenset[Taking] = frozenset()
     sent: int = 0
     folded: int = 0
     phase: int = THERE

@@ -100,13 +100,13 @@ class World:
         if applied > limit:
             return f"OVERSOLD: {applied} applied of {limit}"
         held, charged, _, wrong = self.book.sums(self.currents(state))
-        if wrong:
+        if wrong or not self.case.judges_rest:
             return wrong
         again = max(0, state.charged_again)
         total = held + charged + again
         if state.phase == GIVEN_UP and state.charged_again != NONE and total > limit:
             return f"rights made: {total} of {limit}"
-        if not self.case.judges_rest or not self._is_at_rest(state):
+        if not self._is_at_rest(state):
             return ""
         # What a lost item charged ahead of its entries, which never arrived, stays charged.
         spent = applied + (0 if self.case.counts_unseen else state.unseen_charged)

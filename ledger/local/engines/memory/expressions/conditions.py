@@ -78,7 +78,7 @@ def condition(
 
 
 def check(what: str, tree: Tree) -> None:
-    """Refuse what is wrong whatever the item: functions out of place, operands of wrong types.
+    """Refuse what is wrong for any item: misplaced functions, operands of wrong types.
 
     Raises:
         ApiError: ValidationException.
@@ -227,7 +227,7 @@ def _holds(tree: Tree, image: Image) -> bool:
         case Call():
             return _answered(tree.function, [_value(part, image) for part in tree.operands])
         case _:
-            raise AssertionError(f"{tree} is no condition, which `check` refuses")
+            raise AssertionError(f"{tree} is not a condition, which `check` refuses")
 
 
 def _value(tree: Tree, image: Image) -> AttributeValue | None:
@@ -239,7 +239,7 @@ def _value(tree: Tree, image: Image) -> AttributeValue | None:
         case Call():
             return _size(_value(tree.operands[0], image))
         case _:
-            raise AssertionError(f"{tree} is no operand, which `syntax` refuses")
+            raise AssertionError(f"{tree} is not an operand, which `syntax` refuses")
 
 
 def _size(value: AttributeValue | None) -> AttributeValue | None:

@@ -1,4 +1,4 @@
-"""What lies at a path of an item, and whether two attribute values are the same.
+"""The value at a path of an item, and whether two attribute values are the same.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -13,7 +13,7 @@ _SETS = frozenset({"SS", "NS", "BS"})
 
 
 def at(image: Mapping[str, Any], steps: Steps) -> dict[str, Any] | None:
-    """Return the value at a path, None if there is none."""
+    """Return the value at a path; None if there is none."""
     value: dict[str, Any] | None = image.get(str(steps[0]))
     for step in steps[1:]:
         if value is None:
@@ -23,7 +23,7 @@ def at(image: Mapping[str, Any], steps: Steps) -> dict[str, Any] | None:
 
 
 def part(value: Mapping[str, Any], step: str | int) -> dict[str, Any] | None:
-    """Return the member of a map or the element of a list, None if there is none."""
+    """Return the member of a map or the element of a list; None if there is none."""
     found: dict[str, Any] | None = None
     if isinstance(step, int):
         elements = value.get("L", ())
@@ -49,7 +49,7 @@ def same(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None) -> boo
 
 
 def depth(value: Mapping[str, Any]) -> int:
-    """Return how many lists and maps lie in each other at the deepest place of a value."""
+    """Return how deep lists and maps are nested in a value."""
     deepest, level = 0, [value]
     while level := [
         inner for outer in level for inner in (outer.get("L") or (outer.get("M") or {}).values())
@@ -78,7 +78,7 @@ def _members(content: Mapping[str, Any], wanted: Mapping[Any, Any]) -> dict[str,
 
 
 def _shown(value: dict[str, Any], wanted: Mapping[Any, Any]) -> dict[str, Any] | None:
-    """Return what is wanted of a value, None if none of that is there."""
+    """Return the wanted part of a value; None if it has none of it."""
     if not wanted:
         return value
     if isinstance(next(iter(wanted)), str):

@@ -81,7 +81,7 @@ class Update:
             raise Unfit(error.message) from None
 
     def apply(self, image: Image) -> Image:
-        """Return the item after the update; `image` is left as it is.
+        """Return the item after the update; `image` is unchanged.
 
         Raises:
             ApiError: ValidationException.
@@ -101,7 +101,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What an action leaves at its path; `_REMOVED` for nothing."""
+    """The value that an action leaves at its path; `_REMOVED` for none."""
 
     value: dict[str, Any]
 
@@ -183,7 +183,7 @@ def _check_alternative(operands: tuple[Operand, ...]) -> None:
 
 
 def _result(action: Action, image: Image) -> dict[str, Any]:
-    """Return what lies at the action's path after it."""
+    """Return the value at the action's path after it."""
     if action.operand is None:
         return _REMOVED
     operand = _value(action.operand, image)
@@ -222,7 +222,7 @@ def _number(operator: str, left: str, right: str) -> dict[str, Any]:
 
 
 def _value(operand: Operand, image: Image) -> dict[str, Any]:
-    """Return an operand's value for the item as it is before the update."""
+    """Return an operand's value for the item before the update."""
     match operand:
         case Value():
             return operand.content or _REMOVED

@@ -1,6 +1,6 @@
-"""A small page of live totals, served on this machine: HTML, a script, and the totals as JSON.
+"""The demo's page of live totals, served on this machine: HTML, a script, and the totals as JSON.
 
-It loads nothing from elsewhere and changes nothing. A command publishes snapshots; the page polls
+It loads nothing from elsewhere and changes nothing. The demo publishes snapshots; the page polls
 for the latest, and for the curves of the categories that it shows.
 """
 
@@ -14,14 +14,14 @@ from threading import Lock, Thread
 from typing import Any
 from urllib.parse import parse_qs
 
-from ledger.commands.pipeline.rows import Curves
 from ledger.core.errors import LedgerError
+from ledger.lab.demos.pipeline.page_curves import Curves
 from ledger.runtime.clock import Clock, SystemClock
 
 HOST = "127.0.0.1"
 STATE = "/totals.json"
 CURVES = "/curves.json"
-"""With a `category` for each curve."""
+"""The path of curves, with a `category` for each."""
 _FILES = {
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
@@ -49,12 +49,11 @@ class Page:
     def publish(self, snapshot: Mapping[str, Any]) -> None:
         """Replace the snapshot that the page shows; its totals go on their curves."""
         self._state = json.dumps(snapshot).encode()
-        rows = [*snapshot.get("totals", ()), *snapshot.get("sums", ())]
         with self._lock:
-            self._curves.add(self._clock.now().timestamp(), rows)
+            self._curves.add(self._clock.now().timestamp(), snapshot["totals"])
 
     def answer(self, path: str) -> tuple[bytes, str] | None:
-        """Return content and its type, None if there is nothing at this path."""
+        """Return content and its type; None if there is nothing at this path."""
         path, _, query = path.partition("?")
         if path == STATE:
             return self._state, "application/json"
@@ -65,7 +64,7 @@ class Page:
         if path not in _FILES:
             return None
         name, kind = _FILES[path]
-        return (files("ledger.commands.pipeline") / "web" / name).read_bytes(), kind
+        return (files("ledger.lab.demos.pipeline") / "web" / name).read_bytes(), kind
 
 
 @contextmanager

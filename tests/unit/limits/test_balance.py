@@ -1,0 +1,94 @@
+"""Who sends rights to whom: by demand, with hysteresis."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.limits import balance, plan
+from ledger.limits.rights import Account, Rights
+
+A, B, C = Account("us-east-1"), Account("eu-west-1"), Account("ap-south-1")
+D = Decimal
+ONE = D(1)
+
+
+def _items(**free: tuple[int, int]) -> dict[Account, Rights]:
+    names = {"a": A, "b": B, "c": C}
+    return {
+        names[key]: replace(plan.create(names[key], D(minted)), rate=D(rate))
+        for key, (minted, rate) in free.items()
+    }
+
+
+def test_a_goal_is_by_rate_and_in_part_equal() -> None:
+    """So an account that has sold nothing yet can begin."""
+    assert balance.goals(_items(a=(100, 3), b=(0, 1))) == {A: D(70), B: D(30)}
+    assert balance.goals(_items(a=(100, 0), b=(0, 0))) == {A: D(50), B: D(50)}
+
+
+def test_a_surplus_goes_to_those_below_half_of_their_goal() -> None:
+    """What is above the goal, no more than they lack."""
+    assert balance.transfers(A, _items(a=(100, 1), b=(0, 1)), quantum=ONE) == {B: D(50)}
+
+
+@pytest.mark.parametrize(("a", "b"), [(62, 38), (74, 26)])
+def test_without_need_or_surplus_nothing_is_sent(a: int, b: int) -> None:
+    """That is the hysteresis: neither 1.25 of the own goal, nor below half of the other's."""
+    assert balance.transfers(A, _items(a=(a, 1), b=(b, 1)), quantum=ONE) == {}
+
+
+def test_who_wants_gets_what_it_lacks_at_once() -> None:
+    """At most half of what the giver has, also where nobody has a surplus."""
+    items = _items(a=(60, 1), b=(40, 1))
+    items[B] = replace(items[B], want=D(5))
+    assert balance.transfers(A, items, quantum=ONE) == {B: D(10)}
+    empty = _items(a=(10, 1), b=(0, 9))
+    empty[B] = replace(empty[B], want=D(5))
+    assert balance.transfers(A, empty, quantum=ONE) == {B: D(5)}
+
+
+def test_the_last_piece_goes_where_it_is_wanted() -> None:
+    """Half of it is none; but who wants it itself keeps it."""
+    items = _items(a=(1, 1), b=(0, 1))
+    assert balance.transfers(A, items, quantum=ONE) == {}
+    items[B] = replace(items[B], want=ONE)
+    assert balance.transfers(A, items, quantum=ONE) == {B: ONE}
+    items[A] = replace(items[A], want=ONE)
+    assert balance.transfers(A, items, quantum=ONE) == {}
+
+
+def test_what_is_on_its_way_counts_where_it_goes() -> None:
+    """Else it would be sent again each time."""
+    items = _items(a=(100, 1), b=(0, 1))
+    sent = plan.send(items[A], B, D(50))
+    assert isinstance(sent, Rights)
+    items[A] = sent
+    assert balance.in_flight(B, items) == 50
+    assert balance.transfers(A, items, quantum=ONE) == {}
+
+
+def test_nothing_smaller_than_a_piece_is_sent() -> None:
+    """A region with a part of one could not sell it."""
+    items = _items(a=(2, 1), b=(0, 1), c=(0, 1))
+    assert balance.transfers(A, items, quantum=ONE) == {}
+    assert sum(balance.transfers(A, items, quantum=D("0.1")).values()) == D("1.2")
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 10**6), st.integers(0, 100), st.booleans()), min_size=3, max_size=3
+    )
+)
+def test_no_more_is_sent_than_is_there(found: list[tuple[int, int, bool]]) -> None:
+    """Whatever the demand, and always in whole pieces."""
+    items = {
+        one: replace(plan.create(one, D(minted)), rate=D(rate), want=D(wants))
+        for one, (minted, rate, wants) in zip((A, B, C), found, strict=True)
+    }
+    sent = balance.transfers(A, items, quantum=ONE)
+    assert sum(sent.values()) <= items[A].available
+    assert all(amount > 0 and amount == int(amount) for amount in sent.values())
+    assert A not in sent

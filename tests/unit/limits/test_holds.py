@@ -1,0 +1,128 @@
+"""How a hold is resolved: once, on condition of what was read."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from ledger.core.errors import InvalidInput
+from ledger.limits import holds
+from ledger.limits.holds import Apart
+from ledger.limits.plan import Short
+from ledger.limits.rights import Account, Grant, GrantName, Rights
+from ledger.limits.spends import Spend, spend_attributes
+from ledger.store.conditions import holds as is_true
+
+HERE, THERE = Account("us-east-1"), Account("eu-west-1")
+D = Decimal
+KEY = ("key/42", "id")
+HOLD = Spend("id", D(5), (GrantName(HERE, 2),), hold=100)
+RIGHTS = Rights(HERE, 2, D(10), grants={2: Grant(D(8), 0, 60, "me")})
+
+
+def _item(spend: Spend) -> dict[str, Any]:
+    return {"change": {"N": str(-spend.amount)}, **spend_attributes(spend)}
+
+
+@pytest.mark.parametrize(("actual", "difference"), [(3, -2), (5, 0), (7, 2), (0, -5)])
+def test_a_hold_settles_for_what_it_came_to(actual: int, difference: int) -> None:
+    """For less or more than was held."""
+    resolved = holds.settle(HOLD, D(actual))
+    assert resolved.after.amount == actual
+    assert resolved.after.resolved == "settled"
+    assert resolved.difference == difference
+
+
+def test_a_hold_is_resolved_by_one_update_of_its_entry() -> None:
+    """On condition that it is there, not resolved, and counts what was read."""
+    update = holds.update_of(KEY, holds.settle(HOLD, D(3)))
+    assert update.set == {"change": {"N": "-3"}, "resolved": {"S": "settled"}}
+    assert is_true(update.condition, _item(HOLD))
+    assert not is_true(update.condition, None)
+    assert not is_true(update.condition, _item(replace(HOLD, resolved="void")))
+    assert not is_true(update.condition, _item(replace(HOLD, amount=D(6))))
+
+
+def test_a_hold_that_was_extended_does_not_expire() -> None:
+    """Whoever read the earlier expiry comes too late; a settlement does not ask for it."""
+    expired = holds.expire(HOLD, 101)
+    assert expired is not None
+    extended = _item(holds.extend(HOLD, 200))
+    assert not is_true(holds.update_of(KEY, expired).condition, extended)
+    assert is_true(holds.update_of(KEY, holds.void(HOLD)).condition, extended)
+
+
+def test_a_hold_expires_after_its_expiry() -> None:
+    """Then it counts for nothing, or for what was held."""
+    assert holds.expire(HOLD, 100) is None
+    voided, captured = holds.expire(HOLD, 101), holds.expire(HOLD, 101, captures=True)
+    assert voided is not None
+    assert captured is not None
+    assert voided.after.amount == 0
+    assert captured.after.amount == 5
+
+
+def test_a_hold_is_extended_unless_it_is_resolved() -> None:
+    """To a later expiry alone."""
+    update = holds.extension_of(KEY, holds.extend(HOLD, 200))
+    assert update.set == {"hold": {"N": "200"}}
+    assert is_true(update.condition, _item(HOLD))
+    assert not is_true(update.condition, _item(replace(HOLD, resolved="void")))
+    with pytest.raises(InvalidInput, match="later expiry than 100"):
+        holds.extend(HOLD, 99)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [(replace(HOLD, resolved="void"), "was resolved"), (replace(HOLD, hold=None), "is not a hold")],
+)
+def test_only_an_open_hold_is_resolved(entry: Spend, said: str) -> None:
+    """The message says what it is."""
+    with pytest.raises(InvalidInput, match=said):
+        holds.settle(entry, D(1))
+    with pytest.raises(InvalidInput, match="0 or more"):
+        holds.settle(HOLD, D(-1))
+
+
+def test_another_charges_the_difference_apart() -> None:
+    """The entry names the version of the item that was written with it."""
+    apart = holds.charge_apart(holds.settle(HOLD, D(3)), {"": RIGHTS})
+    assert isinstance(apart, Apart)
+    assert apart.items[0].adjusted == {2: D(-2)}
+    assert apart.resolved.after.adjusted == (GrantName(HERE, 3),)
+    update = holds.update_of(KEY, apart.resolved)
+    assert update.set["adjusted"] == {"L": [{"S": "us-east-1.1/0/3"}]}
+
+
+def test_more_than_was_held_needs_rights() -> None:
+    """Or is charged anyway."""
+    more = holds.settle(HOLD, D(8))
+    assert holds.charge_apart(more, {"": RIGHTS}) == Short(D(2))
+    over = holds.charge_apart(more, {"": RIGHTS}, over=True)
+    assert isinstance(over, Apart)
+    assert over.items[0].available == -1
+
+
+def test_each_limit_of_a_hold_is_charged() -> None:
+    """All in one transaction; one that is missing is refused."""
+    both = replace(HOLD, grants=(*HOLD.grants, GrantName(HERE, 7, "org/1")))
+    org = Rights(HERE, 9, D(99))
+    apart = holds.charge_apart(holds.settle(both, D(3)), {"": RIGHTS, "org/1": org})
+    assert isinstance(apart, Apart)
+    assert [item.version for item in apart.items] == [3, 10]
+    assert apart.items[1].charged == -2
+    with pytest.raises(InvalidInput, match=r"us-east-1.1/0/7@org/1"):
+        holds.charge_apart(holds.settle(both, D(3)), {"": RIGHTS})
+
+
+def test_a_hold_of_a_lost_account_is_charged_where_its_rights_are() -> None:
+    """Whatever grant of that item has the same version: it is charged at once."""
+    grants = {2: Grant(D(1), 0, 60, "me")}
+    home = Rights(THERE, 6, D(10), grants=grants, reclaimed={HERE: D(4)})
+    apart = holds.charge_apart(holds.settle(HOLD, D(3)), {"": home})
+    assert isinstance(apart, Apart)
+    assert apart.items[0].charged == -2
+    assert apart.items[0].adjusted == {}
+    with pytest.raises(InvalidInput, match="resolved with the item of"):
+        holds.charge_apart(holds.settle(HOLD, D(3)), {"": replace(home, reclaimed={})})

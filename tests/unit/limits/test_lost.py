@@ -1,0 +1,107 @@
+"""What a lost region leaves of a budget, and is minted again once."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from ledger.core.errors import InvalidInput
+from ledger.limits import lost, plan
+from ledger.limits.rights import Account, Grant, GrantName, Rights
+from ledger.limits.spends import Spend
+
+LOST, HERE, THERE = Account("us-east-1"), Account("eu-west-1"), Account("ap-south-1")
+D = Decimal
+BASE = Rights(
+    LOST,
+    9,
+    D(100),
+    retired=D(1),
+    charged=D(20),
+    sent={HERE: D(7)},
+    grants={8: Grant(D(9), 0, 9, "")},
+)
+CUT = Rights(HERE, 4, D(10), taken={LOST: D(5)}, sent={LOST: D(2)}, cut={LOST: D(5)})
+OTHER = Rights(THERE, 4, sent={LOST: D(3)}, cut={LOST: D(0)})
+
+
+def _spend(version: int, amount: int = 4, number: str = "1") -> Spend:
+    return Spend(number, D(amount), (GrantName(LOST, version),))
+
+
+def test_the_newest_version_that_is_shown_counts() -> None:
+    """Shown nowhere the item was made with its share, at most."""
+    assert lost.newest(LOST, [replace(BASE, version=3), BASE]) == BASE
+    assert lost.newest(LOST, [], share=D(5)) == Rights(LOST, minted=D(5))
+
+
+def test_what_nobody_who_remains_has_spent_is_minted_again() -> None:
+    """What it had, and was sent, less what others took and what it charged or left as entries."""
+    spends = [_spend(8), _spend(10, 1, "2"), _spend(5, 50, "3")]
+    stake = lost.stake_of(BASE, [CUT, OTHER], spends)
+    assert stake.minted == 99
+    assert stake.sent == 5
+    assert stake.taken == 5
+    assert stake.charged == 20
+    assert stake.entries == 5
+    assert stake.amount == 74
+
+
+def test_each_remaining_item_must_have_cut_it_off() -> None:
+    """Else it might take up later what is minted again."""
+    with pytest.raises(InvalidInput, match="must cut off us-east-1"):
+        lost.stake_of(BASE, [replace(CUT, cut={})], [])
+
+
+def test_who_cut_an_account_off_takes_nothing_up_any_more() -> None:
+    """What had been taken stays on record."""
+    before = replace(CUT, cut={})
+    assert plan.take_up(before, BASE) is not None
+    cut = lost.cut_off(before, LOST)
+    assert cut is not None
+    assert cut.cut == {LOST: 5}
+    assert plan.take_up(cut, BASE) is None
+    assert lost.cut_off(cut, LOST) is None
+    with pytest.raises(InvalidInput, match="not lost"):
+        plan.send(cut, LOST, D(1))
+
+
+def test_of_an_entry_that_regions_show_differently_the_higher_counts() -> None:
+    """A hold of which one region shows what it was settled for, another what was held."""
+    hold = replace(_spend(8, 6), hold=50)
+    settled = replace(hold, amount=D(2), resolved="settled")
+    assert lost.stake_of(BASE, [CUT], [settled, hold]).entries == 6
+
+
+def test_an_open_hold_counts_though_its_grant_was_closed() -> None:
+    """It may have been charged what it was settled for, which has not arrived."""
+    hold = replace(_spend(5, 6), hold=50)
+    apart = replace(hold, resolved="settled", adjusted=(GrantName(LOST, 10),))
+    assert lost.stake_of(BASE, [CUT], [hold]).entries == 6
+    assert lost.stake_of(BASE, [CUT], [apart]).entries == 6
+    shown = replace(apart, adjusted=(GrantName(LOST, 9),))
+    assert lost.stake_of(BASE, [CUT], [shown]).entries == 0
+
+
+def test_only_entries_of_the_same_budget_count() -> None:
+    """Of a bundle each grant is named with its budget."""
+    org = replace(_spend(8), grants=(GrantName(HERE, 8), GrantName(LOST, 8, "org/1")))
+    assert lost.stake_of(BASE, [CUT], [org]).entries == 0
+    assert lost.stake_of(BASE, [CUT], [org], "org/1").entries == 4
+
+
+def test_rights_are_minted_again_once() -> None:
+    """Less than is at stake may be asked for; a debt is charged."""
+    again = lost.mint_again(CUT, LOST, D(74))
+    assert again is not None
+    assert again.minted == 84
+    assert again.reclaimed == {LOST: 74}
+    assert lost.mint_again(again, LOST, D(74)) is None
+    assert lost.is_reclaimed([OTHER, again], LOST)
+    assert not lost.is_reclaimed([OTHER, CUT], LOST)
+    debt = lost.mint_again(CUT, LOST, D(-3))
+    assert debt is not None
+    assert debt.minted == 10
+    assert debt.charged == 3
+    with pytest.raises(InvalidInput, match="must cut off"):
+        lost.mint_again(replace(CUT, cut={}), LOST, D(1))

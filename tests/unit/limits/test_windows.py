@@ -1,0 +1,147 @@
+"""Limits as they change, and each region's share of a window."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.core.errors import DamagedItem, InvalidInput
+from ledger.limits import windows
+from ledger.limits.rights import Account
+from ledger.limits.windows import Limit, LimitStep, Undecided
+
+A, B = Account("us-east-1"), Account("eu-west-1")
+FIRST = LimitStep.of(10, {A: 1, B: 1})
+NEXT = LimitStep.of(20, {A: 3, B: 1}, since=1000)
+LIMIT = Limit(0, (FIRST,))
+
+
+@given(
+    st.decimals(min_value="0.01", max_value=10**6, places=2),
+    st.lists(st.integers(1, 5), min_size=1, max_size=4),
+)
+def test_shares_add_up_to_the_limit(limit: Decimal, weights: list[int]) -> None:
+    """Exactly, whatever the weights."""
+    shared = {Account(f"region-{number}"): weight for number, weight in enumerate(weights)}
+    assert sum(LimitStep.of(limit, shared).shares.values()) == limit
+
+
+def test_of_a_whole_limit_the_shares_are_whole() -> None:
+    """Of one that was added later the share is nothing."""
+    step = LimitStep.of(10, {A: 2, B: 1})
+    assert step.share_of(A) == 6
+    assert step.share_of(B) == 4
+    assert step.share_of(Account("x")) == 0
+
+
+@pytest.mark.parametrize(("limit", "weights"), [(-1, {A: 1}), (5, {}), (5, {A: 0})])
+def test_a_limit_that_nobody_could_share_is_refused(
+    limit: int, weights: dict[Account, int]
+) -> None:
+    """It is 0 or more, and somebody has a share."""
+    with pytest.raises(InvalidInput, match=r"0 or more"):
+        LimitStep.of(limit, weights)
+
+
+def test_a_window_is_shared_by_the_step_in_force_before_it_began() -> None:
+    """A later step does not change it."""
+    limit = Limit(2, (FIRST, NEXT))
+    assert windows.step_of(limit, 999) == FIRST
+    assert windows.step_of(limit, 1000) == NEXT
+
+
+def test_a_window_older_than_every_step_is_minted_at_home() -> None:
+    """No share is known of it."""
+    assert windows.step_of(Limit(2, (NEXT,)), 999) is None
+
+
+def test_while_a_step_is_announced_that_would_decide_nothing_is_made() -> None:
+    """Windows before it are as they were."""
+    announced = windows.announce(LIMIT, NEXT, now=0, wait=900)
+    assert windows.step_of(announced, 999) == FIRST
+    assert windows.step_of(announced, 1000) == Undecided(1000)
+
+
+def test_a_step_comes_into_force_after_the_wait_or_is_withdrawn() -> None:
+    """Whoever confirms it counts the wait from the own look at all regions."""
+    announced = windows.announce(LIMIT, NEXT, now=0, wait=900)
+    assert windows.confirm(announced, now=950, looked=50, wait=900) is None
+    assert windows.confirm(announced, now=951, looked=50, wait=900) == Limit(2, (FIRST, NEXT))
+    assert windows.confirm(announced, now=1000, looked=50, wait=900) == Limit(2, (FIRST,))
+    assert windows.confirm(LIMIT, now=1000, looked=50, wait=900) is None
+
+
+def test_the_newest_two_steps_are_kept() -> None:
+    """Older windows are over."""
+    third = LimitStep.of(30, {A: 1}, since=5000)
+    announced = windows.announce(Limit(2, (FIRST, NEXT)), third, now=2000, wait=900)
+    confirmed = windows.confirm(announced, now=4000, looked=2000, wait=900)
+    assert confirmed == Limit(4, (NEXT, third))
+
+
+@pytest.mark.parametrize("since", [None, 500, 900])
+def test_a_step_begins_after_the_wait(since: int | None) -> None:
+    """Else it could not be in force by then."""
+    step = LimitStep.of(20, {A: 1}, since=since)
+    with pytest.raises(InvalidInput, match="must begin after 900"):
+        windows.announce(LIMIT, step, now=0, wait=900)
+
+
+def test_one_step_is_announced_at_a_time() -> None:
+    """The message says of which."""
+    announced = windows.announce(LIMIT, NEXT, now=0, wait=900)
+    with pytest.raises(InvalidInput, match="announced, for 1000"):
+        windows.announce(announced, NEXT, now=0, wait=900)
+
+
+@pytest.mark.parametrize("limit", [LIMIT, Limit(3, (FIRST, NEXT), NEXT)])
+def test_what_is_read_is_what_was_written(limit: Limit) -> None:
+    """Each step with all that it says."""
+    item = windows.limit_item(limit, "key/42", 2)
+    assert item["pk"] == {"S": "~budget~key/42"}
+    assert item["sk"] == {"S": "limit#0002"}
+    assert windows.limit_of(item) == limit
+
+
+@pytest.mark.parametrize(
+    "change", [{"steps": {"L": [{"M": {}}]}}, {"steps": {"S": ""}}, {"announced": {"M": {}}}]
+)
+def test_a_limit_that_cannot_be_read_whole_is_damaged(change: dict[str, Any]) -> None:
+    """Nothing is minted by a part of it."""
+    with pytest.raises(DamagedItem, match="readable whole"):
+        windows.limit_of({**windows.limit_item(LIMIT, "key/42"), **change})
+
+
+@given(
+    st.decimals(min_value="0.01", max_value=10**6, places=2),
+    st.decimals(min_value=0, max_value=10**6, places=3),
+    st.lists(st.integers(0, 5), min_size=2, max_size=4).filter(any),
+)
+def test_another_limit_is_shared_in_the_same_proportion(
+    before: Decimal, after: Decimal, weights: list[int]
+) -> None:
+    """Exactly; in equal parts where there are other accounts by now."""
+    shared = {Account(f"region-{number}"): weight for number, weight in enumerate(weights)}
+    step = LimitStep.of(before, shared).like(after, shared, since=7)
+    assert sum(step.shares.values()) == after
+    assert step.since == 7
+    assert min(step.shares.values()) >= 0
+    assert all(step.shares[one] == 0 for one, weight in shared.items() if not weight)
+    equal = LimitStep.of(before, shared).like(after, [A, B])
+    assert equal == LimitStep.of(after, {A: 1, B: 1})
+
+
+def test_a_step_whose_time_came_first_is_announced_for_later() -> None:
+    """In one write; when it was shown is forgotten, and the ids of raises are kept."""
+    announced = windows.announce(
+        Limit(3, (FIRST,), raises={"x": Decimal(5)}), NEXT, now=0, wait=100
+    )
+    late = windows.postpone(windows.note_shown(announced, 50), 3000, now=1500, wait=100)
+    assert late.announced is not None
+    assert (late.announced.since, late.shown, late.revision) == (3000, None, 6)
+    item = windows.limit_item(windows.note_shown(late, 1600), "c")
+    assert windows.limit_of(item) == windows.note_shown(late, 1600)
+    with pytest.raises(InvalidInput, match="no step of the limit is announced"):
+        windows.postpone(LIMIT, 3000, now=0, wait=100)
