@@ -42,10 +42,10 @@ WEST_ITEM = changed(granted(AT_WEST, at=START, minted=0), taken={AT_HOME: Decima
 def test_rights_are_free_granted_or_on_their_way() -> None:
     """By region and by pair; together they are the limit."""
     state = shown(HOME_ITEM, WEST_ITEM)
-    assert (state.limit, state.free, state.granted) == (100, 90, 10)
+    assert [state.limit, state.free, state.granted] == [100, 90, 10]
     home, west = sorted(state.regions, key=lambda one: one.region != HOME)
-    assert (home.free, home.granted, home.at_stake) == (60, 10, 70)
-    assert (west.free, west.in_flight, west.at_stake) == (20, 10, 30)
+    assert [home.free, home.granted, home.at_stake] == [60, 10, 70]
+    assert [west.free, west.in_flight, west.at_stake] == [20, 10, 30]
     assert state.in_flight == (InFlight(HOME, WEST, Decimal(10)),)
     assert state.stranded == 0
 
@@ -62,13 +62,13 @@ def test_a_grant_that_is_over_is_stranded_until_its_entries_are_read() -> None:
 def test_what_a_lost_region_has_is_stranded_until_it_is_reclaimed() -> None:
     """What was sent to it, too; then it is minted again, and the limit is as it was."""
     state = shown(HOME_ITEM, WEST_ITEM, lost=(WEST,))
-    assert (state.limit, state.free, state.stranded) == (100, 60, 30)
+    assert [state.limit, state.free, state.stranded] == [100, 60, 30]
     cut = cut_off(HOME_ITEM, AT_WEST)
     assert cut is not None
     minted = mint_again(cut, AT_WEST, Decimal(30))
     assert minted is not None
     again = shown(minted, WEST_ITEM, lost=(WEST,))
-    assert (again.limit, again.free, again.stranded) == (100, 90, 0)
+    assert [again.limit, again.free, again.stranded] == [100, 90, 0]
     assert [region.region for region in again.regions] == [HOME]
     assert again.in_flight == ()
 
