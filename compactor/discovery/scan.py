@@ -24,15 +24,15 @@ from ledger.core.errors import DamagedItem
 from ledger.core.ids import EntryIds
 from ledger.core.index import INDEX_PARTITIONS, ONLY_LISTED, IndexState
 from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
-from ledger.limits.rights import expires_first
+from ledger.limits.rights import expires_first, is_in_flight
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get, Scan
 from ledger.store.writes import Put
 
 _ATTRIBUTES = ("pk", "sk", "merged", "version")
-_OF_BUDGETS = ("grants",)
-"""Read beside them where there are budgets: what is to be closed by its entries."""
+_OF_BUDGETS = ("grants", "sent", "taken", "cut")
+"""Read beside them where there are budgets: what is to be closed by its entries, or taken up."""
 _OF_INDEX = ("change", "count")
 """Read as well if there is an index: the net's attributes, and which items count at all."""
 
@@ -55,7 +55,8 @@ class Summary:
     """The keys of one collection in the home region, summarized; `settled` bounds those counted.
 
     At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is. `counts` is
-    whether anything in it counts, and `shown` the state of its net: if there is an index.
+    whether anything in it counts, and `shown` the state of its net: if there is an index. `control`
+    has the control items of a budget.
     """
 
     partition: str
@@ -69,6 +70,7 @@ class Summary:
     is_damaged: bool = False
     counts: bool = False
     shown: IndexState = ONLY_LISTED
+    control: list[Item] = field(default_factory=list)
 
     def add_entries(self, sort_keys: Sequence[str]) -> None:
         """Add the keys of entries, and of foreign items."""
@@ -291,20 +293,21 @@ class Finder:
                 self._index_met.extend((partition, item["sk"]["S"]) for item in part)
                 continue
             if partition.startswith(keys.BUDGET_PREFIX):
-                self._meet_budget(partition.removeprefix(keys.BUDGET_PREFIX), part)
+                current.control += part
+                self._meet_budget(partition.removeprefix(keys.BUDGET_PREFIX), current.control)
                 continue
             current.add_all(part, with_changes=self._indexer is not None)
         return current
 
     def _meet_budget(self, counter: str, items: Sequence[Item]) -> None:
-        """Take the counter for due where a grant of its budget is over.
+        """Take the counter for due where a grant of its budget is over, or rights are in flight.
 
         What cannot be read is for the visit to find, and to report.
         """
         over = self._now.timestamp() - self._rules.grant_late
         firsts = [first for item in items if (first := expires_first(item)) is not None]
-        is_due = self._rules.has_budget(counter) and any(first < over for first in firsts)
-        if is_due and counter not in self._found.due:
+        is_due = any(first < over for first in firsts) or is_in_flight(items)
+        if is_due and self._rules.has_budget(counter) and counter not in self._found.due:
             self._found.due.append(counter)
 
     def _complete(self, summary: Summary, *, is_cut: bool) -> None:

@@ -164,11 +164,14 @@ class Terms:
         return None if pattern is None else self.budgets[pattern]
 
     def budget_pattern_of(self, counter: str) -> str | None:
-        """Return the pattern of budgets that a counter matches first; None if there is none."""
+        """Return the pattern of budgets that a counter matches first; None if there is none.
+
+        The counter of a window matches by its budget's, too.
+        """
         for pattern, rule in self.budgets.items():
-            if fnmatchcase(counter, pattern) or (
-                rule.window != "none" and fnmatchcase(budget_in(counter), pattern)
-            ):
+            if fnmatchcase(counter, pattern):
+                return pattern
+            if rule.window != "none" and fnmatchcase(budget_in(counter), pattern):
                 return pattern
         return None
 

@@ -102,10 +102,20 @@ class Fetcher:
     ) -> tuple[Rights, Decimal] | None:
         """Let one region send; returns its item and what it sent, None if it has nothing."""
         amount = _ZERO
+        terms = self._settings.current.terms
+        under_way = [
+            item
+            for account, item in shown.items()
+            if account.region in terms.written and account.epoch == terms.epoch_of(account.region)
+        ]
 
         def planned(rights: Rights) -> Rights | Short:
             nonlocal amount
-            made = plan.in_one_write(rights, [partial(created, window=window, limit=limit)])
+            begun: list[plan.Step] = [
+                partial(created, window=window, limit=limit),
+                *(partial(plan.take_up, giver=other) for other in under_way),
+            ]
+            made = plan.in_one_write(rights, begun)
             before = made if isinstance(made, Rights) else rights
             items = {**shown, giver: before, me: shown.get(me) or Rights(me)}
             items[me] = plan.note_demand(items[me], rate=items[me].rate, want=missing)
@@ -114,11 +124,7 @@ class Fetcher:
             amount = amount.quantize(quantum, ROUND_DOWN, _CONTEXT)
             if amount <= 0:
                 return Short(before.available)
-            steps: list[plan.Step] = [
-                partial(created, window=window, limit=limit),
-                partial(plan.send, to=me, amount=amount),
-            ]
-            done = plan.in_one_write(rights, steps)
+            done = plan.in_one_write(rights, [*begun, partial(plan.send, to=me, amount=amount)])
             return done if isinstance(done, Rights) else Short(before.available)
 
         try:

@@ -67,8 +67,8 @@ class Holder:
             OutcomeUnknown: no answer in time; the same call is harmless.
             StoreError: DynamoDB could not do it.
         """
-        entry = await self._found(entry)
-        store = await self._store_of(entry)
+        entry = await self._known(entry)
+        store, item, hold = await self._found(entry)
         deadline = self._clock.monotonic() + self._settings.current.write_deadline
         retrier = Retrier.of(
             store, clock=self._clock, randomness=self._random, backoff=DEADLINE_BACKOFF
@@ -76,7 +76,6 @@ class Holder:
         tries = retrier.begin("write", deadline=deadline)
         is_unsure = False
         while True:
-            item, hold = await self._read(store, entry)
             if hold.resolved is not None:
                 return Granted(_resolved_alike(item, hold, how))
             resolved = how(hold)
@@ -91,6 +90,7 @@ class Holder:
             requests = 1 if isinstance(outcome, Rejected) else outcome.requests
             if not await tries.again("unanswered", requests=requests):
                 raise _unsettled(entry, cause, is_unsure=is_unsure)
+            store, item, hold = await self._found(entry)
 
     async def extend(self, entry: Entry, expires: int) -> Entry:
         """Let a hold expire later.
@@ -98,9 +98,8 @@ class Holder:
         Raises:
             As `resolve`, and InvalidInput: it would expire earlier.
         """
-        entry = await self._found(entry)
-        store = await self._store_of(entry)
-        item, hold = await self._read(store, entry)
+        entry = await self._known(entry)
+        store, item, hold = await self._found(entry)
         extended = holds.extend(hold, expires)
         with signed_within(self._settings.validity, self._clock):
             outcome = await store.write(holds.extension_of(_key_of(entry), extended))
@@ -175,7 +174,7 @@ class Holder:
         writes = holds.apart_writes(_key_of(entry), apart, items, entry.counter)
         return await store.transact(writes)
 
-    async def _found(self, entry: Entry) -> Entry:
+    async def _known(self, entry: Entry) -> Entry:
         """Return an entry of which only counter and id may be known, as this region shows it.
 
         Raises:
@@ -192,17 +191,29 @@ class Holder:
                 return replace(entry_of(item), shard=shard)
         raise _missing(entry, self._store.region)
 
-    async def _store_of(self, entry: Entry) -> Store:
-        """Return the store of the region in which a hold was written.
+    async def _found(self, entry: Entry) -> tuple[Store, Item, Spend]:
+        """Return a hold as the region of its grants shows it, and that region's store.
+
+        Of a key that was used in two regions at once the last writer's entry stands, which names
+        grants of its own region: it is resolved there, and nowhere else.
 
         Raises:
-            Unreachable: that region cannot be reached from here.
+            Unreachable: that region cannot be reached from here, or shows another's entry so far.
         """
         grants = entry.spending.grants if entry.spending else ()
         try:
             region = GrantName.parse(grants[0]).account.region if grants else entry.region
         except ValueError as error:
             raise InvalidInput(f"entry {entry.id}: {error}") from None
+        for _ in range(2):
+            store = await self._store_in(region, entry)
+            item, hold = await self._read(store, entry)
+            region = hold.grants[0].account.region
+            if region == store.region:
+                return store, item, hold
+        raise Unreachable(f"hold {entry.id} was made in two regions, which do not agree on it yet")
+
+    async def _store_in(self, region: str | None, entry: Entry) -> Store:
         if region in {None, self._store.region}:
             return self._store
         others = await self._others()

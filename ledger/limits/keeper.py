@@ -20,7 +20,7 @@ from functools import partial
 import anyio
 
 from ledger.core import amounts
-from ledger.core.errors import BudgetMissing
+from ledger.core.errors import BudgetMissing, InvalidEntry
 from ledger.core.ids import EPOCH
 from ledger.limits import plan
 from ledger.limits.allowance import Allowance
@@ -217,8 +217,8 @@ class Keeper:
         limit = await self._limit(shown)
         life = self._life()
         expires = _seconds(now) + life
-        if self.window.ends is not None:
-            expires = min(expires, self.window.ends + int(self._late()))
+        if self._has_ended():
+            raise ended(self.window, self._late())
         token = self._token = self._token or around.token()
         if self.allowance and _seconds(now) - self.allowance.grant.since >= ROTATE_SECONDS:
             self._retire()
@@ -265,7 +265,9 @@ class Keeper:
                 )
             else:
                 assert held is not None  # noqa: S101 (for the type checker)
-                last = partial(plan.top_up, version=held.name.version, amount=size, expires=expires)
+                version = held.name.version
+                latest = max(expires, before.grants[version].expires)  # the clock was set back
+                last = partial(plan.top_up, version=version, amount=size, expires=latest)
             noted = partial(plan.note_demand, rate=self._rate, want=_ZERO)
             done = plan.in_one_write(rights, [*steps, last, noted])
             return self._never(done)
@@ -491,6 +493,13 @@ def missing(budget: str, region: str) -> BudgetMissing:
     return BudgetMissing(
         f"budget {budget!r} has no limit in {region}: create it, by `ledger budget create` or"
         " `await budget.create(limit)`"
+    )
+
+
+def ended(window: Window, late: float) -> InvalidEntry:
+    """Return the error of a window that nothing more is spent from."""
+    return InvalidEntry(
+        f"window {window.counter!r} has ended, and is spent from for {late:g} s after that"
     )
 
 

@@ -13,10 +13,11 @@ A write that comes late, or loses its race, changes nothing; the next call reads
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 
-from ledger.core import ids, keys
+from ledger.core import keys
 from ledger.core.contract import Terms
 from ledger.core.entry import Key
 from ledger.core.errors import StoreError
@@ -33,7 +34,6 @@ from ledger.limits.spends import (
     Spend,
     agree,
     charge_of,
-    span_of,
     spend_of,
     to_close_unagreed,
 )
@@ -127,7 +127,7 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
     }
     if not over:
         return Reclaimed(rights)
-    names = {version: _name(rights.account, version, over[version], counter) for version in over}
+    names = {version: GrantName(rights.account, version, counter) for version in over}
     seen = await _spends(regions, counter, region, over, frozenset(names.values()))
     agreed = {
         version
@@ -143,8 +143,7 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
         closed = reclaim(after, version, charged)
         assert not isinstance(closed, Gone)  # noqa: S101 (it is in the item that was read)
         after = replace(closed, version=rights.version)  # all of them in one write
-        name = GrantName(rights.account, version, counter)
-        closings.append(Closing(name, charged, excess, version in agreed))
+        closings.append(Closing(names[version], charged, excess, version in agreed))
     if not closings:
         return Reclaimed(rights, waiting=len(over))
     after = replace(after, version=rights.version + 1)
@@ -218,11 +217,6 @@ async def _charged_for(
     )
 
 
-def _name(account: Account, version: int, grant: Grant, counter: str) -> GrantName:
-    """Return a grant as its entries name it: in those of another counter with its budget."""
-    return GrantName(account, version, counter if grant.counter else "")
-
-
 async def _spends(
     regions: Regions,
     counter: str,
@@ -232,20 +226,25 @@ async def _spends(
 ) -> Mapping[str, Sequence[Spend]]:
     """Return what each region that can be read shows of the entries that name grants.
 
+    Each name is whole, with its budget: one without is of the counter of the entry.
+
     Raises:
         StoreError: the grants' own region cannot be read.
     """
-    queries = [
-        query
-        for named in sorted({grant.counter or counter for grant in over.values()})
-        for query in _queries(
-            named, [one for one in over.values() if (one.counter or counter) == named], regions
-        )
-    ]
+    ends: dict[str, int] = {}
+    for grant in over.values():
+        named = grant.counter or counter
+        ends[named] = max(grant.expires, ends.get(named, 0))
 
     async def read(region: str) -> list[Spend] | None:
+        store = regions.stores[region]
         try:
-            return await _read(regions.stores[region], queries, names)
+            return [
+                spend
+                for named in sorted(ends)
+                for spend in await _read(store, named, ends[named], regions.terms)
+                if any(name in names for name in spend.grants)
+            ]
         except StoreError:
             if region == own:
                 raise
@@ -261,36 +260,23 @@ async def _spends(
     }
 
 
-def _queries(counter: str, grants: Sequence[Grant], regions: Regions) -> list[Query]:
-    """Return the queries of all entries of a counter that may name one of these grants.
+async def _read(store: Store, counter: str, expires: int, terms: Terms) -> list[Spend]:
+    """Return the spends of a counter under grants that expire by then, with whole names.
 
-    As far back as `settle`, which is more than the retry horizon: that may have been longer when
-    an entry was sent, by terms that changed since.
+    However old: how old an entry could be when it was sent is said by the terms of then, and what
+    is old and not merged is little. An id may be ahead of the clock by which it is sent, and that
+    may be set back before it is.
     """
-    spans = [span_of(grant, retry_horizon=regions.terms.settle) for grant in grants]
-    first, last = min(span[0] for span in spans), max(span[1] for span in spans)
-    bound = EntryId((last - EPOCH) // MICROSECOND, 2**SUFFIX_BITS - 1)
-    return [
-        Query(
-            keys.partition_key(counter, shard),
-            first=ids.earliest(first),
-            last=str(bound),
-            attributes=ATTRIBUTES,
-        )
-        for shard in range(regions.terms.shards_read(counter))
-    ]
-
-
-async def _read(
-    store: Store, queries: Sequence[Query], names: Collection[GrantName]
-) -> list[Spend]:
+    last = EPOCH + timedelta(seconds=expires + 2 * terms.clock_skew)
+    bound = str(EntryId((last - EPOCH) // MICROSECOND, 2**SUFFIX_BITS - 1))
     found: list[Spend] = []
-    for first in queries:
-        query = first
+    for shard in range(terms.shards_read(counter)):
+        query = Query(keys.partition_key(counter, shard), last=bound, attributes=ATTRIBUTES)
         while True:
             page = await store.query(query)
-            shown = filter(None, map(spend_of, page.items))
-            found += [spend for spend in shown if any(name in names for name in spend.grants)]
+            for spend in filter(None, map(spend_of, page.items)):
+                whole = [replace(name, budget=name.budget or counter) for name in spend.grants]
+                found.append(replace(spend, grants=tuple(whole)))
             if page.after is None:
                 break
             query = query.next(page)

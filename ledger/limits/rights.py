@@ -25,7 +25,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -257,6 +257,21 @@ def expires_first(item: Item) -> int | None:
         return min((_grant(part).expires for part in _map(item, "grants").values()), default=None)
     except (KeyError, TypeError, ValueError):
         return 0
+
+
+def is_in_flight(items: Iterable[Item]) -> bool:
+    """Return whether rights that one of these items sent to another are not taken up yet.
+
+    What was sent to an account that was cut off stays so.
+    """
+    shown = {item["sk"]["S"].removeprefix(RIGHTS_PREFIX): item for item in items}
+    for giver, item in shown.items():
+        for to, amount in item.get("sent", {"M": {}})["M"].items():
+            if to in shown and to not in item.get("cut", {"M": {}})["M"]:
+                taken = shown[to].get("taken", {"M": {}})["M"].get(giver)
+                if taken != amount:
+                    return True
+    return False
 
 
 def is_rights(sort_key: str) -> bool:

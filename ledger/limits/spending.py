@@ -21,7 +21,6 @@ from ledger.core import amounts
 from ledger.core.errors import (
     BudgetMissing,
     BudgetUndecided,
-    InvalidEntry,
     LedgerError,
     RetryHorizonPassed,
     StoreError,
@@ -34,7 +33,7 @@ from ledger.limits.asked import Asked
 from ledger.limits.calendar import Window, checked_budget, window_of
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
-from ledger.limits.keeper import Keeper, Surroundings
+from ledger.limits.keeper import Keeper, Surroundings, ended
 from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.rights import GrantName, checked_amount
@@ -251,10 +250,7 @@ class Spender:
         window = window_of(checked_budget(budget, rule), rule, at)
         over = 0 if window.ends is None else window.ends + rule.late
         if window.ends is not None and self._clock.now().timestamp() > over:
-            raise InvalidEntry(
-                f"window {window.counter!r} has ended, and is spent from for {rule.late:g} s after"
-                " that"
-            )
+            raise ended(window, rule.late)
         return window
 
     def _keeper(self, window: Window, counter: str) -> Keeper:
@@ -333,7 +329,8 @@ class Spender:
         if asked.key is None:
             return None
         try:
-            planned = self._planner.plan(asked.change(counter))
+            asked_for = Spending((), asked.hold)
+            planned = self._planner.plan(asked.change(counter), spending=asked_for)
         except RetryHorizonPassed as error:
             return await self._late.applied(error)
         item = await self._store.get(Get(planned.put.key))
@@ -354,7 +351,7 @@ class Spender:
                 self._metrics.budget_holds(self._store.region, grants)
                 for key, keeper in list(self._keepers.items()):
                     if keeper.is_idle:
-                        del self._keepers[key]
+                        self._keepers.pop(key, None)  # or all were, by `close`
                         continue
                     try:
                         await keeper.tend()

@@ -85,6 +85,10 @@ class Replicas(ABC):
         table.set(key, item)
         self.written(region, [(key, before, item)])
 
+    def stamp_of(self, region: str, key: Key) -> Stamp:
+        """Return the stamp of what a region shows of an item, also of its absence."""
+        return self._stamps[region].get(key, _NO_STAMP)
+
     def collection(self, region: str, partition: str) -> Collection:
         """Return a collection as one region shows it at this moment."""
         return collect(self.replicas[region].table.partitions.get(partition, {}).values())
@@ -194,7 +198,7 @@ def described(key: Key, item: Item | None) -> str:
     where = f"{key[0]} {key[1]}"
     if item is None:
         return f"delete {where}"
-    shown = ("change", "version", "owner", "epoch", "home")
+    shown = ("change", "version", "owner", "epoch", "home", "grant", "hold", "resolved", "charged")
     parts = [f"put {where}"]
     parts += [f"{name}={next(iter(item[name].values()))}"[:60] for name in shown if name in item]
     if "merged" in item:

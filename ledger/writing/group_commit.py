@@ -462,7 +462,7 @@ class GroupCommit:
             if len(planned) == 1:
                 entry = await self._sender.put(planned[0])
                 self._free(group[0].resolve(entry))
-            elif any(change.keyed for change in planned):
+            elif any(change.is_conditional for change in planned):
                 by_change = dict(zip(map(id, planned), group, strict=True))
                 await self._sender.each(planned, partial(self._report_result, by_change))
             else:

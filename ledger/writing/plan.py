@@ -71,6 +71,15 @@ class Planned(NamedTuple):
         """The write that makes it durable, once."""
         return Put(self.item, condition=Absent(), not_after=self.latest)
 
+    @property
+    def is_conditional(self) -> bool:
+        """Whether it must not be put again over what is there: another's, or a hold resolved since.
+
+        Of any other entry what is there is the same.
+        """
+        spending = self.entry.spending
+        return self.keyed or (spending is not None and spending.hold is not None)
+
 
 def batch_puts(planned: Sequence[Planned]) -> list[Put]:
     """Return the writes for a batch, without conditions: the same item again changes nothing."""
@@ -255,7 +264,12 @@ def written(planned: Iterable[Planned], found: Iterable[Entry]) -> list[Entry]:
 
 
 def same_change(ours: Entry, theirs: Entry) -> bool:
-    """Return whether two entries of one id are the same change; their regions may differ."""
+    """Return whether two entries of one id are the same change; their regions may differ.
+
+    Of a hold that was resolved the amount is what it came to.
+    """
+    if _is_resolved(theirs) and ours.spending is not None and ours.spending.hold is not None:
+        ours = replace(ours, change=theirs.change)
     return (ours.change, ours.note, ours.effective, ours.count, ours.reverses) == (
         theirs.change,
         theirs.note,
@@ -263,6 +277,10 @@ def same_change(ours: Entry, theirs: Entry) -> bool:
         theirs.count,
         theirs.reverses,
     )
+
+
+def _is_resolved(entry: Entry) -> bool:
+    return entry.spending is not None and entry.spending.resolved is not None
 
 
 def confirmed(ours: Entry, found: Item) -> Entry:

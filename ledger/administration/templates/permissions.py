@@ -178,7 +178,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         _READ_ARCHIVE,
         Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
     ),
-    # Beside the writer's, for programs that spend from budgets, hold, or change limits: rights are
+    # Besides the writer's, for programs that spend from budgets, hold, or change limits: rights are
     # fetched through the regions that have them, and holds resolved through that of their entry.
     Role.SPENDER: (
         Grant(

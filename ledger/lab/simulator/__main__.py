@@ -20,6 +20,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ledger.lab.simulator.budgets import keeps_budgets
 from ledger.lab.simulator.mutants import MUTANTS, run_mutant
 from ledger.lab.simulator.pool import results
 from ledger.lab.simulator.run import Result
@@ -29,7 +30,11 @@ TRACE_LINES = 80
 PLAIN_LINE_SEEDS = 100
 """Without a terminal for a progress bar, a line is printed every so many seeds."""
 
-FEATURES: dict[str, Callable[[int], bool]] = {"archive": keeps_archive, "periods": keeps_periods}
+FEATURES: dict[str, Callable[[int], bool]] = {
+    "archive": keeps_archive,
+    "budgets": keeps_budgets,
+    "periods": keeps_periods,
+}
 """What only some worlds have, by name: whether the world of a seed does."""
 
 app = typer.Typer(add_completion=False)

@@ -11,6 +11,7 @@ power of n, so digit n of a total shows how often that change is counted.
 - P3: what was acknowledged is there when it is, and so, by P1 and P2, ever after.
 - P5: no retry counts twice (P1), and past the horizon it is refused.
 - Sums by period: see `period_audit`. The archive: see `archive`. The index: see `index_audit`.
+  Budgets: see `budget_audit`.
   A read of a counter's history shows what a read of its total counts.
 
 Counters in `ignored` hold what cannot be counted (`stranger` judges their reads).
@@ -33,6 +34,7 @@ from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.lab.harness.tagged import CHANGES_MAX, describe_counts, digits
 from ledger.lab.simulator.archive import ArchiveAudit
+from ledger.lab.simulator.budget_audit import BudgetAudit
 from ledger.lab.simulator.index_audit import IndexAudit
 from ledger.lab.simulator.period_audit import PeriodAudit
 from ledger.testing.replicas import Replicas
@@ -81,6 +83,7 @@ class Auditor:
         periods: PeriodAudit | None = None,
         archive: ArchiveAudit | None = None,
         index: IndexAudit | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> None:
         self.violation: Violation | None = None
         self.checks = 0
@@ -100,6 +103,7 @@ class Auditor:
         self._periods = periods
         self.archive = ArchiveAudit(keeps=False) if archive is None else archive
         self.index = IndexAudit() if index is None else index
+        self.budgets = BudgetAudit(limits or {}, fail=self.fail)
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
@@ -116,6 +120,7 @@ class Auditor:
                 self.fail("P3", said)
         if item is not None and (said := self.index.arrived(region, item)):
             self.fail("index", said)
+        self.budgets.arrived(self._world, region, key, item)
 
     def changed(self, region: str, partition: str) -> None:
         """Check a collection that changed."""
@@ -123,11 +128,17 @@ class Auditor:
             self._check(region, partition)
         if said := self.index.changed(region, partition, self._items(region, partition)):
             self.fail("index", said)
+        self.budgets.changed(region, partition, self._items(region, partition))
 
     def _place(self, partition: str) -> tuple[str, int] | None:
-        """Return counter and shard of a collection; None for others, and for those `ignored`."""
+        """Return counter and shard of a collection; None for others, and for those `ignored`.
+
+        Those of budgets are judged by `budgets`.
+        """
         place = keys.counter_of(partition)
-        return None if place is None or place[0] in self.ignored else place
+        if place is None or place[0] in self.ignored or self.budgets.has(place[0]):
+            return None
+        return place
 
     def read_begins(self, region: str, counter: str, *, staleness: float) -> PendingRead:
         """Register the beginning of a read that may be this many seconds stale."""
@@ -221,6 +232,7 @@ class Auditor:
             self._check(region, partition)
             self._check_small(region, partition, expected)
             self._check_index(region, partition)
+        self.budgets.check_rest(self._tables)
 
     def _check_index(self, region: str, partition: str) -> None:
         place, table = self._place(partition), self._world.replicas[region].table
@@ -231,7 +243,19 @@ class Auditor:
 
     def is_small(self) -> bool:
         """Return whether no region shows an entry that could be merged, or a net too many."""
-        return not any(self._entries(*place) or self._nets(*place) > 1 for place in self._remaining)
+        if any(self._entries(*place) or self._nets(*place) > 1 for place in self._remaining):
+            return False
+        return not self.budgets.open_at_rest(self._tables)
+
+    @property
+    def _tables(self) -> Mapping[str, Mapping[str, Mapping[str, Item]]]:
+        """What every region shows that is not lost, by partition and sort key."""
+        replicas = self._world.replicas
+        return {
+            name: replica.table.partitions
+            for name, replica in replicas.items()
+            if name not in self.lost
+        }
 
     def _nets(self, region: str, partition: str) -> int:
         return sum("merged" in item for item in self._items(region, partition).values())

@@ -15,6 +15,7 @@ from ledger.contract import changing, view
 from ledger.core import contract_item, keys
 from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.archive_mutants import ARCHIVE_MUTANTS
+from ledger.lab.simulator.budget_mutants import BUDGET_MUTANTS
 from ledger.lab.simulator.index_mutants import INDEX_MUTANTS
 from ledger.lab.simulator.loss_mutants import LOSS_MUTANTS
 from ledger.lab.simulator.mutant import Mutant
@@ -280,7 +281,14 @@ _MUTANTS = (
 )
 MUTANTS: Mapping[str, Mutant] = {
     mutant.name: mutant
-    for mutant in (*_MUTANTS, *PERIOD_MUTANTS, *ARCHIVE_MUTANTS, *INDEX_MUTANTS, *LOSS_MUTANTS)
+    for mutant in (
+        *_MUTANTS,
+        *PERIOD_MUTANTS,
+        *ARCHIVE_MUTANTS,
+        *INDEX_MUTANTS,
+        *BUDGET_MUTANTS,
+        *LOSS_MUTANTS,
+    )
 }
 
 

@@ -25,11 +25,13 @@ from ledger.lab.simulator.world import World
 SERVER_SKEW_SECONDS = 1.0
 _LAG_LOOK_SECONDS = 30.0
 _LOGS = (
+    "compactor.budgets",
     "compactor.indexing",
     "compactor.passes",
     "compactor.discovery.search",
     "compactor.sharing",
     "ledger.contract.view",
+    "ledger.limits.spending",
 )
 
 
@@ -82,7 +84,14 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         has_one_home=scenario.has_one_home,
         loses=scenario.loss is not None,
     )
-    auditor = Auditor(world, found=ended.set, periods=periods, archive=archive, index=index)
+    auditor = Auditor(
+        world,
+        found=ended.set,
+        periods=periods,
+        archive=archive,
+        index=index,
+        limits=None if scenario.budgets is None else scenario.budgets.limits,
+    )
     async with anyio.create_task_group() as tasks:
         workload = Workload(Supervisor(scenario, world, auditor, tasks))
         tasks.start_soon(workload.run, ended)

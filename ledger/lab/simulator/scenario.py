@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from ledger.lab.simulator.archive import URLS
+from ledger.lab.simulator.budgets import BudgetPlan, budget_rules, draw_budgets
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.files import Files
 from ledger.lab.simulator.losses import (
@@ -99,6 +100,7 @@ class Scenario:
     clocks_off: tuple[float, ...] = ()
     contract: ContractPlan | None = None
     loss: Loss | None = None
+    budgets: BudgetPlan | None = None
 
     @property
     def has_one_home(self) -> bool:
@@ -141,6 +143,8 @@ def draw(seed: int) -> Scenario:
     )
     if keeps_index(seed):  # else not set, as the files of old seeds do not name it
         settings = settings.replace(index=("counter-*",))
+    if rules := budget_rules(seed):
+        settings = settings.replace(budgets=rules)
     operations = _crowded(sharing, _operations(chance, profile, regions, busy))
     operations, steady_reads = _bursts(stream(seed, "bursts"), profile, regions, operations)
     drawn = Scenario(
@@ -185,7 +189,7 @@ def draw(seed: int) -> Scenario:
         drawn = _losing(drawn)
     elif is_contracted(seed):
         drawn = _contracted(drawn)
-    return _moving(drawn) if moves else drawn
+    return _spending(_moving(drawn) if moves else drawn)
 
 
 def _profile(seed: int) -> Profile:
@@ -215,6 +219,14 @@ def _contracted(drawn: Scenario) -> Scenario:
             )
         ),
     )
+
+
+def _spending(drawn: Scenario) -> Scenario:
+    """Let a scenario's processes spend from budgets, if it has any."""
+    if not drawn.settings.budgets:
+        return drawn
+    plan = draw_budgets(drawn.seed, drawn.regions, drawn.busy, drawn.retry_horizon)
+    return replace(drawn, budgets=plan)
 
 
 def _moving(drawn: Scenario) -> Scenario:

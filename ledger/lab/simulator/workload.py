@@ -38,6 +38,7 @@ from ledger.lab.simulator.period_audit import effective_of, kinds_of
 from ledger.lab.simulator.planned import Operation, Outage, SteadyRead
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.spenders import Spenders
 from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.stranger import STRANGE, Stranger
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
@@ -87,6 +88,7 @@ class Workload:
         self._operators = Operators(supervisor)
         self._takeover = Takeover(supervisor, self._leaders, stop_apps=self._stop_app)
         self._stranger = Stranger(supervisor, read=self._total)
+        self._spenders = Spenders(supervisor)
         self._apps: dict[str, App] = {}
         self._callers: list[Process] = []
         self._is_resting = False
@@ -111,6 +113,7 @@ class Workload:
             self._supervisor.start(self._read_steadily, planned)
         self._takeover.start()
         self._stranger.start()
+        self._spenders.start()
         for freeze in () if scenario.contract is None else scenario.contract.freezes:
             self._supervisor.start(self._freeze, freeze)
         for outage in scenario.outages:
@@ -398,7 +401,7 @@ class Workload:
         place = keys.counter_of(key[0])
         if place is None or place[0] == STRANGE or item is None or "merged" not in item:
             return
-        if self._is_resting:
+        if self._is_resting or self.auditor.budgets.has(place[0]):
             return
         for _ in range(self.scenario.reads_per_net):
             delay = self._random.random() * self._random.choice(READS_WITHIN_SECONDS)
@@ -502,7 +505,7 @@ class Workload:
         self._leaders.rest()
         settings = self.settings
         # A process that stalled in a call may wake hours later and write only then.
-        while any(not process.is_dead for process in self._callers):  # noqa: ASYNC110 (as above)
+        while self._is_calling:  # noqa: ASYNC110 (as above)
             await anyio.sleep(_PAUSE_SECONDS)
         await anyio.sleep(self.world.signature_seconds + self.scenario.retry_horizon)
         while self.world.in_flight:  # noqa: ASYNC110 (as above)
@@ -515,6 +518,12 @@ class Workload:
         for region in (each for each in self.scenario.regions if each not in self.world.lost):
             for counter in self._counters:
                 await self._read(region, 0.0, counter)
+        await self._spenders.read_all()
+        await self._spenders.drain()
+
+    @property
+    def _is_calling(self) -> bool:
+        return self._spenders.is_calling or any(not one.is_dead for one in self._callers)
 
 
 def _numbered(entries: Sequence[Entry]) -> list[tuple[str, int]]:

@@ -39,7 +39,8 @@ from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
-from ledger.limits.rights import GrantName
+from ledger.limits.plan import create, send
+from ledger.limits.rights import GrantName, Rights
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Raises
@@ -139,6 +140,21 @@ async def test_a_grant_without_entries_is_found_by_the_search() -> None:
     report = await world.run_once(limited(world))
     assert report.grants_closed == 1
     assert shown_rights(world.regions, AT_HOME).available == 100
+
+
+@pytest.mark.parametrize("page_items", [1, 1000])
+async def test_rights_on_their_way_are_found_by_the_search(page_items: int) -> None:
+    """Whoever asked for them is gone: they are taken up, on whichever pages both items are."""
+    world = World()
+    for replica in world.regions.replicas.values():
+        replica.page_items_max = page_items
+    sent = send(granted(AT_HOME, at=START), AT_WEST, Decimal(30))
+    assert isinstance(sent, Rights)
+    put_rights(world.regions, sent)
+    put_rights(world.regions, create(AT_WEST, Decimal(0)))
+    world.regions.deliver()
+    await world.run_once(limited(world))
+    assert shown_rights(world.regions, AT_WEST).taken == {AT_HOME: 30}
 
 
 def budgets_of(

@@ -2,13 +2,22 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 
+import anyio
 import pytest
 
 from ledger import Table
-from ledger.core.errors import BudgetMissing, InvalidAmount, InvalidInput
+from ledger.core.entry import Item
+from ledger.core.errors import BudgetMissing, InvalidAmount, InvalidEntry, InvalidInput
+from ledger.limits.budget import Hold
 from ledger.limits.outcomes import Granted, Refused
+from ledger.limits.plan import send
+from ledger.limits.rights import Account, Rights, key_of, rights_item, rights_of
+from ledger.store.reads import Get
+from ledger.store.writes import Put
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST = "us-east-1", "eu-west-1"
@@ -170,3 +179,90 @@ async def test_each_window_has_the_limit_anew() -> None:
         assert not await east.budget("key/42").spend(1)
         state = await west.budget("key/42").state()
         assert state.counter == f"key/42@{world.clock.now():%Y-%m-%d}"
+
+
+async def test_a_window_is_spent_from_until_its_last_moment() -> None:
+    """A grant may end after the window; nothing is taken from it by then."""
+    async with opened(10, window="hour") as (world, east, _west):
+        await world.clock.advance(10 * 60 - 1)
+        at = world.clock.now()
+        assert await east.budget("key/42").spend(5)
+        await world.clock.advance(2)
+        with pytest.raises(InvalidEntry, match="has ended, and is spent from for 0 s after that"):
+            await east.budget("key/42").spend(1, key="late", at=at)
+
+
+async def test_a_grant_goes_on_though_the_clock_is_set_back() -> None:
+    """It ends no earlier than it did."""
+    async with opened(100) as (world, east, _west):
+        assert await east.budget("key/42").spend(1)
+        world.clock.wall -= timedelta(seconds=5)
+        assert await east.budget("key/42").spend(90)
+
+
+async def test_a_hold_that_was_settled_is_the_same_for_a_repeat_of_its_call() -> None:
+    """Its amount is what it came to; what the repeat took is not given back twice."""
+    async with opened(10) as (world, east, west):
+        at = world.clock.now()
+        first = await east.budget("key/42").hold(8, expires=600, key="hold", at=at)
+        assert isinstance(first, Hold)
+        assert await first.settle(2)
+        for _ in range(2):
+            again = await east.budget("key/42").hold(8, expires=600, key="hold", at=at)
+            assert isinstance(again, Hold)
+            assert again.entry.repeated
+            assert again.entry.change == -2
+            assert await east.budget("key/42").spend(4)
+        assert not await west.budget("key/42").spend(1)
+
+
+async def test_holds_that_share_a_request_are_not_put_over_what_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a batch, which has no conditions, one that lands late would undo how it was settled."""
+    async with opened(100) as (world, east, _west):
+        assert await east.budget("key/42").spend(1)
+        monkeypatch.setattr(world.store(EAST), "write_batch", None)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(partial(east.budget("key/42").hold, 2, expires=600))
+        assert (await east.ledger.total("key/42", max_age=0)).value == -7
+
+
+async def test_a_hold_of_a_key_in_two_regions_is_resolved_where_the_last_writer_is() -> None:
+    """Its grants are of that region, whose rights are written there and nowhere else."""
+    async with opened(100) as (world, east, west):
+        assert await west.budget("key/42").spend(1)
+        at = world.clock.now()
+        first = await east.budget("key/42").hold(8, expires=600, key="hold", at=at)
+        await world.clock.advance(1)
+        second = await west.budget("key/42").hold(8, expires=600, key="hold", at=at)
+        world.replicate()
+        assert isinstance(first, Hold)
+        assert isinstance(second, Hold)
+        before = [await rights_in(world, region, WEST) for region in (EAST, WEST)]
+        assert await first.void()
+        after = [await rights_in(world, region, WEST) for region in (EAST, WEST)]
+        assert after[0] == before[0]
+        assert after[1] != before[1]
+        world.replicate()
+        assert (await east.ledger.total("key/42", max_age=0)).value == -1
+
+
+async def rights_in(world: MemoryGlobalTable, region: str, of: str) -> Item | None:
+    """Return the rights of a region as another one shows them."""
+    return await world.store(region).get(Get(key_of("key/42", Account(of))))
+
+
+async def test_rights_on_their_way_to_a_region_are_fetched_from_there() -> None:
+    """Also if nobody there takes them up."""
+    world = MemoryGlobalTable([EAST, WEST, "ap-southeast-2"], budgets={"key/*": {}})
+    async with world.table(EAST) as east, world.table("ap-southeast-2") as south:
+        assert await east.budget("key/42").create(10)
+        item = await rights_in(world, EAST, EAST)
+        assert item is not None
+        sent = send(rights_of(item), Account(WEST), Decimal(4))
+        assert isinstance(sent, Rights)
+        await world.store(EAST).write(Put(rights_item(sent, "key/42"), None))
+        world.replicate()
+        assert await south.budget("key/42").spend(10)

@@ -429,3 +429,26 @@ async def test_rights_that_change_meanwhile_leave_the_hold_open() -> None:
     plain.get = racing  # type: ignore[method-assign]
     assert await resolve_expired(regions, key_of(HOLD), spend) is None
     assert RESOLVED not in shown(world)
+
+
+async def test_a_grant_of_another_budget_is_another_grant() -> None:
+    """Both are named alike, each in the entries of its own counter."""
+    world = await begun(10)
+    rights = granted(AT_HOME, 10, 10, at=START)
+    bundled = replace(rights.grants[3], counter="team")
+    put_rights(world.regions, replace(rights, grants={**rights.grants, 3: bundled}))
+    own, others = GrantName(AT_HOME, 2), GrantName(AT_HOME, 3, "counter")
+    world.regions.put(HOME, spend_item(3, own, at=START))
+    world.regions.put(HOME, spend_item(4, own, others, at=START, counter="team"))
+    world.regions.deliver()
+    world.clock.pass_by(LATE + 1)
+    assert [one.charged for one in (await closed(world)).closings] == [3, 4]
+
+
+@pytest.mark.parametrize("seconds_off", [-10_000, LIFE + 1])
+async def test_entries_are_found_however_old_and_a_little_ahead(seconds_off: int) -> None:
+    """Terms that allowed older ids may have changed; clocks may be set back before a request."""
+    at = START + timedelta(seconds=seconds_off)
+    world = await begun(10, spent=(spend_item(3, GRANT, at=at),))
+    world.clock.pass_by(LATE + 1)
+    assert [one.charged for one in (await closed(world)).closings] == [3]

@@ -1,0 +1,278 @@
+"""Mutants of budgets, and the code that they put in place of production code."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from compactor import plan as compacting
+from ledger.core.entry import Key
+from ledger.core.values import Entry
+from ledger.lab.simulator.budgets import budget_rules, keeps_budgets
+from ledger.lab.simulator.mutant import Mutant
+from ledger.limits import holds, keeper, plan, reclaiming, rights, spends
+from ledger.limits.allowance import Allowance, Taken
+from ledger.limits.calendar import Window
+from ledger.limits.holds import Apart, Resolved
+from ledger.limits.items import ControlItems
+from ledger.limits.plan import Spent
+from ledger.limits.rights import Grant, GrantName, Rights
+from ledger.limits.spending import Spender
+from ledger.limits.spends import Spend, View
+from ledger.limits.windows import Limit
+from ledger.store.conditions import Has
+from ledger.store.writes import Put, Update
+from ledger.writing import plan as planning
+from ledger.writing.plan import Planned
+
+FAR = 10_000_000_000
+_update_of = holds.update_of
+_spend_of = spends.spend_of
+
+
+def over_at_expiry(
+    grant: Grant, date: int, *, signature_lifetime: float, clock_skew: float
+) -> bool:
+    """Take a grant for over once it expires."""
+    del signature_lifetime, clock_skew
+    return date > grant.expires
+
+
+def never_ends(_taken: Taken) -> int:
+    """Let requests be signed at any time."""
+    return FAR
+
+
+def folds_all(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Fold what all regions show, but for open holds."""
+    del views
+    return not spend.is_open_hold
+
+
+def folds_open_holds(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Fold a hold as any other entry."""
+    return spends.may_fold(replace(spend, resolved="void"), views)
+
+
+def folds_unless_all_show_open(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Take a grant for closed that any region does not show as open."""
+
+    def is_open(view: View, name: GrantName) -> bool:
+        item = view.get((name.budget, name.account))
+        return item is not None and name.version in item.grants
+
+    return not spend.is_open_hold and any(
+        not any(is_open(view, name) for name in spend.grants) for view in views.values()
+    )
+
+
+def sure_of_all(allowance: Allowance) -> Spent:
+    """Take what is not known for used."""
+    amount = allowance.grant.amount - allowance.remaining
+    return Spent(amount, is_sure=True)
+
+
+def as_if_local(taken: Taken, *, keyed: bool) -> None:
+    """Take an entry with a key for no other region's."""
+    del keyed
+    for allowance in taken.allowances:
+        allowance.applied()
+
+
+def whose_ever(shown: Rights, token: str) -> int | None:
+    """Take the newest grant for one's own."""
+    del token
+    return max(shown.grants, default=None)
+
+
+def unconditional(before: Rights) -> None:
+    """Write whatever has become of the item."""
+    del before
+
+
+async def through_its_own_region(spender: Spender) -> Mapping[str, ControlItems]:
+    """Reach the items of other regions through the own region's endpoint."""
+    around = spender._around  # noqa: SLF001 (it is broken here)
+    regions = around.settings.current.terms.regions
+    return {region: around.items for region in regions if region != around.items.store.region}
+
+
+def whatever_it_is(key: Key, resolved: Resolved) -> Update:
+    """Resolve a hold that is there, whether resolved or not."""
+    return replace(_update_of(key, resolved), condition=Has(spends.HOLD))
+
+
+def entry_alone(
+    key: Key, apart: Apart, items: Mapping[str, Rights], counter: str
+) -> list[Put | Update]:
+    """Resolve a hold without the rights items of its grants."""
+    del items, counter
+    return [_update_of(key, apart.resolved)]
+
+
+def whole_limit(shown: Rights, *, window: Window, limit: Limit) -> Rights | None:
+    """Let each region that sees a window first mint all of it."""
+    if shown.version:
+        return None
+    amount = Decimal(0) if window.is_whole else limit.steps[-1].limit
+    return plan.create(shown.account, amount)
+
+
+def all_agree(name: GrantName, views: Mapping[str, Sequence[Spend]]) -> bool:
+    """Take what one region shows for what all do."""
+    del name, views
+    return True
+
+
+def nothing_shown(found: Sequence[Spend], name: GrantName) -> Decimal:
+    """Take a grant that is over for unused."""
+    del found, name
+    return Decimal(0)
+
+
+def same_amount(ours: Entry, theirs: Entry) -> bool:
+    """Compare a hold with what it came to."""
+    return (ours.change, ours.note) == (theirs.change, theirs.note)
+
+
+def has_windows(seed: int) -> bool:
+    """Return whether the world of a seed has a budget with windows."""
+    return any("window" in rule for rule in budget_rules(seed).values())
+
+
+def _mutant(
+    name: str, rule: str, breaks: str, seeds: int, *patches: tuple[Any, str, Any], **options: Any
+) -> Mutant:
+    return Mutant(name, rule, breaks, seeds, patches, **{"worlds": keeps_budgets, **options})
+
+
+BUDGET_MUTANTS = (
+    _mutant(
+        "grant-over-at-expiry",
+        "a grant is over a signature's lifetime after it expires (not at once)",
+        "a request that is held up lands after its grant was closed: sold twice",
+        60,
+        (reclaiming, "is_over", over_at_expiry),
+    ),
+    _mutant(
+        "grant-signed-any-time",
+        "no request that names a grant is signed after that expires",
+        "the same, by a process that freezes between its look at the clock and its request",
+        60,
+        (Taken, "expires", property(never_ends)),
+    ),
+    _mutant(
+        "grant-entries-folded",
+        "entries of open grants are not folded",
+        "who closes the grant by its entries does not find them: sold twice",
+        60,
+        (compacting, "may_fold", folds_all),
+    ),
+    _mutant(
+        "grant-closed-unless-shown",
+        "a grant is closed where the item is as new and has it no more (not where it is not shown)",
+        "the same, where the grant has not arrived yet",
+        60,
+        (compacting, "may_fold", folds_unless_all_show_open),
+    ),
+    _mutant(
+        "hold-folded",
+        "an open hold is not folded",
+        "it can never be resolved",
+        60,
+        (compacting, "may_fold", folds_open_holds),
+    ),
+    _mutant(
+        "grant-unread",
+        "a grant that its owner left open is closed by its entries",
+        "what was spent under it is sold twice",
+        60,
+        (reclaiming, "charge_of", nothing_shown),
+    ),
+    _mutant(
+        "grant-unknown-given-back",
+        "what may have been applied is not given back",
+        "it is sold twice",
+        60,
+        (Taken, "doubted", Taken.given_back),
+    ),
+    _mutant(
+        "grant-unknown-as-used",
+        "a grant with unknown outcomes shrinks, and is closed by its entries",
+        "what was not applied is charged for good",
+        60,
+        (Allowance, "spent", property(sure_of_all)),
+    ),
+    _mutant(
+        "grant-of-two",
+        "a grant is of one process, which knows it by its token",
+        "two processes spend it: sold twice",
+        60,
+        (plan, "granted_to", whose_ever),
+    ),
+    _mutant(
+        "rights-no-version",
+        "a rights item is put in place of the version that was read",
+        "two processes take the same rights",
+        60,
+        (rights, "condition_of", unconditional),
+    ),
+    _mutant(
+        "rights-through-own-region",
+        "a rights item is written through its own region",
+        "the last writer wins: what it granted meanwhile is available again",
+        60,
+        (Spender, "_other_items", through_its_own_region),
+    ),
+    _mutant(
+        "keyed-by-count",
+        "a grant that paid for keys is closed by its entries",
+        "a key that was used in two regions at once is charged twice",
+        120,
+        (Taken, "applied", as_if_local),
+    ),
+    _mutant(
+        "keyed-unagreed",
+        "the same, once all regions show them alike",
+        "the same",
+        120,
+        (reclaiming, "agree", all_agree),
+    ),
+    _mutant(
+        "hold-resolved-twice",
+        "a hold is resolved if it is open and as it was read",
+        "it is settled for one amount and counts as another",
+        120,
+        (holds, "update_of", whatever_it_is),
+    ),
+    _mutant(
+        "hold-alone",
+        "who is not its owner resolves a hold with the rights item of each grant",
+        "what it came to is not what is charged",
+        60,
+        (holds, "apart_writes", entry_alone),
+        (reclaiming, "apart_writes", entry_alone),
+    ),
+    _mutant(
+        "hold-put-again",
+        "a hold is put if there is none (not in a batch, as other entries are)",
+        "a put that lands late undoes how it was resolved",
+        120,
+        (Planned, "is_conditional", property(lambda planned: planned.keyed)),
+    ),
+    _mutant(
+        "hold-compared",
+        "a hold that was resolved is the same as the one that was asked for",
+        "the repeat of a call is taken for another change, and its amount given back",
+        120,
+        (planning, "same_change", same_amount),
+    ),
+    _mutant(
+        "window-whole",
+        "the regions share a window by the step in force before it began",
+        "each mints as it sees it: more than the limit",
+        24,
+        (keeper, "created", whole_limit),
+        worlds=has_windows,
+    ),
+)

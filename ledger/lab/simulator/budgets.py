@@ -1,0 +1,195 @@
+"""The part of a scenario that concerns budgets: limits, and what is spent from them when and where.
+
+Limits are small, so that they run out while there is more to spend: what is granted twice is sold
+twice. Most spends come close together, so that requests are shared, and grants are renewed, closed
+and given up while others are in flight. Which seeds have budgets goes by a remainder, so that the
+worlds of others stay what they were.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from random import Random
+from typing import Any, Literal
+
+from ledger.lab.simulator.losses import is_lossy
+from ledger.lab.simulator.planned import BusyPeriod
+from ledger.lab.simulator.process import Reliability
+from ledger.lab.simulator.randomness import stream
+
+_OF, _PLACE = 13, 3
+NAMES = ("budget-0", "budget-1", "budget-2")
+BUNDLES = (("budget-0", "budget-2"), ("budget-1", "budget-2"), ("budget-2", "budget-0"))
+LIMITS = (8, 30, 100, 300)
+LIVES_SECONDS = (20.0, 60.0, 60.0, 200.0)
+LATE_SECONDS = (0.0, 300.0)
+WINDOWED_SHARE = 0.4
+SPENDS_MIN, SPENDS_MAX = 30, 80
+TOGETHER_MAX = 6
+TOGETHER_SECONDS = 1.0
+HOLD_SECONDS = (30.0, 300.0, 1500.0)
+REPEATS_SECONDS = (1.0, 20.0, 200.0)
+CREATED_WITHIN_SECONDS = 20.0
+FRAGILE = (
+    Reliability(200.0, crash_share=0.2, stall_seconds_max=(30.0, 300.0, 1200.0)),
+    Reliability(1000.0, crash_share=0.5, stall_seconds_max=(30.0, 1200.0)),
+    Reliability(4000.0, crash_share=0.5, stall_seconds_max=(30.0, 300.0)),
+)
+AGED_SHARE = 0.3
+SAME_PLACE_SHARE = 0.5
+FREEZES_BEFORE_SECONDS = 1.0
+LONG = (100.0, 500.0)
+"""For how many seconds a process freezes between its look at the clock and its request."""
+LATE_SHARES = (0.0, 0.1, 0.4)
+
+SpendKind = Literal["spend", "keyed", "hold", "keyed hold", "state"]
+KINDS: Mapping[SpendKind, int] = {"spend": 8, "keyed": 5, "hold": 5, "keyed hold": 2, "state": 1}
+Ending = Literal["settle", "void", "extend", "leave"]
+ENDINGS: tuple[Ending, ...] = ("settle", "settle", "settle", "void", "extend", "leave")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEnding:
+    """How a hold is to end, so long after it was made; `by` a process of any region, or its own."""
+
+    kind: Ending
+    after: float
+    amount: int
+    by: tuple[str, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSpend:
+    """A spend at a moment, by a process of a region; durations in seconds.
+
+    It waits for rights for up to `wait`. Its key, if it has one, was made `age` before; each of
+    `repeats` (delay, region, process) repeats the call. A hold expires after `expires`.
+    """
+
+    number: int
+    at: float
+    region: str
+    process: int
+    kind: SpendKind
+    budgets: tuple[str, ...]
+    amount: int
+    wait: float = 0.0
+    age: float = 0.0
+    repeats: tuple[tuple[float, str, int], ...] = ()
+    expires: float = 0.0
+    endings: tuple[PlannedEnding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPlan:
+    """The budgets of a world: their limits, and all that is to be spent.
+
+    So many `processes` of each region spend; `closings` (moment, region, process) are those that
+    are closed in good order, and started again. From its moment in `freezes` on a process freezes
+    before it next puts an entry, once, for so many seconds.
+    """
+
+    limits: Mapping[str, int]
+    spends: tuple[PlannedSpend, ...]
+    processes: int
+    reliability: Reliability
+    late: float
+    closings: tuple[tuple[float, str, int], ...]
+    freezes: tuple[tuple[float, str, int, float], ...]
+
+
+def keeps_budgets(seed: int) -> bool:
+    """Return whether the world of a seed has budgets."""
+    return bool(budget_rules(seed))
+
+
+def budget_rules(seed: int) -> dict[str, Any]:
+    """Return the rules of a world's budgets, by pattern; empty if it has none.
+
+    Worlds that lose a region have none.
+    """
+    chance = stream(seed, "budgets")
+    if seed % _OF != _PLACE or is_lossy(seed):
+        return {}
+    common = {
+        "grant_life": chance.choice(LIVES_SECONDS),
+        "on_expiry": chance.choice(("void", "settle")),
+    }
+    windowed: dict[str, Any] = {}
+    if chance.random() < WINDOWED_SHARE:
+        windowed = {"budget-1": {**common, "window": "hour", "late": chance.choice(LATE_SECONDS)}}
+    return {**windowed, "budget-*": common}
+
+
+def draw_budgets(
+    seed: int, regions: Sequence[str], busy: Sequence[BusyPeriod], retry_horizon: float
+) -> BudgetPlan:
+    """Draw what is spent in a world, before and while there is work for compactors."""
+    chance = stream(seed, "spends")
+    limits = {name: chance.choice(LIMITS) for name in NAMES}
+    processes = chance.choice((1, 2, 2, 3))
+    spends: list[PlannedSpend] = []
+    count = chance.randint(SPENDS_MIN, SPENDS_MAX)
+    while len(spends) < count:
+        begins = _moment(chance, busy)
+        place = chance.choice(regions), chance.randrange(processes)
+        budgets = chance.choice(((chance.choice(NAMES),), chance.choice(BUNDLES)))
+        for _ in range(chance.choice((1, 1, chance.randint(2, TOGETHER_MAX)))):
+            if chance.random() > SAME_PLACE_SHARE:
+                place = chance.choice(regions), chance.randrange(processes)
+            at = begins + chance.random() * TOGETHER_SECONDS
+            most = max(2, limits[budgets[0]] // 6)
+            number = len(spends)
+            made = PlannedSpend(number, at, *place, "spend", budgets, chance.randint(1, most))
+            spends.append(_drawn(chance, made, most, [*product(regions, range(processes))]))
+            if chance.random() < AGED_SHARE:
+                spends[-1] = replace(spends[-1], age=chance.random() * retry_horizon)
+    return BudgetPlan(
+        limits=limits,
+        spends=tuple(sorted(spends, key=lambda spend: spend.at)),
+        processes=processes,
+        reliability=chance.choice(FRAGILE),
+        late=chance.choice(LATE_SHARES),
+        closings=tuple(
+            (_moment(chance, busy), chance.choice(regions), chance.randrange(processes))
+            for _ in range(chance.randrange(4))
+        ),
+        freezes=tuple(
+            (spend.at - FREEZES_BEFORE_SECONDS, spend.region, spend.process, chance.uniform(*LONG))
+            for spend in chance.sample(spends, k=chance.choice((0, 4, 8)))
+        ),
+    )
+
+
+def _moment(chance: Random, busy: Sequence[BusyPeriod]) -> float:
+    """Draw when something is spent: often where all at once, preferably early."""
+    period = busy[min(chance.randrange(len(busy)), chance.randrange(len(busy)))]
+    return chance.uniform(max(CREATED_WITHIN_SECONDS, period.begins - 100.0), period.ends)
+
+
+def _drawn(
+    chance: Random, made: PlannedSpend, most: int, places: Sequence[tuple[str, int]]
+) -> PlannedSpend:
+    """Draw what a spend is, when it is repeated, and how it ends if it is a hold."""
+    kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
+    expires = chance.uniform(5.0, chance.choice(HOLD_SECONDS))
+    longest = chance.choice(REPEATS_SECONDS)
+    repeats = [(chance.random() * longest, *chance.choice(places)) for _ in range(3)]
+    amounts = (0, chance.randint(0, made.amount), made.amount, made.amount + most)
+    endings = [
+        PlannedEnding(
+            chance.choice(ENDINGS),
+            chance.random() * chance.choice((5.0, 60.0, expires, 2 * expires)),
+            chance.choice(amounts),
+            chance.choice((None, chance.choice(places))),
+        )
+        for _ in range(chance.choice((1, 1, 2, 3)))
+    ]
+    return replace(
+        made,
+        kind=kind,
+        wait=chance.choice((0.0, 0.0, 3.0)),
+        repeats=tuple(repeats[chance.randrange(4) :]) if kind in {"keyed", "keyed hold"} else (),
+        expires=expires,
+        endings=tuple(endings) if kind in {"hold", "keyed hold"} else (),
+    )

@@ -1,0 +1,32 @@
+"""What is on its way between rights items, as a search of the table shows it."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from ledger.limits.rights import Account, Rights, is_in_flight, rights_item
+
+HERE, THERE = Account("us-east-1"), Account("eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("sent", "taken", "is_cut", "found"),
+    [
+        (0, 0, False, False),
+        (5, 0, False, True),
+        (5, 3, False, True),
+        (5, 5, False, False),
+        (5, 3, True, False),
+    ],
+)
+def test_what_was_sent_and_not_taken_up_is_in_flight(
+    sent: int, taken: int, *, is_cut: bool, found: bool
+) -> None:
+    """Unless the taker was lost, and cut off."""
+    giver = Rights(HERE, 1, sent={THERE: Decimal(sent)} if sent else {})
+    giver = replace(giver, cut={THERE: Decimal(0)} if is_cut else {})
+    taker = Rights(THERE, 1, taken={HERE: Decimal(taken)} if taken else {})
+    items = [rights_item(each, "counter") for each in (giver, taker)]
+    assert is_in_flight(items) is found
+    assert not is_in_flight(items[:1])
