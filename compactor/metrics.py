@@ -149,6 +149,8 @@ class CompactorMetrics(RegistryMetrics):
             "Transfers of rights between regions, sent and taken up.",
             ("action",),
         )
+        for action in ("sent", "taken"):  # from 0 on, so that an increase shows the first
+            self.transfers.labels(action)
 
     def _define_passes(self, make: MetricMaker) -> None:
         self.pass_duration = make.histogram(

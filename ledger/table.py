@@ -125,7 +125,7 @@ class Table(Methods):
         """
         return Budgets(counters, partial(budget_parts, self.ledger))
 
-    def all_budgets(self, *, timeout: float | None = None) -> AsyncIterator[BudgetState]:
+    async def all_budgets(self, *, timeout: float | None = None) -> AsyncIterator[BudgetState]:
         """Yield all budgets, by a scan of the table: every item is read and charged.
 
         Of one with windows that which runs. `timeout` bounds each wait for the next one, in
@@ -136,7 +136,9 @@ class Table(Methods):
             ReadTooSlow: it ended.
             DamagedItem, StoreError: an item, or the region, cannot be read.
         """
-        return each_in_time(timeout, budget_parts(self.ledger).administrator.states())
+        states = budget_parts(self.ledger).administrator.states()
+        async for state in each_in_time(timeout, states):
+            yield state
 
     def importer(
         self,

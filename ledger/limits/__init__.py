@@ -4,11 +4,12 @@ Without I/O, what to write and on which condition: `rights` is the item in which
 part of a budget, `plan` each change of it, `spends` what an entry says of the grant that paid for
 it, `holds` amounts kept aside, `windows` limits by step, `calendar` the windows themselves,
 `shares` what an account begins with, `balance` who sends rights to whom, `lost` what a lost region
-leaves, `allowance` what a process may still spend under a grant, `sizes` how large a grant is.
+leaves, `allowance` what a process may still spend under a grant, `sizes` how large a grant is,
+`state` what a region shows of a budget, which `explaining` says in words.
 
-At the edge, in a process that spends: `budget` is the face, over `spending`, `holding` and
-`administering`; a `keeper` holds the grants of one budget, and `fetching` gets rights from other
-regions. For whoever reads every region: `reclaiming` closes grants by their entries and resolves
-holds that expired, `balancing` moves rights, `losing` reclaims those of a lost region. `items` and
-`reading` read the control items.
+At the edge, in a process that spends: `budget` is the face, over `spending`, `light` and `holding`,
+`administering` and `changing`, which raises and lowers limits; a `keeper` holds the grants of one
+budget, and `fetching` gets rights from other regions. For whoever reads every region: `reclaiming`
+closes grants by their entries and resolves holds that expired, `balancing` moves rights, `losing`
+reclaims those of a lost region. `items` and `reading` read the control items.
 """

@@ -346,7 +346,8 @@ class Budget(Budgets):
         What is free at home is retired at once, what is free elsewhere is sent home and retired.
         What processes were granted comes back as they close their grants: repeat the call until it
         `is_done`; till then the limit is at most that of the result. What was spent stays spent.
-        With windows this is so of the running one, and later ones are as in `raise_limit`.
+        With windows this is so of the running one, and later ones are as in `raise_limit`; to the
+        limit as it is, with `weights`, they are shared anew.
 
         Raises:
             As `raise_limit`; InvalidInput: the amount is above the limit.

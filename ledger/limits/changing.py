@@ -124,7 +124,7 @@ class LimitChanger:
             after = plan.in_one_write(before, steps)
             assert isinstance(after, Rights)  # noqa: S101 (neither step refuses)
             target = amounts.total((limit.newest.limit, more))
-            changed = self._changed(place, limit, target, weights)
+            changed = self._with(place, limit, self._step(place, limit, target, weights))
             if not place.window.is_whole:
                 changed = replace(changed, raises={**limit.raises, raise_id: more})
             return [
@@ -152,9 +152,14 @@ class LimitChanger:
                     f"budget {budget!r} has a limit of {amounts.to_text(limit.newest.limit)},"
                     f" which is less than {amounts.to_text(target)}: raise it"
                 )
-            if target == limit.newest.limit:
+            is_shared_anew = weights is not None and not place.window.is_whole
+            if target == limit.newest.limit and not is_shared_anew:
                 return []
-            return [self._limit_put(place, limit, self._changed(place, limit, target, weights))]
+            step = self._step(place, limit, target, weights)
+            if step.shares == limit.newest.shares:
+                return []
+            changed = self._with(place, limit, step)
+            return [self._limit_put(place, limit, changed)]
 
         await self._write(place, planned)
         await self._retire(place, target)
@@ -196,18 +201,20 @@ class LimitChanger:
         is_shown = all(each is not None and each.revision >= limit.revision for each in shown)
         return windows.note_shown(limit, now) if is_shown else None
 
-    def _changed(
+    def _step(
         self, place: _Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None
-    ) -> Limit:
-        """Return the limit with another amount: at once, or for windows that begin later."""
+    ) -> windows.LimitStep:
+        """Return the step of another amount: of now, or of windows that begin later."""
         terms = self._settings.current.terms
-        accounts = [Account(each, terms.epoch_of(each)) for each in terms.written]
         since = None if place.window.is_whole else self._since(place)
-        if weights is None:
-            step = limit.newest.like(target, accounts, since=since)
-        else:
-            step = windows.LimitStep.of(target, weighed(terms, weights), since=since)
-        if since is None:
+        if weights is not None:
+            return windows.LimitStep.of(target, weighed(terms, weights), since=since)
+        accounts = [Account(each, terms.epoch_of(each)) for each in terms.written]
+        return limit.newest.like(target, accounts, since=since)
+
+    def _with(self, place: _Place, limit: Limit, step: windows.LimitStep) -> Limit:
+        """Return the limit with a step in force, or announced."""
+        if place.window.is_whole:
             return replace(limit, revision=limit.revision + 1, steps=(step,))
         return windows.announce(limit, step, now=self._seconds(), wait=self._wait)
 

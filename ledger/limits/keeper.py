@@ -91,6 +91,8 @@ class Keeper:
         self.allowance: Allowance | None = None
         self.limit: Decimal = _ZERO
         self.pattern = around.settings.current.terms.budget_pattern_of(window.budget) or ""
+        # So that an increase shows the first.
+        around.metrics.budget_spent_over(around.items.store.region, self.pattern, 0)
         self.is_announced = False
         self.confirmed_at = around.clock.monotonic()
         self._around = around

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from support.prometheus import Prometheus, prometheus
 from support.replicas import client_of
 from support.strangers import answering
 
-from ledger import Ledger, Settings
+from ledger import Ledger, Settings, Table
 from ledger.commands.delivering import delivering
 from ledger.core.errors import LedgerError
 from ledger.local import Fault, LocalGlobalTable
@@ -62,7 +63,12 @@ PIPELINE = {
     "reduce_every": 0,
 }
 PLACES = ("one", "two")
-COUNTER, BROKEN, BAD_ITEM = "shop", "broken", "2026-01-01T00:00:00.000000Z#00000000000000bd"
+BUDGET, COUNTER, BROKEN, BAD_ITEM = (
+    "spent",
+    "shop",
+    "broken",
+    "2026-01-01T00:00:00.000000Z#00000000000000bd",
+)
 COUNTERS = (COUNTER, *(f"{COUNTER}{number}" for number in range(3)))
 WRITES = ("PutItem", "BatchWriteItem", "TransactWriteItems", "BatchExecuteStatement")
 STEP_SECONDS_MAX = 15.0
@@ -139,6 +145,18 @@ class Scene:
                     await application.record(COUNTER, 1)
                     await application.totals(COUNTERS, max_age=0)
                     await application.total(COUNTER)
+                await anyio.sleep(LOAD_SECONDS)
+
+    async def spend(self) -> None:
+        """Spend and hold in the other region until cancelled, once while nobody answers."""
+        opening = partial(Table.open, self.settings, region=AWAY, registry=self.registry)
+        async with opening() as table:
+            budget = table.budget(BUDGET)
+            await budget.create(10**6)
+            while True:
+                with suppress(LedgerError):
+                    await budget.spend(1)
+                    await budget.hold(1, expires=1)
                 await anyio.sleep(LOAD_SECONDS)
 
     async def go_wrong(self) -> None:
@@ -221,6 +239,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
             archive=[f"file://{folder / place}" for place in PLACES],
             compactor=FOLDS,
             pipeline=PIPELINE,
+            budgets={BUDGET: {"on_outage": "allow", "grant_life": 2.0}},
         )
         write_settings(settings, folder / "regions.yaml")
         scrape, token = _tokens(folder)
@@ -315,7 +334,7 @@ async def test_every_panel_and_alert_shows_something(tmp_path: Path) -> None:
                 await anyio.to_thread.run_sync(unanswered.ask, one.server.now)
                 await anyio.sleep(POLL_SECONDS)
 
-        for work in (one.drive, one.use_library, look):
+        for work in (one.drive, one.use_library, one.spend, look):
             tasks.start_soon(work)
         with anyio.move_on_after(SECONDS_MAX):
             await one.go_wrong()

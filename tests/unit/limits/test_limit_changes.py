@@ -182,6 +182,17 @@ async def test_a_lower_limit_of_windows_is_that_of_the_running_one_too() -> None
         assert not await budget.spend(6)
 
 
+async def test_later_windows_are_shared_anew() -> None:
+    """To the limit as it is, by other weights; once."""
+    async with opened(10, window="day") as (_, east, _west):
+        budget = east.budget("key/42")
+        assert (await budget.lower_limit(to=10)).since is None
+        shared = await budget.lower_limit(to=10, weights={EAST: 4, WEST: 1})
+        assert shared.limit == shared.later == 10
+        again = await budget.lower_limit(to=10, weights={EAST: 4, WEST: 1})
+        assert again == shared
+
+
 def test_there_is_time_to_confirm() -> None:
     """More than whoever spends lets pass between two looks."""
     assert CONFIRM_SECONDS > 2 * 60

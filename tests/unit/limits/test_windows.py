@@ -37,9 +37,11 @@ def test_of_a_whole_limit_the_shares_are_whole() -> None:
 
 
 @pytest.mark.parametrize(("limit", "weights"), [(-1, {A: 1}), (5, {}), (5, {A: 0})])
-def test_a_limit_that_cannot_be_shared_is_refused(limit: int, weights: dict[Account, int]) -> None:
+def test_a_limit_that_nobody_could_share_is_refused(
+    limit: int, weights: dict[Account, int]
+) -> None:
     """It is 0 or more, and somebody has a share."""
-    with pytest.raises(InvalidInput, match=r"0 or more|weights"):
+    with pytest.raises(InvalidInput, match=r"0 or more"):
         LimitStep.of(limit, weights)
 
 
@@ -110,3 +112,36 @@ def test_a_limit_that_cannot_be_read_whole_is_damaged(change: dict[str, Any]) ->
     """Nothing is minted by a part of it."""
     with pytest.raises(DamagedItem, match="readable whole"):
         windows.limit_of({**windows.limit_item(LIMIT, "key/42"), **change})
+
+
+@given(
+    st.decimals(min_value="0.01", max_value=10**6, places=2),
+    st.decimals(min_value=0, max_value=10**6, places=3),
+    st.lists(st.integers(0, 5), min_size=2, max_size=4).filter(any),
+)
+def test_another_limit_is_shared_in_the_same_proportion(
+    before: Decimal, after: Decimal, weights: list[int]
+) -> None:
+    """Exactly; in equal parts where there are other accounts by now."""
+    shared = {Account(f"region-{number}"): weight for number, weight in enumerate(weights)}
+    step = LimitStep.of(before, shared).like(after, shared, since=7)
+    assert sum(step.shares.values()) == after
+    assert step.since == 7
+    assert min(step.shares.values()) >= 0
+    assert all(step.shares[one] == 0 for one, weight in shared.items() if not weight)
+    equal = LimitStep.of(before, shared).like(after, [A, B])
+    assert equal == LimitStep.of(after, {A: 1, B: 1})
+
+
+def test_a_step_whose_time_came_first_is_announced_for_later() -> None:
+    """In one write; when it was shown is forgotten, and the ids of raises are kept."""
+    announced = windows.announce(
+        Limit(3, (FIRST,), raises={"x": Decimal(5)}), NEXT, now=0, wait=100
+    )
+    late = windows.postpone(windows.note_shown(announced, 50), 3000, now=1500, wait=100)
+    assert late.announced is not None
+    assert (late.announced.since, late.shown, late.revision) == (3000, None, 6)
+    item = windows.limit_item(windows.note_shown(late, 1600), "c")
+    assert windows.limit_of(item) == windows.note_shown(late, 1600)
+    with pytest.raises(InvalidInput, match="no step of the limit is announced"):
+        windows.postpone(LIMIT, 3000, now=0, wait=100)

@@ -1,0 +1,86 @@
+"""What a lost region had of budgets, as `ledger budget reclaim` looks at it and mints it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from support.ledgers import seeded
+
+from ledger.administration import budgets
+from ledger.administration.budgets import LostRights, lost_rights
+from ledger.contract.opening import OpenTable
+from ledger.contract.view import ContractView
+from ledger.core.errors import BudgetMissing, ContractChangeRefused
+from ledger.limits.losing import ARRIVED_SECONDS
+from ledger.limits.rights import Account
+from ledger.testing import MemoryGlobalTable
+
+HOME, LOST = "us-east-1", "eu-west-1"
+
+
+@asynccontextmanager
+async def after_a_loss(
+    monkeypatch: pytest.MonkeyPatch, *, window: str = "none"
+) -> AsyncIterator[LostRights]:
+    """Yield the rights of a table that lost a region which had spent 4 of its part of 10."""
+    world = MemoryGlobalTable([HOME, LOST], budgets={"key/*": {"window": window}})
+    async with world.table(HOME) as table, world.table(LOST) as other:
+        await table.budget("key/42").create(10)
+        world.replicate()
+        assert await other.budget("key/42").spend(4)
+    world.replicate()
+    lost_at = world.clock.now()
+    await world.clock.advance(ARRIVED_SECONDS + 3_600)
+
+    @asynccontextmanager
+    async def opened(*_: object, **__: object) -> AsyncIterator[OpenTable]:
+        view = ContractView(world.store(HOME), world.settings, clock=world.clock)
+        await view.open()
+        yield OpenTable({HOME: world.store(HOME)}, view)
+
+    monkeypatch.setattr(budgets, "open_table", opened)
+    opening = lost_rights(world.settings, LOST, clock=world.clock, randomness=seeded())
+    async with opening as rights:
+        terms = replace(
+            rights.regions.terms, regions=(HOME,), lost=(LOST,), given_up_at=lost_at, generation=2
+        )
+        yield replace(rights, regions=replace(rights.regions, terms=terms))
+
+
+async def test_what_is_at_stake_is_minted_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one budget, or of all that a scan finds."""
+    async with after_a_loss(monkeypatch) as rights:
+        [window] = await rights.counters(None)
+        assert [window] == await rights.counters("key/42")
+        stake = await rights.stakes(window)
+        assert {account: each.amount > 0 for account, each in stake.items()} == {
+            Account(LOST): True
+        }
+        minted = await rights.reclaim(window, Decimal(1))
+        assert minted[Account(LOST)].amount == 1
+        assert await rights.stakes(window) == {}
+
+
+async def test_a_window_that_the_region_may_have_made_is_at_stake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its share, though no item of it arrived."""
+    async with after_a_loss(monkeypatch, window="day") as rights:
+        [window] = await rights.counters("key/42")
+        stake = await rights.stakes(window)
+        assert stake[Account(LOST)].amount == 5
+
+
+async def test_it_is_refused_for_what_is_no_budget_and_too_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before anything is read."""
+    async with after_a_loss(monkeypatch) as rights:
+        with pytest.raises(BudgetMissing, match="matches no pattern"):
+            await rights.counters("other")
+        early = replace(rights.regions, terms=replace(rights.regions.terms, lost=()))
+        [window] = await rights.counters("key/42")
+        with pytest.raises(ContractChangeRefused, match="must name eu-west-1 as lost"):
+            await replace(rights, regions=early).stakes(window)

@@ -1,0 +1,103 @@
+"""A budget as one region shows it: grants, transfers, what is stranded and at stake."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+from support.budgets import AT_HOME, AT_SOUTH, AT_WEST, changed, granted, limited_settings
+from support.ledgers import HOME, SOUTH, WEST
+
+from ledger.core.contract import Terms
+from ledger.limits.calendar import Window
+from ledger.limits.explaining import explained
+from ledger.limits.lost import cut_off, mint_again
+from ledger.limits.plan import limit_of, lower_limit
+from ledger.limits.rights import Grant, Rights
+from ledger.limits.state import BudgetState, InFlight, state_of
+from ledger.testing.clock import START
+
+WHOLE = Window("counter", "counter")
+
+
+def terms(*lost: str) -> Terms:
+    """Return terms under which these regions are lost."""
+    of = limited_settings().terms
+    regions = tuple(region for region in of.regions if region not in lost)
+    return replace(of, regions=regions, lost=lost)
+
+
+def shown(*items: Rights, lost: tuple[str, ...] = (), over: int = 0) -> BudgetState:
+    """Return what these items say; grants that expire by `over` are over."""
+
+    def is_over(grant: Grant) -> bool:
+        return grant.expires <= over
+
+    by_account = {item.account: item for item in items}
+    return state_of(WHOLE, by_account, target=None, terms=terms(*lost), is_over=is_over)
+
+
+HOME_ITEM = changed(granted(AT_HOME, 10, at=START), sent={AT_WEST: Decimal(30)})
+WEST_ITEM = changed(granted(AT_WEST, at=START, minted=0), taken={AT_HOME: Decimal(20)})
+
+
+def test_rights_are_free_granted_or_on_their_way() -> None:
+    """By region and by pair; together they are the limit."""
+    state = shown(HOME_ITEM, WEST_ITEM)
+    assert [state.limit, state.free, state.granted] == [100, 90, 10]
+    home, west = sorted(state.regions, key=lambda one: one.region != HOME)
+    assert [home.free, home.granted, home.at_stake] == [60, 10, 70]
+    assert [west.free, west.in_flight, west.at_stake] == [20, 10, 30]
+    assert state.in_flight == (InFlight(HOME, WEST, Decimal(10)),)
+    assert state.stranded == 0
+
+
+def test_a_grant_that_is_over_is_stranded_until_its_entries_are_read() -> None:
+    """Its amount is neither free nor spendable."""
+    [grant] = shown(HOME_ITEM, WEST_ITEM).grants
+    assert not grant.is_over
+    state = shown(HOME_ITEM, WEST_ITEM, over=grant.expires)
+    assert state.grants[0].is_over
+    assert state.stranded == 10
+
+
+def test_what_a_lost_region_has_is_stranded_until_it_is_reclaimed() -> None:
+    """What was sent to it, too; then it is minted again, and the limit is as it was."""
+    state = shown(HOME_ITEM, WEST_ITEM, lost=(WEST,))
+    assert [state.limit, state.free, state.stranded] == [100, 60, 30]
+    cut = cut_off(HOME_ITEM, AT_WEST)
+    assert cut is not None
+    minted = mint_again(cut, AT_WEST, Decimal(30))
+    assert minted is not None
+    again = shown(minted, WEST_ITEM, lost=(WEST,))
+    assert [again.limit, again.free, again.stranded] == [100, 90, 0]
+    assert [region.region for region in again.regions] == [HOME]
+    assert again.in_flight == ()
+
+
+def test_a_limit_is_lowered_right_after_a_reclaim() -> None:
+    """What was minted again counts once, not twice."""
+    cut = cut_off(HOME_ITEM, AT_WEST)
+    assert cut is not None
+    minted = mint_again(cut, AT_WEST, Decimal(30))
+    assert minted is not None
+    lowered = lower_limit(minted, Decimal(95), (WEST_ITEM,))
+    assert lowered is not None
+    assert lowered.retired == 5
+    assert limit_of((lowered, WEST_ITEM)) == 95
+
+
+def test_rights_sent_to_a_region_that_shows_no_item_are_on_their_way() -> None:
+    """And are in the lines that people read."""
+    home = changed(granted(AT_HOME, at=START), sent={AT_SOUTH: Decimal(5)})
+    state = shown(home)
+    assert state.in_flight == (InFlight(HOME, SOUTH, Decimal(5)),)
+    assert f"in flight: 5 from {HOME} to {SOUTH}" in explained(state)
+
+
+def test_each_open_grant_has_a_line() -> None:
+    """With its times, and whether it waits to be closed by its entries."""
+    [grant] = shown(HOME_ITEM).grants
+    lines = explained(shown(HOME_ITEM, over=grant.expires))
+    assert lines[4] == (
+        "grant 2 of us-east-1: 10, since 2026-11-21T06:50:00Z, expires 2026-11-21T06:51:00Z, over:"
+        " waits to be closed by its entries"
+    )
