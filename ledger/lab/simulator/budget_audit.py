@@ -309,6 +309,10 @@ class BudgetAudit:
                     said = f"{region} shows {counter} as {shown}, applied: {self.applied(counter)}"
                     self._fail("P2", said)
 
+    def is_made(self, budget: str) -> bool:
+        """Return whether a budget has rights anywhere; all who would have made it may crash."""
+        return budget in self._accounts
+
     def left(self, budget: str) -> Decimal:
         """Return what is left of a budget."""
         return self.limits[budget] - self._applied.get(budget, _ZERO)

@@ -380,7 +380,7 @@ class Spenders:
         terms = self._scenario.settings.terms
         for name in NAMES:
             rule = terms.budget_of(name)
-            if rule is not None and rule.window == "none":
+            if rule is not None and rule.window == "none" and self._audit.is_made(name):
                 await self._drain(name)
 
     async def _drain(self, name: str) -> None:
