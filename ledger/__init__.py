@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         ArchiveError,
         ArchiveMissing,
         BrokenRow,
+        BudgetMissing,
+        BudgetUndecided,
         ClockOff,
         ContractChangeRefused,
         ContractConflict,
@@ -64,6 +66,11 @@ if TYPE_CHECKING:
     from ledger.core.watches import Crossing
     from ledger.feed.page import FeedPage
     from ledger.ledger import Ledger
+    from ledger.limits.budget import Budget, Budgets, Hold
+    from ledger.limits.changing import LimitChange
+    from ledger.limits.light import LightHold
+    from ledger.limits.outcomes import Granted, Refused
+    from ledger.limits.state import BudgetState
     from ledger.runtime.gc import tune_gc
     from ledger.settings import Settings
     from ledger.settings.groups import (
@@ -101,6 +108,11 @@ __all__ = [
     "ArchiveError",
     "ArchiveMissing",
     "BrokenRow",
+    "Budget",
+    "BudgetMissing",
+    "BudgetState",
+    "BudgetUndecided",
+    "Budgets",
     "CacheSettings",
     "Change",
     "Check",
@@ -118,6 +130,8 @@ __all__ = [
     "FeedBehind",
     "FeedPage",
     "FormConflict",
+    "Granted",
+    "Hold",
     "HomeMoving",
     "ImportRefused",
     "InTable",
@@ -132,6 +146,8 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LeftOut",
+    "LightHold",
+    "LimitChange",
     "Listed",
     "LocalTableError",
     "MethodConflict",
@@ -146,6 +162,7 @@ __all__ = [
     "Put",
     "ReadTooSlow",
     "Reconciled",
+    "Refused",
     "Region",
     "RegionConflict",
     "RegionUnreadable",
@@ -178,6 +195,9 @@ _WRITES = "ledger.store.writes"
 _PLACES = {
     "Action": _WRITES,
     "Applied": _WRITES,
+    "Budget": "ledger.limits.budget",
+    "BudgetState": "ledger.limits.state",
+    "Budgets": "ledger.limits.budget",
     "CacheSettings": _GROUPS,
     "Change": "ledger.writing.plan",
     "Check": _WRITES,
@@ -186,8 +206,12 @@ _PLACES = {
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
     "FeedPage": "ledger.feed.page",
+    "Granted": "ledger.limits.outcomes",
+    "Hold": "ledger.limits.budget",
     "InTable": _WRITES,
     "Ledger": "ledger.ledger",
+    "LightHold": "ledger.limits.light",
+    "LimitChange": "ledger.limits.changing",
     "Listed": "ledger.core.index",
     "Period": "ledger.totals.periods",
     "PeriodSettings": "ledger.settings.periods",
@@ -195,6 +219,7 @@ _PLACES = {
     "PipelineSettings": "ledger.settings.pipelines",
     "Put": _WRITES,
     "Reconciled": "ledger.core.reconciled",
+    "Refused": "ledger.limits.outcomes",
     "Region": _GROUPS,
     "Rejected": _WRITES,
     "Settings": "ledger.settings",

@@ -12,7 +12,6 @@ import anyio
 from ledger.archive.access import ArchiveAccess
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.port import Place
-from ledger.contract.opening import open_others
 from ledger.contract.view import ContractView
 from ledger.feed.access import FeedAccess
 from ledger.feed.port import Stream
@@ -124,6 +123,7 @@ class Opening:
             late=late,
             others=self._other_stores(stack, live),
             tasks=tasks,
+            metrics=self.metrics,
         )
         stack.push_async_callback(budgets.spender.close)
         parts = Parts(
@@ -156,6 +156,9 @@ class Opening:
             nonlocal opened
             async with lock:
                 if opened is None:
+                    # Imported only here, since it brings botocore.
+                    from ledger.contract.opening import open_others  # noqa: PLC0415
+
                     opening = open_others(
                         live,
                         self.region,

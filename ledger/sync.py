@@ -11,19 +11,24 @@ again there.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 import anyio.to_thread
 
 from ledger.core.entry import Key
+from ledger.core.errors import LedgerError
+from ledger.core.values import Entry
 from ledger.core.watches import Crossing
 from ledger.importing.importer import Importer as AsyncImporter
 from ledger.importing.survey import StopSign
 from ledger.importing.writing import BatchDone
 from ledger.ledger import Ledger as AsyncLedger
+from ledger.limits import budget, light
+from ledger.limits.outcomes import Granted, Refused
 from ledger.primitives import counters, leases, sequences, versions
 from ledger.primitives.leases import LeaseTerms
 from ledger.primitives.versions.committing import Committed
@@ -252,6 +257,151 @@ class LockGuard(_Sync[versions.LockGuard]):
         )
 
 
+class Hold(_Sync[budget.Hold]):
+    """`ledger.limits.budget.Hold` with plain calls."""
+
+    settle: Final = _plain(budget.Hold.settle)
+    void: Final = _plain(budget.Hold.void)
+
+    @property
+    def entry(self) -> Entry:
+        """Its entry."""
+        return self._behind.entry
+
+    def extend(self, expires: budget.Expires, *, timeout: float | None = None) -> "Hold":
+        """Let it expire later; see the async `Hold.extend`."""
+        call = partial(self._behind.extend, expires, timeout=timeout)
+        return Hold(self._loop.portal.call(call), self._loop)
+
+
+class LightHold(_Sync[light.LightHold]):
+    """`ledger.limits.light.LightHold` with plain calls."""
+
+    settle: Final = _plain(light.LightHold.settle)
+    void: Final = _plain(light.LightHold.void)
+
+    @property
+    def amount(self) -> Decimal:
+        """What is kept aside."""
+        return self._behind.amount
+
+    @property
+    def expires(self) -> datetime:
+        """When it expires."""
+        return self._behind.expires
+
+    def extend(self, expires: budget.Expires) -> "LightHold":
+        """Let it expire later; see the async `LightHold.extend`."""
+        self._loop.portal.call(partial(self._behind.extend, expires))
+        return self
+
+
+_Budgets_co = TypeVar("_Budgets_co", bound=budget.Budgets, covariant=True)
+
+
+class _Spending(_Sync[_Budgets_co]):
+    """What one budget and several have in common."""
+
+    spend: Final = _plain(budget.Budgets.spend)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The budgets' counters."""
+        return self._behind.names
+
+    @overload
+    def hold(
+        self,
+        amount: int | Decimal,
+        *,
+        expires: budget.Expires,
+        light: Literal[False] = False,
+        note: str | None = None,
+        key: str | None = None,
+        at: datetime | None = None,
+        wait: float = 0.0,
+        timeout: float | None = None,
+    ) -> Hold | Refused: ...
+
+    @overload
+    def hold(
+        self,
+        amount: int | Decimal,
+        *,
+        expires: budget.Expires,
+        light: Literal[True],
+        note: str | None = None,
+        wait: float = 0.0,
+        timeout: float | None = None,
+    ) -> LightHold | Refused: ...
+
+    def hold(
+        self,
+        amount: int | Decimal,
+        *,
+        expires: budget.Expires,
+        light: bool = False,
+        note: str | None = None,
+        key: str | None = None,
+        at: datetime | None = None,
+        wait: float = 0.0,
+        timeout: float | None = None,
+    ) -> Hold | LightHold | Refused:
+        """Keep an amount aside; see the async `Budgets.hold`."""
+        call: Any = partial(self._behind.hold, amount, expires=expires, light=light, note=note)
+        more = partial(call, key=key, at=at, wait=wait, timeout=timeout)
+        held: budget.Held | Refused = self._loop.portal.call(more)
+        if isinstance(held, Refused):
+            return held
+        if isinstance(held, budget.Hold):
+            return Hold(held, self._loop)
+        return LightHold(held, self._loop)
+
+    def held(self, entry: Entry) -> Hold:
+        """Return the hold of an entry, which any process may settle or void."""
+        return Hold(self._behind.held(entry), self._loop)
+
+    def settle_many(
+        self,
+        settled: Sequence[tuple[Hold | LightHold, int | Decimal]],
+        *,
+        over: bool = False,
+        timeout: float | None = None,
+    ) -> list[Granted | Refused | LedgerError]:
+        """Settle holds for what each came to; see the async `Budgets.settle_many`."""
+        behind = [(hold._behind, actual) for hold, actual in settled]  # noqa: SLF001
+        return self._loop.portal.call(
+            partial(self._behind.settle_many, behind, over=over, timeout=timeout)
+        )
+
+    def void_many(
+        self, held: Sequence[Hold | LightHold], *, timeout: float | None = None
+    ) -> list[budget.Outcome]:
+        """Void holds; see the async `Budgets.void_many`."""
+        behind = [hold._behind for hold in held]  # noqa: SLF001 (of this module)
+        return self._loop.portal.call(partial(self._behind.void_many, behind, timeout=timeout))
+
+
+class Budgets(_Spending[budget.Budgets]):
+    """`ledger.limits.budget.Budgets` with plain calls."""
+
+
+class Budget(_Spending[budget.Budget]):
+    """`ledger.limits.budget.Budget` with plain calls."""
+
+    create: Final = _plain(budget.Budget.create)
+    raise_limit: Final = _plain(budget.Budget.raise_limit)
+    lower_limit: Final = _plain(budget.Budget.lower_limit)
+    go_on: Final = _plain(budget.Budget.go_on)
+    state: Final = _plain(budget.Budget.state)
+    explain: Final = _plain(budget.Budget.explain)
+
+    @property
+    def name(self) -> str:
+        """The budget's counter."""
+        return self._behind.name
+
+
 class Importer(_Sync[AsyncImporter]):
     """`ledger.importing.Importer` with plain calls."""
 
@@ -389,6 +539,15 @@ class Table(_Opened[AsyncTable]):
         return Lease(behind, self._loop.current)
 
     leases: Final = _iterator(AsyncTable.leases)
+    all_budgets: Final = _iterator(AsyncTable.all_budgets)
+
+    def budget(self, counter: str) -> Budget:
+        """Return the limit of a counter; see `ledger.Table.budget`."""
+        return Budget(self._behind.budget(counter), self._loop.current)
+
+    def budgets(self, counters: Sequence[str]) -> Budgets:
+        """Return several limits that are spent from together; see `ledger.Table.budgets`."""
+        return Budgets(self._behind.budgets(counters), self._loop.current)
 
     @overload
     def versions(

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Self
 from ledger.feed.port import Stream
 from ledger.ledger import Ledger, budget_parts, live_settings
 from ledger.limits.budget import Budget, Budgets
+from ledger.limits.state import BudgetState
 from ledger.methods import Methods
-from ledger.runtime.calls import reading
+from ledger.runtime.calls import each_in_time, reading
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import OfPipeline
@@ -123,6 +124,19 @@ class Table(Methods):
             InvalidInput: it is not a list of different counters.
         """
         return Budgets(counters, partial(budget_parts, self.ledger))
+
+    def all_budgets(self, *, timeout: float | None = None) -> AsyncIterator[BudgetState]:
+        """Yield all budgets, by a scan of the table: every item is read and charged.
+
+        Of one with windows that which runs. `timeout` bounds each wait for the next one, in
+        seconds; for the first the whole table is read.
+
+        Raises:
+            InvalidInput: `timeout` is not a number above 0.
+            ReadTooSlow: it ended.
+            DamagedItem, StoreError: an item, or the region, cannot be read.
+        """
+        return each_in_time(timeout, budget_parts(self.ledger).administrator.states())
 
     def importer(
         self,

@@ -65,6 +65,11 @@ COMMANDS = (
         "Run a command under a lease; list the leases of a table, show one.",
     ),
     LazyCommand(
+        "budget",
+        "ledger.commands.budget",
+        "Make, show, change and spend from limits that hold across regions.",
+    ),
+    LazyCommand(
         "serve",
         "ledger.commands.serve",
         "Serve the ledger of one region over HTTP, until SIGTERM.",

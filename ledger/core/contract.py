@@ -159,12 +159,20 @@ class Terms:
         return matches_any(counter, self.unmerged)
 
     def budget_of(self, counter: str) -> BudgetRule | None:
-        """Return the rule of a counter's budget; None if its pattern has none."""
+        """Return the rule of a counter's budget; None if no pattern has it."""
+        pattern = self.budget_pattern_of(counter)
+        return None if pattern is None else self.budgets[pattern]
+
+    def budget_pattern_of(self, counter: str) -> str | None:
+        """Return the pattern of budgets that a counter matches first; None if there is none.
+
+        The counter of a window matches by its budget's, too.
+        """
         for pattern, rule in self.budgets.items():
-            if fnmatchcase(counter, pattern) or (
-                rule.window != "none" and fnmatchcase(budget_in(counter), pattern)
-            ):
-                return rule
+            if fnmatchcase(counter, pattern):
+                return pattern
+            if rule.window != "none" and fnmatchcase(budget_in(counter), pattern):
+                return pattern
         return None
 
     def shards_at(self, counter: str, at: datetime) -> int | None:

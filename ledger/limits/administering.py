@@ -1,19 +1,36 @@
 """`Administrator`: budgets made, and shown, through home and the regions that hold their rights."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from random import Random
 
 from ledger.core import amounts
 from ledger.core.contract import NO_HOME
-from ledger.core.errors import BudgetMissing, HomeMoving, InvalidInput, OutcomeUnknown, Unreachable
+from ledger.core.errors import (
+    BudgetMissing,
+    BudgetUndecided,
+    HomeMoving,
+    InvalidInput,
+    OutcomeUnknown,
+    Unreachable,
+)
 from ledger.limits import plan
-from ledger.limits.balance import free, in_flight
-from ledger.limits.calendar import Window
+from ledger.limits.calendar import Window, window_of
 from ledger.limits.items import ControlItems, Shown
-from ledger.limits.rights import Account, Rights, checked_amount, write_of
-from ledger.limits.windows import Limit, LimitStep, limit_item
+from ledger.limits.reading import budget_of, date_in, scanned
+from ledger.limits.rights import (
+    Account,
+    Rights,
+    checked_amount,
+    is_rights,
+    rights_of,
+    write_of,
+)
+from ledger.limits.shares import created, weighed
+from ledger.limits.state import BudgetState, state_of
+from ledger.limits.windows import LIMIT_PREFIX, Limit, LimitStep, limit_item, limit_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
@@ -21,43 +38,6 @@ from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Put, Rejected, Unknown
-
-_ZERO = Decimal(0)
-
-
-@dataclass(frozen=True, slots=True)
-class RegionRights:
-    """What one region has of a budget: `free` to be granted, and `granted` to processes.
-
-    `charged` is what closed grants came to; `in_flight` was sent to it and is not taken up yet.
-    """
-
-    region: str
-    free: Decimal
-    granted: Decimal
-    charged: Decimal
-    in_flight: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetState:
-    """A budget, or one window of it, as one region shows it.
-
-    `limit` is what is minted less what is retired; `charged` what closed grants came to, and
-    `granted` what open ones may come to: what was spent lies between `charged` and both together.
-    """
-
-    budget: str
-    counter: str
-    limit: Decimal
-    charged: Decimal
-    granted: Decimal
-    regions: tuple[RegionRights, ...]
-
-    @property
-    def free(self) -> Decimal:
-        """What may still be granted anywhere, with what is on its way."""
-        return sum((each.free + each.in_flight for each in self.regions), _ZERO)
 
 
 class Administrator:
@@ -98,10 +78,7 @@ class Administrator:
             raise BudgetMissing(f"{budget!r} matches no pattern of the contract's budgets")
         amount = amounts.addend(limit)
         checked_amount(amount, amount, "limit")
-        chosen = weights or dict.fromkeys(terms.written, 1)
-        if unknown := sorted({*chosen} - {*terms.regions}):
-            raise InvalidInput(f"weights name {unknown[0]!r}, which is not a region of the table")
-        shares = {Account(each, terms.epoch_of(each)): chosen[each] for each in chosen}
+        shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))
         made = Limit(1, (LimitStep.of(amount, shares),))
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: budgets are made once it is")
@@ -141,7 +118,53 @@ class Administrator:
         limit = shown.limit if window.is_whole else (await items.read(window.budget)).limit
         if limit is None:
             raise BudgetMissing(f"budget {window.budget!r} has no limit in {self._store.region}")
-        return state_of(window, shown)
+        return self._state(window, shown, limit)
+
+    async def states(self) -> AsyncIterator[BudgetState]:
+        """Yield all budgets by counter, each with its window that runs, by a scan of the table.
+
+        Every item is read and charged, eventually consistent; budgets are held in memory.
+
+        Raises:
+            DamagedItem: a control item cannot be read whole.
+            StoreError: DynamoDB could not do it.
+        """
+        items: dict[str, dict[Account, Rights]] = {}
+        limits: dict[str, dict[str, Limit]] = {}
+        async for item in scanned(self._store):
+            counter, sort_key = budget_of(item), item["sk"]["S"]
+            if counter is None:
+                continue
+            if is_rights(sort_key):
+                rights = rights_of(item)
+                items.setdefault(counter, {})[rights.account] = rights
+            elif sort_key.startswith(LIMIT_PREFIX):
+                limits.setdefault(counter, {})[sort_key] = limit_of(item)
+        now = self._clock.now()
+        for budget in sorted(limits):
+            rule = self._settings.current.terms.budget_of(budget)
+            if rule is not None:
+                window = window_of(budget, rule, now)
+                limit = limits[budget][max(limits[budget])]
+                yield self._state(window, Shown(items.get(window.counter, {}), limit), limit)
+
+    def _state(self, window: Window, shown: Shown, limit: Limit) -> BudgetState:
+        terms = self._settings.current.terms
+        is_over = partial(
+            plan.is_over,
+            date=date_in(self._store, self._clock, clock_skew=terms.clock_skew),
+            signature_lifetime=terms.signature_lifetime,
+            clock_skew=terms.clock_skew,
+        )
+        items = dict(shown.items)
+        if not window.is_whole:
+            for region in terms.written:  # what it has not made yet is its share
+                account = Account(region, terms.epoch_of(region))
+                with suppress(BudgetUndecided):
+                    made = created(shown.of(account), window=window, limit=limit)
+                    items[account] = made or shown.of(account)
+        target = limit.newest.limit if window.is_whole else None
+        return state_of(window, items, target=target, terms=terms, is_over=is_over)
 
     async def _region(self, region: str) -> Store:
         if region == self._store.region:
@@ -153,26 +176,3 @@ class Administrator:
 
     def _items(self, store: Store) -> ControlItems:
         return ControlItems(store, clock=self._clock, randomness=self._random)
-
-
-def state_of(window: Window, shown: Shown) -> BudgetState:
-    """Return what control items say of a budget."""
-    items = shown.items
-    left = free(items) if items else {}
-    return BudgetState(
-        window.budget,
-        window.counter,
-        plan.limit_of(tuple(items.values())),
-        amounts.total_wide(one.charged for one in items.values()),
-        amounts.total_wide(one.granted for one in items.values()),
-        tuple(
-            RegionRights(
-                account.region,
-                amounts.total_wide((left[account], in_flight(account, items).copy_negate())),
-                one.granted,
-                one.charged,
-                in_flight(account, items),
-            )
-            for account, one in sorted(items.items())
-        ),
-    )

@@ -52,7 +52,7 @@ class Allowance:
         self.remaining = amounts.total((self.remaining, amount))
 
     def credited(self, amount: Decimal) -> None:
-        """Take back what a hold, now settled, came to less than was held."""
+        """Take back what a hold, now settled, came to less than was held; below 0 it is more."""
         self.remaining = amounts.total((self.remaining, amount))
 
     def grown(self, grant: Grant) -> None:
@@ -88,6 +88,15 @@ class Taken:
     def expires(self) -> int:
         """When the first of the grants ends, in whole seconds since 1970."""
         return min([allowance.grant.expires for allowance in self.allowances])
+
+    def changed(self, amount: Decimal) -> "Taken | None":
+        """Return this for another amount, before its entry is handed on; None if there is less."""
+        less = amounts.total((self.amount, amount.copy_negate()))
+        if any(allowance.remaining + less < 0 for allowance in self.allowances):
+            return None
+        for allowance in self.allowances:
+            allowance.credited(less)
+        return Taken(amount, self.allowances)
 
     def applied(self, *, keyed: bool) -> None:
         """Note that the entry is durable; one with a key may yet be another region's."""

@@ -4,18 +4,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
+from typing import Literal, overload
 
 from ledger.core import amounts
-from ledger.core.errors import InvalidInput
+from ledger.core.choices import checked_bool
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.keys import checked_new_counter
 from ledger.core.values import Entry
 from ledger.limits import holds
-from ledger.limits.administering import BudgetState
+from ledger.limits.asked import Asked
+from ledger.limits.changing import LimitChange
+from ledger.limits.explaining import explained
 from ledger.limits.holding import expiry_of
+from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.parts import BudgetParts
-from ledger.limits.spending import Asked
+from ledger.limits.state import BudgetState
+from ledger.runtime.calls import arranging, reading
 from ledger.runtime.deadline import end_of
+from ledger.runtime.tasks import run_all
+from ledger.writing.asked import listed_as
 
+AGAIN = "the same call is harmless"
+HOLDS_AT_ONCE = 25
+"""How many of many holds are resolved at the same time."""
 Expires = datetime | timedelta | float
 
 
@@ -29,33 +42,40 @@ class Hold:
     entry: Entry
     _parts: Callable[[], BudgetParts]
 
-    async def settle(self, actual: int | Decimal, *, over: bool = False) -> Granted | Refused:
+    async def settle(
+        self, actual: int | Decimal, *, over: bool = False, timeout: float | None = None
+    ) -> Granted | Refused:
         """Settle it for what it came to, 0 or more, once; repeated it returns the same.
 
         What it came to less is free again. For more than was held rights must be there, or with
-        `over` it is charged all the same, since the cost was incurred.
+        `over` it is charged all the same, since the cost was incurred. `timeout` bounds the call,
+        in seconds.
 
         Raises:
             InvalidInput: it was voided, has expired or was settled for another amount; or the
                 amount breaks a rule.
             OutcomeUnknown: no answer in time; the same call is harmless.
+            NotSent: `timeout` ended before anything was written.
             StoreError: DynamoDB could not do it.
         """
-        amount = amounts.exact(actual)
+        amount, over = amounts.addend(actual), checked_bool("over", over)
         parts = self._parts()
-        return await parts.holder.resolve(
-            self.entry, lambda hold: holds.settle(hold, amount), over=over
-        )
+        with arranging(timeout, AGAIN):
+            return await parts.holder.resolve(
+                self.entry, lambda hold: holds.settle(hold, amount), over=over
+            )
 
-    async def void(self) -> Granted | Refused:
+    async def void(self, *, timeout: float | None = None) -> Granted | Refused:
         """Give back all that is held, once; repeated it returns the same.
 
         Raises:
             As `settle`.
         """
-        return await self._parts().holder.resolve(self.entry, holds.void)
+        parts = self._parts()
+        with arranging(timeout, AGAIN):
+            return await parts.holder.resolve(self.entry, holds.void)
 
-    async def extend(self, expires: Expires) -> "Hold":
+    async def extend(self, expires: Expires, *, timeout: float | None = None) -> "Hold":
         """Let it expire later: at an aware time, or so long from now; return it as it is then.
 
         Raises:
@@ -63,7 +83,13 @@ class Hold:
         """
         parts = self._parts()
         until = expiry_of(expires, parts.clock.now())
-        return Hold(await parts.holder.extend(self.entry, until), self._parts)
+        with arranging(timeout, AGAIN):
+            return Hold(await parts.holder.extend(self.entry, until), self._parts)
+
+
+Held = Hold | LightHold
+Outcome = Granted | Refused | LedgerError | None
+"""Of a hold among many; None of a light one that was voided."""
 
 
 class Budgets:
@@ -73,9 +99,11 @@ class Budgets:
     """
 
     def __init__(self, names: Sequence[str], parts: Callable[[], BudgetParts]) -> None:
-        if isinstance(names, str) or not names or len({*names}) < len(names):
-            raise InvalidInput(f"budgets must be a list of different counters, got {names!r}")
-        self.names: tuple[str, ...] = tuple(names)
+        listed = [] if isinstance(names, str) else listed_as("budgets", names)
+        checked = tuple(checked_new_counter(name) for name in listed)
+        if not checked or len({*checked}) < len(checked):
+            raise InvalidInput(f"budgets must be a list of different counters, got {names!r:.80}")
+        self.names: tuple[str, ...] = checked
         self._parts = parts
 
     async def spend(
@@ -113,26 +141,59 @@ class Budgets:
         await parts.settings.renew()
         return await parts.spender.spend(asked, end=end)
 
+    @overload
     async def hold(
         self,
         amount: int | Decimal,
         *,
         expires: Expires,
+        light: Literal[False] = False,
         note: str | None = None,
         key: str | None = None,
         at: datetime | None = None,
         wait: float = 0.0,
         timeout: float | None = None,
-    ) -> Hold | Refused:
+    ) -> Hold | Refused: ...
+
+    @overload
+    async def hold(
+        self,
+        amount: int | Decimal,
+        *,
+        expires: Expires,
+        light: Literal[True],
+        note: str | None = None,
+        wait: float = 0.0,
+        timeout: float | None = None,
+    ) -> LightHold | Refused: ...
+
+    async def hold(
+        self,
+        amount: int | Decimal,
+        *,
+        expires: Expires,
+        light: bool = False,
+        note: str | None = None,
+        key: str | None = None,
+        at: datetime | None = None,
+        wait: float = 0.0,
+        timeout: float | None = None,
+    ) -> Held | Refused:
         """Keep an amount aside, which counts at once, until an aware time, or so long from now.
 
         It survives any crash. What is neither settled nor voided by then is resolved as the
         pattern's `on_expiry` says, some time after: until then it counts.
 
+        A `light` one is kept in this process's memory alone and costs nothing before it is settled.
+        After a crash it comes back with the process's grant, and what was used meanwhile is not
+        counted; it expires by itself, as void. It has no key, since nothing is written.
+
         Raises:
             As `spend`.
         """
         parts, end = self._parts(), end_of(timeout)
+        if checked_bool("light", light) and (key is not None or at is not None):
+            raise InvalidInput("a light hold has no key and no time: nothing is written before")
         asked = Asked(
             budgets=self.names,
             amount=amount,
@@ -143,11 +204,74 @@ class Budgets:
             wait=_waited(wait),
         )
         await parts.settings.renew()
+        if light:
+            return await parts.spender.keep_aside(asked, end=end)
         outcome = await parts.spender.spend(asked, end=end)
         return Hold(outcome.entry, self._parts) if isinstance(outcome, Granted) else outcome
 
+    async def settle_many(
+        self,
+        settled: Sequence[tuple[Held, int | Decimal]],
+        *,
+        over: bool = False,
+        timeout: float | None = None,
+    ) -> list[Granted | Refused | LedgerError]:
+        """Settle holds for what each came to; return what became of each, in their order.
+
+        Errors are in the result, so that one hold keeps back no other. `over` is as in
+        `Hold.settle`, and not for light ones; `timeout` bounds each.
+
+        Raises:
+            InvalidInput: it is not a list of holds and amounts.
+        """
+        end_of(timeout)
+        for each in listed_as("settled", settled):
+            if not (isinstance(each, tuple) and len(each) == len(("hold", "amount"))):
+                raise InvalidInput(f"settled must have pairs of a hold and an amount, got {each!r}")
+            _checked_hold(each[0])
+
+        async def one(hold: Held, actual: int | Decimal) -> Granted | Refused | LedgerError:
+            try:
+                if isinstance(hold, LightHold):
+                    return await hold.settle(actual, timeout=timeout)
+                return await hold.settle(actual, over=over, timeout=timeout)
+            except LedgerError as error:
+                return error
+
+        jobs = [partial(one, hold, actual) for hold, actual in settled]
+        return await run_all(jobs, at_once=HOLDS_AT_ONCE)
+
+    async def void_many(
+        self, held: Sequence[Held], *, timeout: float | None = None
+    ) -> list[Outcome]:
+        """Void holds; return what became of each, in their order, as `settle_many`.
+
+        Raises:
+            InvalidInput: it is not a list of holds.
+        """
+        end_of(timeout)
+        for each in listed_as("held", held):
+            _checked_hold(each)
+
+        async def one(hold: Held) -> Outcome:
+            try:
+                if isinstance(hold, LightHold):
+                    await hold.void()
+                    return None
+                return await hold.void(timeout=timeout)
+            except LedgerError as error:
+                return error
+
+        return await run_all([partial(one, hold) for hold in held], at_once=HOLDS_AT_ONCE)
+
     def held(self, entry: Entry) -> Hold:
-        """Return the hold of an entry, which any process may settle or void."""
+        """Return the hold of an entry, which any process may settle or void.
+
+        Raises:
+            InvalidInput: it is not an entry.
+        """
+        if not isinstance(entry, Entry):
+            raise InvalidInput(f"a hold is that of an Entry, got {entry!r:.80}")
         return Hold(entry, self._parts)
 
 
@@ -163,32 +287,120 @@ class Budget(Budgets):
         return self.names[0]
 
     async def create(
-        self, limit: int | Decimal, *, weights: Mapping[str, int] | None = None
+        self,
+        limit: int | Decimal,
+        *,
+        weights: Mapping[str, int] | None = None,
+        timeout: float | None = None,
     ) -> bool:
         """Give the counter its limit, through home; return False if it had it already.
 
         With windows each of them has this limit, which regions share by `weights`, equally by
-        default.
+        default. `timeout` bounds the call, in seconds.
 
         Raises:
             InvalidInput: it has another limit, or a value breaks a rule.
             BudgetMissing: no pattern of the contract's `budgets` has the counter.
+            NotSent: `timeout` ended before anything was written.
             HomeMoving, OutcomeUnknown, StoreError: the same call may be repeated.
         """
         parts = self._parts()
-        await parts.settings.renew()
-        return await parts.administrator.create(self.name, limit, weights=weights)
+        with arranging(timeout, AGAIN):
+            await parts.settings.renew()
+            return await parts.administrator.create(self.name, limit, weights=weights)
 
-    async def state(self, *, at: datetime | None = None) -> BudgetState:
-        """Return limit and rights of the budget, or of its window at a time, as shown here.
+    async def raise_limit(
+        self,
+        amount: int | Decimal,
+        *,
+        id: str,  # noqa: A002 (the word for it)
+        weights: Mapping[str, int] | None = None,
+        timeout: float | None = None,
+    ) -> LimitChange:
+        """Raise the limit by an amount, once for each `id`, while spending goes on.
+
+        What is spent meanwhile goes by the old limit, or the new one. With windows the running one
+        is raised at once, and those that begin from `since` of the result on have the higher limit,
+        shared by `weights`, by default as before; those between have the old one.
 
         Raises:
-            BudgetMissing: this region shows no limit of it.
-            StoreError: DynamoDB could not do it.
+            InvalidInput: a value breaks a rule, or another change of windows' limit is announced.
+            BudgetMissing: it has no limit yet.
+            NotSent: `timeout` ended before anything was written.
+            HomeMoving, OutcomeUnknown, StoreError: the same call may be repeated.
         """
         parts = self._parts()
-        await parts.settings.renew()
-        return await parts.administrator.state(parts.window(self.name, at))
+        with arranging(timeout, AGAIN):
+            await parts.settings.renew()
+            return await parts.changer.raise_limit(self.name, amount, id, weights)
+
+    async def lower_limit(
+        self,
+        *,
+        to: int | Decimal,
+        weights: Mapping[str, int] | None = None,
+        timeout: float | None = None,
+    ) -> LimitChange:
+        """Lower the limit to an amount, 0 or more, as far as that can be done now.
+
+        What is free at home is retired at once, what is free elsewhere is sent home and retired.
+        What processes were granted comes back as they close their grants: repeat the call until it
+        `is_done`; till then the limit is at most that of the result. What was spent stays spent.
+        With windows this is so of the running one, and later ones are as in `raise_limit`.
+
+        Raises:
+            As `raise_limit`; InvalidInput: the amount is above the limit.
+        """
+        parts = self._parts()
+        with arranging(timeout, AGAIN):
+            await parts.settings.renew()
+            return await parts.changer.lower_limit(self.name, to, weights)
+
+    async def go_on(self, *, timeout: float | None = None) -> LimitChange:
+        """Do what is due for a limit of windows that is announced; see `raise_limit`.
+
+        Processes that spend from the budget do so by themselves.
+
+        Raises:
+            As `raise_limit`.
+        """
+        parts = self._parts()
+        with arranging(timeout, AGAIN):
+            await parts.settings.renew()
+            return await parts.changer.go_on(self.name)
+
+    async def state(
+        self, *, at: datetime | None = None, timeout: float | None = None
+    ) -> BudgetState:
+        """Return limit, rights, grants and transfers of the budget, or its window, as shown here.
+
+        The window is that of an aware time, by default of now.
+
+        Raises:
+            InvalidInput: the time is none.
+            BudgetMissing: this region shows no limit of it.
+            ReadTooSlow: `timeout` ended, in seconds.
+            StoreError: DynamoDB could not do it.
+        """
+        if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
+            raise InvalidInput(f"at must be an aware time, got {at!r:.80}")
+        parts = self._parts()
+        with reading(timeout):
+            await parts.settings.renew()
+            return await parts.administrator.state(parts.window(self.name, at))
+
+    async def explain(self, *, at: datetime | None = None, timeout: float | None = None) -> str:
+        """Return the `state` in lines that people read, with what a reclaim would put at stake.
+
+        Raises:
+            As `state`.
+        """
+        return "\n".join(explained(await self.state(at=at, timeout=timeout)))
+
+
+def _checked_hold(hold: object) -> None:
+    if not isinstance(hold, Hold | LightHold):
+        raise InvalidInput(f"a hold must be what `hold` or `held` returned, got {hold!r:.80}")
 
 
 def _waited(seconds: float) -> float:

@@ -7,7 +7,7 @@ alone; anyone else, or later, writes it with the rights item of each grant, in o
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
 
@@ -67,6 +67,7 @@ class Holder:
             OutcomeUnknown: no answer in time; the same call is harmless.
             StoreError: DynamoDB could not do it.
         """
+        entry = await self._known(entry)
         store, item, hold = await self._found(entry)
         deadline = self._clock.monotonic() + self._settings.current.write_deadline
         retrier = Retrier.of(
@@ -97,6 +98,7 @@ class Holder:
         Raises:
             As `resolve`, and InvalidInput: it would expire earlier.
         """
+        entry = await self._known(entry)
         store, item, hold = await self._found(entry)
         extended = holds.extend(hold, expires)
         with signed_within(self._settings.validity, self._clock):
@@ -172,6 +174,23 @@ class Holder:
         writes = holds.apart_writes(_key_of(entry), apart, items, entry.counter)
         return await store.transact(writes)
 
+    async def _known(self, entry: Entry) -> Entry:
+        """Return an entry of which only counter and id may be known, as this region shows it.
+
+        Raises:
+            InvalidEntry: this region does not show it.
+        """
+        if entry.spending is not None and entry.shard is not None:
+            return entry
+        shards = self._settings.current.terms.shards_read(entry.counter)
+        for shard in range(shards) if entry.shard is None else [entry.shard]:
+            item = await self._store.get(
+                Get((keys.partition_key(keys.checked_counter(entry.counter), shard), entry.id))
+            )
+            if item is not None:
+                return replace(entry_of(item), shard=shard)
+        raise _missing(entry, self._store.region)
+
     async def _found(self, entry: Entry) -> tuple[Store, Item, Spend]:
         """Return a hold as the region of its grants shows it, and that region's store.
 
@@ -205,14 +224,18 @@ class Holder:
     async def _read(self, store: Store, entry: Entry) -> tuple[Item, Spend]:
         item = await store.get(Get(_key_of(entry)))
         if item is None:
-            raise InvalidEntry(
-                f"hold {entry.id} of {entry.counter!r} is not in {store.region}: it was never"
-                " written, or was resolved and merged"
-            )
+            raise _missing(entry, store.region)
         hold = spend_of(item)
         if hold is None or hold.hold is None:
             raise InvalidInput(f"entry {entry.id} of {entry.counter!r} is not a hold")
         return item, hold
+
+
+def _missing(entry: Entry, region: str) -> InvalidEntry:
+    return InvalidEntry(
+        f"hold {entry.id} of {entry.counter!r} is not in {region}: it was never written, has not"
+        " arrived, or was resolved and merged"
+    )
 
 
 def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
@@ -221,19 +244,25 @@ def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
     Raises:
         InvalidInput: it is neither an aware time, nor a duration or seconds from now, or is past.
     """
+    try:
+        at = _time_of(expires, now)
+        if at <= now:
+            raise InvalidInput(f"expires must be in the future, got {at.isoformat()}")
+        return (at.astimezone(UTC) - EPOCH) // timedelta(seconds=1)
+    except OverflowError:
+        raise InvalidInput(f"expires must be a time in the calendar, got {expires!r:.80}") from None
+
+
+def _time_of(expires: datetime | timedelta | float, now: datetime) -> datetime:
     if isinstance(expires, datetime):
         if expires.tzinfo is None:
             raise InvalidInput(f"expires must be an aware time, got {expires.isoformat()}")
-        at = expires
-    elif isinstance(expires, timedelta):
-        at = now + expires
-    elif isinstance(expires, int | float) and not isinstance(expires, bool) and expires > 0:
-        at = now + timedelta(seconds=expires)
-    else:
-        raise InvalidInput(f"expires must be a time, or seconds above 0 from now, got {expires!r}")
-    if at <= now:
-        raise InvalidInput(f"expires must be in the future, got {at.isoformat()}")
-    return (at - EPOCH) // timedelta(seconds=1)
+        return expires
+    if isinstance(expires, timedelta):
+        return now + expires
+    if isinstance(expires, int | float) and not isinstance(expires, bool) and expires > 0:
+        return now + timedelta(seconds=expires)
+    raise InvalidInput(f"expires must be a time, or seconds above 0 from now, got {expires!r:.80}")
 
 
 def _key_of(entry: Entry) -> Key:

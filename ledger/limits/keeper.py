@@ -43,6 +43,7 @@ from ledger.limits.sizes import (
 )
 from ledger.limits.windows import Limit
 from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
 
@@ -63,6 +64,7 @@ class Surroundings:
     settings: LiveSettings
     clock: Clock
     token: Callable[[], str]
+    metrics: Metrics
 
     @property
     def account(self) -> Account:
@@ -88,6 +90,9 @@ class Keeper:
         self.counter = counter
         self.allowance: Allowance | None = None
         self.limit: Decimal = _ZERO
+        self.pattern = around.settings.current.terms.budget_pattern_of(window.budget) or ""
+        self.is_announced = False
+        self.confirmed_at = around.clock.monotonic()
         self._around = around
         self._lock = anyio.Lock()
         self._retired: list[Allowance] = []
@@ -167,6 +172,7 @@ class Keeper:
                 self.window, me, self._missing(amount, done), shown, limit, self._quantum
             )
             if fetched is not None:
+                self._around.metrics.budget_fetched(me.region)
                 shown = fetched
                 done = await self._grant(shown, amount)
         if isinstance(done, Rights):
@@ -277,6 +283,7 @@ class Keeper:
             )
         self._token = None
         if isinstance(done, Rights):
+            around.metrics.budget_renewed(around.account.region)
             self._take_in(done, token)
         return done
 
@@ -356,6 +363,11 @@ class Keeper:
             await self._balance()
 
     @property
+    def open_grants(self) -> int:
+        """How many grants of it this process has open."""
+        return len(self._retired) + (self.allowance is not None)
+
+    @property
     def is_idle(self) -> bool:
         """Whether it holds nothing, and nothing was spent of late."""
         since = self._around.clock.monotonic() - self._used_at
@@ -429,6 +441,7 @@ class Keeper:
         if limit is None:
             raise missing(self.window.budget, self._around.items.store.region)
         self.limit = limit.steps[-1].limit
+        self.is_announced = limit.announced is not None
         return limit
 
     def _note(self, amount: Decimal) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from random import Random
 
 from anyio.abc import TaskGroup
@@ -11,11 +12,14 @@ from ledger.core.errors import BudgetMissing
 from ledger.late import LateAnswers
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, checked_budget, window_of
+from ledger.limits.changing import LimitChanger
 from ledger.limits.holding import Holder
 from ledger.limits.spending import Spender
 from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
+from ledger.store.wrappers.opened import OpenedStore
 from ledger.writing.hints import Hints
 from ledger.writing.writer import Writer
 
@@ -27,6 +31,7 @@ class BudgetParts:
     spender: Spender
     holder: Holder
     administrator: Administrator
+    changer: LimitChanger
     settings: LiveSettings
     clock: Clock
 
@@ -42,8 +47,23 @@ class BudgetParts:
         late: LateAnswers,
         others: Callable[[], Awaitable[Mapping[str, Store]]],
         tasks: TaskGroup,
+        metrics: Metrics,
     ) -> "BudgetParts":
-        """Make the parts; `others` opens the stores of other regions when they are needed."""
+        """Make the parts; `others` opens the stores of other regions when they are needed.
+
+        What is not a spend asks each request of the call that it is of (`ledger.runtime.calls`).
+        """
+        own = OpenedStore(store, lambda: store)
+
+        async def asked() -> Mapping[str, Store]:
+            return {
+                region: OpenedStore(one, partial(_same, one))
+                for region, one in (await others()).items()
+            }
+
+        changer = LimitChanger(
+            own, settings=settings, clock=clock, randomness=randomness, others=asked
+        )
         spender = Spender(
             store,
             writer,
@@ -54,19 +74,21 @@ class BudgetParts:
             late=late,
             others=others,
             tasks=tasks,
+            metrics=metrics,
+            go_on=changer.go_on,
         )
         holder = Holder(
-            store,
+            own,
             settings=settings,
             clock=clock,
             randomness=randomness,
-            others=others,
+            others=asked,
             at_hand=spender.at_hand,
         )
         administrator = Administrator(
-            store, settings=settings, clock=clock, randomness=randomness, others=others
+            own, settings=settings, clock=clock, randomness=randomness, others=asked
         )
-        return BudgetParts(spender, holder, administrator, settings, clock)
+        return BudgetParts(spender, holder, administrator, changer, settings, clock)
 
     def window(self, budget: str, at: datetime | None = None) -> Window:
         """Return the window of a budget at a time, by default now.
@@ -79,3 +101,7 @@ class BudgetParts:
         if rule is None:
             raise BudgetMissing(f"{budget!r} matches no pattern of the contract's budgets")
         return window_of(checked_budget(budget, rule), rule, at or self.clock.now())
+
+
+def _same(store: Store) -> Store:
+    return store

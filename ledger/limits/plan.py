@@ -323,9 +323,13 @@ def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()
 
 
 def limit_of(items: tuple[Rights, ...]) -> Decimal:
-    """Return the limit that holds now: what all accounts minted less what they retired."""
-    retired = amounts.total_wide(item.retired for item in items)
-    return amounts.total_wide((*(item.minted for item in items), retired.copy_negate()))
+    """Return the limit that holds now: what all accounts minted less what they retired.
+
+    What was minted again of a lost account's is in that account's own item as well.
+    """
+    again = (max(_ZERO, amount) for item in items for amount in item.reclaimed.values())
+    less = amounts.total_wide((*(item.retired for item in items), *again))
+    return amounts.total_wide((*(item.minted for item in items), less.copy_negate()))
 
 
 def above(target: Decimal, items: tuple[Rights, ...]) -> Decimal:

@@ -1,15 +1,17 @@
 """Reading the rights items of a budget, as one region shows them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from math import floor
 
+from ledger.core import keys
+from ledger.core.entry import Item
 from ledger.core.ids import EPOCH
 from ledger.limits.rights import RIGHTS_PREFIX, Account, Rights, key_of, partition_of, rights_of
 from ledger.limits.spends import View
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
-from ledger.store.reads import Get, Query
+from ledger.store.reads import Get, Query, Scan
 
 _LAST = f"{RIGHTS_PREFIX}\U0010ffff"
 
@@ -29,6 +31,29 @@ async def read_rights(store: Store, counter: str) -> dict[Account, Rights]:
         if page.after is None:
             return found
         query = query.next(page)
+
+
+async def scanned(store: Store) -> AsyncIterator[Item]:
+    """Yield all items of the table, eventually consistent: each is read and charged.
+
+    Raises:
+        StoreError: the region cannot be read.
+    """
+    scan = Scan()
+    while True:
+        page = await store.scan(scan)
+        for item in page.items:
+            yield item
+        if page.after is None:
+            return
+        scan = scan.next(page)
+
+
+def budget_of(item: Item) -> str | None:
+    """Return the counter of the budget that an item controls; None if it is none of a budget."""
+    partition = item["pk"]["S"]
+    is_budgets = partition.startswith(keys.BUDGET_PREFIX)
+    return partition.removeprefix(keys.BUDGET_PREFIX) if is_budgets else None
 
 
 async def read_own(store: Store, counter: str, account: Account) -> Rights | None:

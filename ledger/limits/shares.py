@@ -1,13 +1,18 @@
-"""What an account of a budget begins with.
+"""What an account of a budget begins with, and by which weights accounts share a limit.
 
 Pure: no clock, no randomness, no I/O.
 """
 
-from ledger.core.errors import BudgetUndecided
+from collections.abc import Mapping
+
+from ledger.core.contract import Terms
+from ledger.core.errors import BudgetUndecided, InvalidInput
 from ledger.limits import plan
 from ledger.limits.calendar import Window
-from ledger.limits.rights import Rights
+from ledger.limits.rights import Account, Rights
 from ledger.limits.windows import Limit, Undecided, step_of
+
+WEIGHT_MAX = 1_000
 
 
 def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
@@ -32,3 +37,23 @@ def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
         )
     share = limit.steps[0].limit * 0 if step is None else step.share_of(rights.account)
     return plan.create(rights.account, share)
+
+
+def _is_weight(number: object) -> bool:
+    is_bool = isinstance(number, bool)
+    return isinstance(number, int) and not is_bool and 0 <= number <= WEIGHT_MAX
+
+
+def weighed(terms: Terms, weights: Mapping[str, int]) -> dict[Account, int]:
+    """Return weights by account.
+
+    Raises:
+        InvalidInput: they are no whole numbers from 0 to `WEIGHT_MAX` by region of the table.
+    """
+    if not isinstance(weights, Mapping) or not all(map(_is_weight, weights.values())):
+        raise InvalidInput(
+            f"weights must be whole numbers from 0 to {WEIGHT_MAX:,} by region, got {weights!r:.80}"
+        )
+    if unknown := sorted(map(str, {*weights} - {*terms.regions})):
+        raise InvalidInput(f"weights name {unknown[0]!r:.80}, which is not a region of the table")
+    return {Account(each, terms.epoch_of(each)): weights[each] for each in weights}

@@ -9,7 +9,7 @@ grant's end, and a repeat never names another one.
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from ledger.core import amounts
 from ledger.core.errors import (
     BudgetMissing,
+    BudgetUndecided,
     LedgerError,
     RetryHorizonPassed,
     StoreError,
@@ -28,19 +29,22 @@ from ledger.core.ids import EPOCH
 from ledger.core.values import Entry, Spending
 from ledger.late import LateAnswers
 from ledger.limits.allowance import Allowance, Taken
+from ledger.limits.asked import Asked
 from ledger.limits.calendar import Window, checked_budget, window_of
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
 from ledger.limits.keeper import Keeper, Surroundings, ended
+from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.rights import GrantName, checked_amount
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, bounded, not_sent
+from ledger.runtime.metrics import Metrics
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.writing.hints import Hints
-from ledger.writing.plan import Change, confirmed, time_of
+from ledger.writing.plan import checked_key, confirmed, time_of
 from ledger.writing.planner import Planner
 from ledger.writing.writer import Writer
 
@@ -49,6 +53,8 @@ RENEWALS_MAX = 100
 WAIT_SECONDS = 0.25
 """How often a spend that may wait asks again for rights."""
 TEND_SECONDS = 1.0
+CONFIRM_SECONDS = 60.0
+"""How often an announced step of a limit is looked after."""
 RECENT_MAX = 10_000
 """Ids of spends with keys that are remembered, so that their repeats take nothing."""
 CLOSE_SECONDS = 5.0
@@ -58,26 +64,13 @@ log = logging.getLogger(__name__)
 Others = Callable[[], Awaitable[Mapping[str, Store]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is to be spent: from these budgets, the narrowest first.
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """An amount that is sought from budgets, for an entry of a counter."""
 
-    `hold` is when it expires as a hold, in whole seconds since 1970. `wait` is for how many seconds
-    rights that are elsewhere are waited for.
-    """
-
-    budgets: tuple[str, ...]
-    amount: int | Decimal
-    note: str | None = None
-    key: str | None = None
-    at: datetime | None = None
-    hold: int | None = None
-    wait: float = 0.0
-
-    def change(self, counter: str) -> Change:
-        """Return the change that is recorded: what is spent is taken away."""
-        change = amounts.exact(self.amount).copy_negate()
-        return Change(counter, change, self.note, None, self.key, self.at)
+    counter: str
+    amount: Decimal
+    keepers: Sequence[Keeper]
 
 
 class Spender:
@@ -95,6 +88,8 @@ class Spender:
         late: LateAnswers,
         others: Others,
         tasks: TaskGroup,
+        metrics: Metrics,
+        go_on: Callable[[str], Awaitable[object]],
     ) -> None:
         self._store = store
         self._writer = writer
@@ -111,12 +106,20 @@ class Spender:
             settings,
             clock,
             lambda: f"{randomness.getrandbits(64):016x}",
+            metrics,
         )
         self._keepers: dict[tuple[str, str], Keeper] = {}
         self._recent: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
+        self._light: set[LightHold] = set()
+        self._metrics = metrics
+        self._go_on = go_on
         self._tasks = tasks
         self._is_tending = False
         self._is_closed = False
+
+    def now(self) -> datetime:
+        """Return the time of day."""
+        return self._clock.now()
 
     def at_hand(self, name: str, counter: str) -> Allowance | None:
         """Return the grant of this name, for entries of a counter, if it is at hand here."""
@@ -133,36 +136,109 @@ class Spender:
 
     async def spend(self, asked: Asked, *, end: float = NEVER) -> SpendOutcome:
         """Spend from each of the budgets, or from none; see `Budget.spend`."""
+        sought = self._sought(asked)
+        region, pattern = self._store.region, sought.keepers[0].pattern
+        try:
+            outcome, how = await self._spent(asked, sought, end)
+        except LedgerError as error:
+            how = "unknown" if error.outcome == "unknown" else "failed"
+            self._metrics.budget_spent(region, pattern, how)
+            raise
+        self._metrics.budget_spent(region, pattern, how)
+        if how == "over":
+            self._metrics.budget_spent_over(region, pattern, float(sought.amount))
+        return outcome
+
+    async def _spent(self, asked: Asked, sought: _Sought, end: float) -> tuple[SpendOutcome, str]:
+        """Spend, and say how that ended."""
+        taken = await self._taken(asked, sought, end)
+        if isinstance(taken, Refused):
+            return taken, "refused"
+        if isinstance(taken, Entry):
+            return Granted(taken), "repeated"
+        if taken is None:
+            over = await self._write_over(asked, sought, end)
+            return over, "repeated" if over.entry.repeated else "over"
+        granted = await self._write(asked, sought.counter, taken, end)
+        return granted, "repeated" if granted.entry.repeated else "granted"
+
+    async def keep_aside(self, asked: Asked, *, end: float = NEVER) -> LightHold | Refused:
+        """Keep an amount aside in memory; see `Budget.hold`."""
+        sought = self._sought(asked)
+        taken = await self._taken(asked, sought, end, may_owe=False)
+        if not isinstance(taken, Taken):
+            assert isinstance(taken, Refused)  # noqa: S101 (it has no key, and owes nothing)
+            return taken
+        hold = LightHold(asked, sought.counter, taken, self)
+        self._light.add(hold)
+        return hold
+
+    async def settle_kept(self, hold: LightHold, amount: Decimal, *, end: float) -> SpendOutcome:
+        """Write what was kept aside came to; under its grants, if they still may be named."""
+        self._light.discard(hold)
+        asked = replace(hold.asked, amount=amount, hold=None)
+        settings = self._settings.current
+        until = self._clock.now() + timedelta(seconds=settings.write_deadline)
+        if until <= EPOCH + timedelta(seconds=hold.taken.expires):
+            taken = hold.taken.changed(amount)
+            if taken is not None:
+                return await self._write(asked, hold.counter, taken, end)
+        hold.taken.given_back()
+        return await self.spend(asked, end=end)
+
+    def give_back(self, hold: LightHold) -> None:
+        """Let an amount that was kept aside be spent again."""
+        self._light.discard(hold)
+        hold.end()
+        hold.taken.given_back()
+
+    def _sought(self, asked: Asked) -> _Sought:
         at = self._clock.now()
         if asked.key is not None:
-            at = time_of(asked.budgets[0], asked.key, asked.at)
+            at = time_of(asked.budgets[0], checked_key(asked.key), asked.at)
         windows = [self._window(budget, at) for budget in asked.budgets]
         counter = windows[0].counter
         amount = amounts.addend(asked.amount)
         keepers = [self._keeper(window, counter) for window in windows]
         for keeper in keepers:
             checked_amount(amount, keeper.limit)
+        return _Sought(counter, amount, keepers)
+
+    async def _taken(
+        self, asked: Asked, sought: _Sought, end: float, *, may_owe: bool = True
+    ) -> Taken | Refused | Entry | None:
+        """Take the amount from a grant of each budget, or from none.
+
+        Returns the entry that an earlier call with the key made, or None where DynamoDB does not
+        answer, and the pattern lets spends through then.
+        """
+        amount = sought.amount
         until = self._clock.monotonic() + asked.wait
         refused: Refused | None = None
         for _ in range(RENEWALS_MAX):
-            taken = _take(keepers, amount)
+            taken = _take(sought.keepers, amount)
             if isinstance(taken, Taken):
-                return await self._write(asked, counter, taken, end)
+                return taken
             try:
                 refused = await bounded(end, taken.renew(amount), not_sent)
             except StoreError:
-                if self._refuses_in_outage(taken):
+                if not may_owe or self._refuses_in_outage(taken):
                     raise
-                return await self._write_over(asked, counter, keepers, amount, end)
+                return None
+            except BudgetUndecided:
+                await bounded(end, self._go_on(taken.window.budget), not_sent)
+                raise
             if refused is None:
                 checked_amount(amount, taken.limit)
-            elif found := await self._applied_before(asked, counter):
-                return Granted(found)
+            elif found := await self._applied_before(asked, sought.counter):
+                return found
             elif (left := until - self._clock.monotonic()) <= 0:
                 break
             else:
                 await bounded(end, self._clock.sleep(min(WAIT_SECONDS, left)), not_sent)
-        return Refused(counter, amount, Decimal(0), Decimal(0)) if refused is None else refused
+        if refused is None:
+            return Refused(sought.counter, amount, Decimal(0), Decimal(0))
+        return refused
 
     def _window(self, budget: str, at: datetime) -> Window:
         rule = self._settings.current.terms.budget_of(budget)
@@ -231,19 +307,13 @@ class Spender:
         self._hints.wrote(entry)
         return entry
 
-    async def _write_over(
-        self,
-        asked: Asked,
-        counter: str,
-        keepers: Sequence[Keeper],
-        amount: Decimal,
-        end: float,
-    ) -> Granted:
+    async def _write_over(self, asked: Asked, sought: _Sought, end: float) -> Granted:
         """Write an entry that no grant pays for, where the pattern allows it in an outage."""
-        entry = await self._written(asked, counter, Spending((), asked.hold, is_over=True), end)
+        spending = Spending((), asked.hold, is_over=True)
+        entry = await self._written(asked, sought.counter, spending, end)
         if not entry.repeated:
-            for keeper in keepers:
-                keeper.owe(amount)
+            for keeper in sought.keepers:
+                keeper.owe(sought.amount)
         return Granted(entry)
 
     def _refuses_in_outage(self, keeper: Keeper) -> bool:
@@ -276,20 +346,38 @@ class Spender:
         try:
             while self._keepers and not self._is_closed:
                 await self._clock.sleep(TEND_SECONDS)
+                self._expire()
+                grants = sum(keeper.open_grants for keeper in self._keepers.values())
+                self._metrics.budget_holds(self._store.region, grants)
                 for key, keeper in list(self._keepers.items()):
                     if keeper.is_idle:
                         self._keepers.pop(key, None)  # or all were, by `close`
                         continue
                     try:
                         await keeper.tend()
+                        await self._confirm(keeper)
                     except LedgerError as error:
                         log.warning("budget %r: %s", keeper.budget, error)
         finally:
             self._is_tending = False
 
+    def _expire(self) -> None:
+        """Give back what was kept aside, and has expired."""
+        for hold in [one for one in self._light if one.has_expired]:
+            self.give_back(hold)
+
+    async def _confirm(self, keeper: Keeper) -> None:
+        """Go on with an announced step of a budget's limit, now and then."""
+        now = self._clock.monotonic()
+        if keeper.is_announced and now - keeper.confirmed_at > CONFIRM_SECONDS:
+            keeper.confirmed_at = now
+            await self._go_on(keeper.window.budget)
+
     async def close(self) -> None:
         """Close the grants of this process: what is left of them is free for others at once."""
         self._is_closed = True
+        for hold in list(self._light):
+            self.give_back(hold)
         keepers, self._keepers = list(self._keepers.values()), {}
         with anyio.move_on_after(CLOSE_SECONDS):
             for keeper in keepers:

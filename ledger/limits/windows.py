@@ -1,13 +1,13 @@
 """Limits as they change: steps with a beginning, and each region's share of a window.
 
-pk `~budget~COUNTER`, sk `limit#GENERATION`: `revision`, the newest two steps in force, and one that
-is announced. A window (`key/42@2026-11-22`) is a budget of its own: a region makes its item at its
-first grant, with its share of the step in force *before the window began*. So all regions divide
-the same limit, whenever each first looks. Of a budget that is younger than its first step home
-mints all.
+pk `~budget~COUNTER`, sk `limit#GENERATION`: `revision`, the newest two steps in force, one that is
+announced, and the ids of raises. A window (`key/42@2026-11-22`) is a budget of its own: a region
+makes its item at its first grant, with its share of the step in force *before the window began*. So
+all regions divide the same limit, whenever each first looks. Of a budget that is younger than its
+first step home mints all.
 
     in force ── announce ──> announced ── every region shows it ── wait ──> in force
-                                 └── its time comes first ──> withdrawn
+                                 └── its time comes first ──> withdrawn, or announced for later
 
 While a step is announced that would decide a window's share nothing is made: another process may
 know it to be in force, or withdrawn. The wait is that of the contract's terms: after it nobody acts
@@ -16,10 +16,10 @@ on a view from before the announcement. A step must begin after it, else it is w
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_DOWN, Context, Decimal
+from typing import Any
 
 from ledger.core import amounts, keys
 from ledger.core.entry import AttributeValue, Item, damaged, number_of
@@ -28,9 +28,8 @@ from ledger.limits.rights import Account, partition_of
 
 LIMIT_PREFIX = "limit#"
 STEPS_KEPT = 2
+_PROPORTION = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
 
-OnExpiry = Literal["void", "capture"]
-_ON_EXPIRY = ("void", "capture")
 _ZERO = Decimal(0)
 
 
@@ -38,39 +37,28 @@ _ZERO = Decimal(0)
 class LimitStep:
     """A limit from a time on, in whole seconds since 1970; the first of a budget has none.
 
-    `shares` are what each account mints of it, and add up to `limit`. `late` is for how many
-    seconds after a window it may be spent from; `on_expiry` what becomes of expired holds;
-    `is_open` whether spends are let through while DynamoDB does not answer, to be charged later.
+    `shares` are what each account mints of it, and add up to `limit`.
     """
 
     limit: Decimal
     shares: Mapping[Account, Decimal]
     since: int | None = None
-    late: int = 0
-    on_expiry: OnExpiry = "void"
-    is_open: bool = False
 
     @staticmethod
     def of(
-        limit: int | Decimal,
-        weights: Mapping[Account, int],
-        *,
-        since: int | None = None,
-        late: int = 0,
-        on_expiry: OnExpiry = "void",
-        is_open: bool = False,
+        limit: int | Decimal, weights: Mapping[Account, int], *, since: int | None = None
     ) -> "LimitStep":
         """Return the step of a limit that accounts share by weight; the shares add up exactly.
 
         Of a whole limit the shares are whole; the first accounts, in order, take the remainder.
 
         Raises:
-            InvalidInput: the limit is not above 0, there is no account, or a weight is below 0, or
-                all are 0.
+            InvalidInput: the limit is below 0, there is no account, or a weight is below 0, or all
+                are 0.
         """
         amount = amounts.exact(limit)
-        if amount <= 0:
-            raise InvalidAmount(f"a limit must be above 0, got {amounts.to_text(amount)}")
+        if amount < 0:
+            raise InvalidAmount(f"a limit must be 0 or more, got {amounts.to_text(amount)}")
         places = [account for account in sorted(weights) for _ in range(weights[account])]
         if not places or min(weights.values()) < 0:
             raise InvalidInput(f"weights of a limit must be 0 or more, one above, got {weights}")
@@ -78,7 +66,33 @@ class LimitStep:
         for place, account in enumerate(places):
             portion = amounts.portion(amount, place, len(places))
             shares[account] = amounts.total((shares[account], portion))
-        return LimitStep(amount, shares, since, late, on_expiry, is_open)
+        return LimitStep(amount, shares, since)
+
+    def like(
+        self, limit: Decimal, accounts: Iterable[Account], *, since: int | None = None
+    ) -> "LimitStep":
+        """Return a step of another limit that its accounts share in the same proportion.
+
+        In equal parts if there are others by now, or this one is of nothing.
+
+        Raises:
+            InvalidInput: the limit is below 0, or there is no account.
+        """
+        equal = LimitStep.of(limit, dict.fromkeys(accounts, 1), since=since)
+        if equal.shares.keys() != self.shares.keys() or not self.limit:
+            return equal
+        shares = {
+            account: _PROPORTION.multiply(equal.limit, _PROPORTION.divide(share, self.limit))
+            for account, share in self.shares.items()
+        }
+        quantum = Decimal(1).scaleb(min(0, int(equal.limit.as_tuple().exponent)))
+        rounded = {
+            one: share.quantize(quantum, ROUND_DOWN, _PROPORTION) for one, share in shares.items()
+        }
+        rest = amounts.total((equal.limit, *(each.copy_negate() for each in rounded.values())))
+        largest = max(sorted(rounded), key=lambda account: rounded[account])
+        rounded[largest] = amounts.total((rounded[largest], rest))
+        return replace(equal, shares=rounded)
 
     def share_of(self, account: Account) -> Decimal:
         """Return what an account mints; 0 for one that was added later."""
@@ -87,11 +101,22 @@ class LimitStep:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What the limit item says: steps in force, the older first, and one that is announced."""
+    """What the limit item says: steps in force, the older first, and one that is announced.
+
+    `shown` is when every region was found to show what is announced, in whole seconds since 1970.
+    `raises` are what windows were raised by, by the id of the raise.
+    """
 
     revision: int
     steps: tuple[LimitStep, ...]
     announced: LimitStep | None = None
+    shown: int | None = None
+    raises: Mapping[str, Decimal] = field(default_factory=dict)
+
+    @property
+    def newest(self) -> LimitStep:
+        """The step that is announced, else the newest in force: where the limit is going."""
+        return self.announced or self.steps[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +152,7 @@ def announce(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
     earliest = max(now + wait, *(_since(each) for each in limit.steps))
     if step.since is None or step.since <= earliest:
         raise InvalidInput(f"a step must begin after {earliest}, got {step.since}")
-    return replace(limit, revision=limit.revision + 1, announced=step)
+    return replace(limit, revision=limit.revision + 1, announced=step, shown=None)
 
 
 def confirm(limit: Limit, *, now: int, looked: int, wait: int) -> Limit | None:
@@ -144,12 +169,29 @@ def confirm(limit: Limit, *, now: int, looked: int, wait: int) -> Limit | None:
     if now <= looked + wait:
         return None
     steps = (*limit.steps, step)[-STEPS_KEPT:]
-    return Limit(limit.revision + 1, steps)
+    return replace(withdraw(limit), steps=steps)
 
 
 def withdraw(limit: Limit) -> Limit:
     """Take an announced step back."""
-    return replace(limit, revision=limit.revision + 1, announced=None)
+    return replace(limit, revision=limit.revision + 1, announced=None, shown=None)
+
+
+def note_shown(limit: Limit, now: int) -> Limit:
+    """Note that every region shows what is announced."""
+    return replace(limit, revision=limit.revision + 1, shown=now)
+
+
+def postpone(limit: Limit, since: int, *, now: int, wait: int) -> Limit:
+    """Withdraw an announced step whose time has come, and announce it for later, in one write.
+
+    Raises:
+        InvalidInput: nothing is announced, or it begins too early.
+    """
+    if limit.announced is None:
+        raise InvalidInput("no step of the limit is announced")
+    step = replace(limit.announced, since=since)
+    return replace(announce(withdraw(limit), step, now=now, wait=wait), revision=limit.revision + 1)
 
 
 def limit_item(limit: Limit, counter: str, generation: int = 1) -> dict[str, AttributeValue]:
@@ -166,6 +208,11 @@ def limit_item(limit: Limit, counter: str, generation: int = 1) -> dict[str, Att
     }
     if limit.announced is not None:
         item["announced"] = _rendered(limit.announced)
+    if limit.shown is not None:
+        item["shown"] = {"N": str(limit.shown)}
+    if limit.raises:
+        raises = {key: _number(limit.raises[key]) for key in sorted(limit.raises)}
+        item["raises"] = {"M": raises}
     return item
 
 
@@ -181,6 +228,11 @@ def limit_of(item: Item) -> Limit:
             int(number_of(item, "revision")),
             tuple(_step(part) for part in item["steps"]["L"]),
             None if announced is None else _step(announced),
+            int(number_of(item, "shown")) if "shown" in item else None,
+            {
+                key: amounts.parse(part["N"])
+                for key, part in item.get("raises", {"M": {}})["M"].items()
+            },
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"a limit must be readable whole: {error}") from None
@@ -199,13 +251,7 @@ def _since(step: LimitStep) -> int:
 
 def _rendered(step: LimitStep) -> AttributeValue:
     shares = {str(account): _number(share) for account, share in sorted(step.shares.items())}
-    parts: dict[str, Any] = {
-        "limit": _number(step.limit),
-        "shares": {"M": shares},
-        "late": {"N": str(step.late)},
-        "on_expiry": {"S": step.on_expiry},
-        "open": {"BOOL": step.is_open},
-    }
+    parts: dict[str, Any] = {"limit": _number(step.limit), "shares": {"M": shares}}
     if step.since is not None:
         parts["since"] = {"N": str(step.since)}
     return {"M": parts}
@@ -213,16 +259,10 @@ def _rendered(step: LimitStep) -> AttributeValue:
 
 def _step(part: AttributeValue) -> LimitStep:
     parts = part["M"]
-    on_expiry = parts["on_expiry"]["S"]
-    if on_expiry not in _ON_EXPIRY:
-        raise ValueError(f"on_expiry must be one of {', '.join(_ON_EXPIRY)}, got {on_expiry!r}")
     return LimitStep(
         amounts.parse(parts["limit"]["N"]),
         {Account.parse(key): amounts.parse(one["N"]) for key, one in parts["shares"]["M"].items()},
         int(parts["since"]["N"]) if "since" in parts else None,
-        int(parts["late"]["N"]),
-        on_expiry,
-        bool(parts["open"]["BOOL"]),
     )
 
 

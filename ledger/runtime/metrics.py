@@ -134,6 +134,7 @@ class Metrics(RegistryMetrics):
         self._define_reads(make)
         self._define_requests(make)
         self._define_hints(make)
+        self._define_budgets(make)
 
     def _define_cache(self, make: MetricMaker) -> None:
         self.cache_hits: Counter = make.counter(
@@ -225,6 +226,34 @@ class Metrics(RegistryMetrics):
             ("region", "watch"),
         )
 
+    def _define_budgets(self, make: MetricMaker) -> None:
+        self.budget_spends: Counter = make.counter(
+            "ledger_budget_spends_total",
+            "Spends and holds, by the contract's pattern of their first budget and by outcome.",
+            ("region", "pattern", "outcome"),
+        )
+        self.budget_over: Counter = make.counter(
+            "ledger_budget_over_total",
+            "Sum of what was let through over the limit while no grant could be had.",
+            ("region", "pattern"),
+        )
+        self.budget_grants: Gauge = make.gauge(
+            "ledger_budget_grants",
+            "Grants that this process has open.",
+            ("region",),
+        )
+        self.budget_renewals: Counter = make.counter(
+            "ledger_budget_renewals_total",
+            "Writes of rights that took or enlarged a grant.",
+            ("region",),
+        )
+        self.budget_fetches: Counter = make.counter(
+            "ledger_budget_fetches_total",
+            "Times that rights were fetched from other regions.",
+            ("region",),
+        )
+        self._budget_spends_of = cache(self.budget_spends.labels)
+
     def write(self, region: str, operation: str, outcome: str, count: int, seconds: float) -> None:
         """Record the end of one call that wrote `count` changes."""
         self._writes_of(region, operation, outcome).inc(count)
@@ -270,6 +299,26 @@ class Metrics(RegistryMetrics):
     def crossed(self, region: str, watch: str) -> None:
         """Count one delivery of a crossing."""
         self.crossings.labels(region, watch).inc()
+
+    def budget_spent(self, region: str, pattern: str, outcome: str) -> None:
+        """Count a spend; it was granted, repeated, refused, let through over, unknown or failed."""
+        self._budget_spends_of(region, pattern, outcome).inc()
+
+    def budget_spent_over(self, region: str, pattern: str, amount: float) -> None:
+        """Add an amount that was let through over the limit."""
+        self.budget_over.labels(region, pattern).inc(amount)
+
+    def budget_holds(self, region: str, grants: int) -> None:
+        """Record how many grants this process has open."""
+        self.budget_grants.labels(region).set(grants)
+
+    def budget_renewed(self, region: str) -> None:
+        """Count a write that took or enlarged a grant."""
+        self.budget_renewals.labels(region).inc()
+
+    def budget_fetched(self, region: str) -> None:
+        """Count a fetch of rights from other regions."""
+        self.budget_fetches.labels(region).inc()
 
     def cache_hit(self, region: str, *, age_seconds: float) -> None:
         """Record a total returned from the cache."""

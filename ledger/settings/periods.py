@@ -25,7 +25,7 @@ def checked_zone(zone: str) -> str:
     """Return the name of a time zone that is the same on every machine.
 
     Raises:
-        PydanticCustomError: it is not one.
+        ValueError: it is not one.
     """
     unknown = rule(f"{zone!r} is not a time zone of the IANA database, such as Europe/Berlin")
     if zone in NO_ZONES or zone.startswith(NO_FOLDERS):

@@ -82,7 +82,7 @@ class Call:
     region: str
     partitions: tuple[str, ...] = ()
     table: str = "money"
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ("pk", "sk")
 
     @property
     def place(self) -> tuple[str, str]:
@@ -116,12 +116,23 @@ class Call:
                 return not any(is_like(one, values) for one in asked[key])
             case "ForAllValues:StringEquals":
                 return set(asked[key]) <= set(values)
+            case "ForAllValues:StringNotEquals":
+                return not set(asked[key]) & set(values)
         raise AssertionError(operator)
 
 
 def is_like(partition: str, patterns: Sequence[str]) -> bool:
     """Tell whether a partition key is like one of IAM's patterns: `*` is any text, `?` a sign."""
     return any(fnmatchcase(partition, pattern) for pattern in patterns)
+
+
+def attributes_of(action: Action) -> tuple[str, ...]:
+    """Return the names of all attributes that a request for an action has."""
+    if isinstance(action, Put):
+        return tuple(action.item)
+    if isinstance(action, Update):
+        return ("pk", "sk", *action.set, *action.add, *action.remove)
+    return ("pk", "sk")
 
 
 @dataclass(slots=True)
@@ -151,16 +162,21 @@ class RecordingStore(ForwardingStore):
         super().__init__(inner)
         self._calls = calls
 
-    def _note(self, action: str, *partitions: str, table: str = "") -> None:
-        self._calls.append(Call(action, self.region, partitions, table or SETTINGS.table))
+    def _note(
+        self,
+        action: str,
+        *partitions: str,
+        table: str = "",
+        attributes: Sequence[str] = ("pk", "sk"),
+    ) -> None:
+        asked = action, self.region, partitions, table or SETTINGS.table
+        self._calls.append(Call(*asked, attributes=tuple(attributes)))
 
     def _note_action(self, action: Action, actions: Mapping[type[Action], str]) -> None:
         table, own = placed(action)
-        if isinstance(own, Put) and own.as_statement:
-            asked = "PartiQLInsert", self.region, (own.key[0],), table or SETTINGS.table
-            self._calls.append(Call(*asked, attributes=tuple(own.item)))
-        else:
-            self._note(actions[type(own)], own.key[0], table=table)
+        is_statement = isinstance(own, Put) and own.as_statement
+        asked = "PartiQLInsert" if is_statement else actions[type(own)]
+        self._note(asked, own.key[0], table=table, attributes=attributes_of(own))
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
@@ -169,7 +185,8 @@ class RecordingStore(ForwardingStore):
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do a batch."""
-        self._note("BatchWriteItem", *(write.key[0] for write in writes))
+        named = dict.fromkeys(name for write in writes for name in attributes_of(write))
+        self._note("BatchWriteItem", *(write.key[0] for write in writes), attributes=[*named])
         return await super().write_batch(writes)
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ledger import Ledger, Put, Table, sync
+from ledger import Budget, Hold, Ledger, LightHold, Put, Table, sync
 from ledger.core.entry import Item
 from ledger.core.values import Entry
 from ledger.importing import Importer
@@ -34,6 +34,8 @@ Call = Callable[..., Awaitable[Any]]
 EXEMPT = {
     "Ledger.close": "ends what is open, within bounds of its own",
     "Table.close": "ends what is open, within bounds of its own",
+    "LightHold.extend": "asks nothing of the table",
+    "LightHold.void": "asks nothing of the table",
 }
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
 TITLE: Item = {"title": {"S": "x"}}
@@ -86,7 +88,14 @@ class Made:
     lock: LockGuard
     importer: Importer
     pipeline: Pipeline
+    hold: Hold
+    light: LightHold
     folder: Path
+
+    @property
+    def budget(self) -> Budget:
+        """A budget that has a limit."""
+        return self.table.budget("key/1")
 
     @property
     def ledger(self) -> Ledger:
@@ -107,6 +116,13 @@ async def all_made_of(table: Table, folder: Path) -> AsyncIterator[Made]:
     await table.counter("stock", method="marker").add(1)
     lease = table.lease("job", terms=TERMS)
     await lease.acquire(0)
+    budget = table.budget("key/1")
+    await budget.create(1_000)
+    await budget.spend(1)
+    hold = await budget.hold(1, expires=600)
+    light = await budget.hold(1, expires=600, light=True)
+    assert isinstance(hold, Hold)
+    assert isinstance(light, LightHold)
     async with pipeline(table, folder) as opened:
         yield Made(
             table,
@@ -119,6 +135,8 @@ async def all_made_of(table: Table, folder: Path) -> AsyncIterator[Made]:
             table.versions(method="lock"),
             table.importer(),
             opened,
+            hold,
+            light,
             folder,
         )
 
@@ -206,6 +224,7 @@ LEDGER: dict[str, Call] = {
     "totals": lambda made, **options: made.ledger.totals(["c"], **options),
 }
 TABLE: dict[str, Call] = {
+    "all_budgets": lambda made, **options: listed(made.table.all_budgets(**options)),
     "convert_counter": lambda made, **options: made.table.convert_counter(
         "stock", method="atomic", shards=2, **options
     ),
@@ -265,6 +284,24 @@ OTHERS: dict[str, Call] = {
     "Importer.run_file": import_file,
     "Pipeline.run": run_pipeline,
 }
+SPENDING: dict[str, Callable[..., Awaitable[Any]]] = {
+    "hold": lambda budget, **options: budget.hold(1, expires=600, **options),
+    "settle_many": lambda budget, hold, **options: budget.settle_many([(hold, 1)], **options),
+    "spend": lambda budget, **options: budget.spend(1, **options),
+    "void_many": lambda budget, hold, **options: budget.void_many([hold], **options),
+}
+LIMITS: dict[str, Call] = {
+    "Budget.create": lambda made, **options: made.table.budget("key/2").create(1, **options),
+    "Budget.explain": lambda made, **options: made.budget.explain(**options),
+    "Budget.go_on": lambda made, **options: made.budget.go_on(**options),
+    "Budget.lower_limit": lambda made, **options: made.budget.lower_limit(to=9, **options),
+    "Budget.raise_limit": lambda made, **options: made.budget.raise_limit(1, id="x", **options),
+    "Budget.state": lambda made, **options: made.budget.state(**options),
+    "Hold.extend": lambda made, **options: made.hold.extend(900, **options),
+    "Hold.settle": lambda made, **options: made.hold.settle(1, **options),
+    "Hold.void": lambda made, **options: made.hold.void(**options),
+    "LightHold.settle": lambda made, **options: made.light.settle(1, **options),
+}
 COUNTER: dict[str, Callable[..., Awaitable[object]]] = {
     "add": lambda counter, **options: counter.add(1, **options),
     "convert": lambda counter, **options: counter.convert(shards=2, **options),
@@ -283,12 +320,26 @@ def of_counter(method: str, call: str) -> Call:
     return lambda made, **options: COUNTER[call](made.counters[f"{state}-{method}"], **options)
 
 
+def of_budgets(name: str, *, several: bool) -> Call:
+    """Return a call of one budget, or of several."""
+
+    def call(made: Made, **options: Any) -> Awaitable[Any]:
+        budget = made.table.budgets(["key/1"]) if several else made.budget
+        held = {"hold": made.hold} if name.endswith("_many") else {}
+        return SPENDING[name](budget, **held, **options)
+
+    return call
+
+
 def calls() -> dict[str, Call]:
     """Return how every public call is made, by its name."""
     named = {f"Ledger.{name}": call for name, call in LEDGER.items()}
     named |= {f"Table.{name}": call for name, call in TABLE.items()}
     named |= {f"Lease.{name}": call for name, call in LEASE.items()}
-    named |= SEQUENCES | GUARDS | OTHERS
+    named |= SEQUENCES | GUARDS | OTHERS | LIMITS
+    for name in SPENDING:
+        named[f"Budget.{name}"] = of_budgets(name, several=False)
+        named[f"Budgets.{name}"] = of_budgets(name, several=True)
     for name in COUNTER:
         for method, kind in ITEM_METHODS.items():
             named[f"{kind.__name__}.{name}"] = of_counter(method, name)

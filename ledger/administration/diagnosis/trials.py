@@ -57,8 +57,6 @@ from ledger.store.reads import Get, Query, Scan
 from ledger.store.writes import Check, Delete, Put, Update
 
 ATTRIBUTE = "doctor"
-IMPOSSIBLE = AllOf((Has(ATTRIBUTE), Not(Has(ATTRIBUTE))))
-"""False for every item, and for a missing one."""
 FILLED_IN = "~doctor"
 """Replaces a `*` in a policy's partition key: no name made of an id contains it."""
 DESCRIPTIONS = {
@@ -148,7 +146,7 @@ def _trials(grant: Grant, action: str, table: str, number: int) -> Iterator[Tria
         return
     for partition in partitions_of(grant):
         key = (partition, f"{FILLED_IN}#{number}")
-        made = _on_key(action, table, key)
+        made = _on_key(action, table, key, grant.only_attributes[-1:] or (ATTRIBUTE,))
         if made is None:
             reason = NO_INSERT if action == "PartiQLInsert" else NO_CHANGE
             yield Trial(grant.name, action, table, reason=reason)
@@ -183,11 +181,15 @@ def _on_table(action: str, table: str) -> tuple[str, Request]:
 
 
 def _on_key(  # noqa: C901, PLR0911 (one action a case)
-    action: str, table: str, key: Key
+    action: str, table: str, key: Key, attributes: Sequence[str]
 ) -> tuple[str, Request] | None:
-    """Return the operation and request that try an action on an item that never exists."""
-    absent = Delete(key)
-    update = Update(key, set={ATTRIBUTE: {"S": ATTRIBUTE}}, condition=IMPOSSIBLE)
+    """Return the operation and request that try an action on an item that is never there.
+
+    The request names one of these attributes: a policy may allow no other.
+    """
+    absent, (attribute,) = Delete(key), attributes
+    impossible = AllOf((Has(attribute), Not(Has(attribute))))
+    update = Update(key, set={attribute: {"S": ATTRIBUTE}}, condition=impossible)
     match action:
         case "Query":
             once = Query(key[0], first=key[1], last=key[1], limit=1, consistent=False)
@@ -198,14 +200,14 @@ def _on_key(  # noqa: C901, PLR0911 (one action a case)
             gets = requests.gets_request([Get(key, consistent=False)], table)
             return "batch_get_item", requests.each_gets_request(gets)
         case "PutItem":
-            put = Put(requests.key_attributes(key), IMPOSSIBLE)
+            put = Put(requests.key_attributes(key), impossible)
             return requests.write_request(put, table)
         case "UpdateItem":
             return requests.write_request(update, table)
         case "DeleteItem":
-            return requests.write_request(Delete(key, IMPOSSIBLE), table)
+            return requests.write_request(Delete(key, impossible), table)
         case "ConditionCheckItem":
-            check = [Check(key, IMPOSSIBLE)]
+            check = [Check(key, impossible)]
             return "transact_write_items", requests.transaction_request(check, table, None)
         case "BatchWriteItem":
             return "batch_write_item", requests.batch_request([absent], table)

@@ -7,12 +7,13 @@ they hold no write at all; nor do users of the other methods, which hold in one 
 compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
 so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
 pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`), webhooks
-(`~webhook~`) and the index (`~index-`), so no writer can touch them; descriptions
-(`~description~`), on which nothing depends; and hints to the compactor (`~hint-0` to `~hint-3`), so
-that a reader writes nothing else. The net change shares its partition key with its entries, so IAM
-cannot distinguish the two by keys: its version condition guards it against us, not against anyone
-who has the writer's credentials. **Attributes**: a strict writer names only those of entries, in an
-INSERT, which replaces nothing. **Objects**: of the archive only what is under its prefix.
+(`~webhook~`), the index (`~index-`) and budgets (`~budget~`), so no writer can touch them;
+descriptions (`~description~`), on which nothing depends; and hints to the compactor (`~hint-0` to
+`~hint-3`), so that a reader writes nothing else. The net change shares its partition key with its
+entries, so IAM cannot distinguish the two by keys: its version condition guards it against us, not
+against anyone who has the writer's credentials. **Attributes**: a strict writer names only those of
+entries, in an INSERT, which replaces nothing; and no writer but a spender names those of entries
+that grants pay for. **Objects**: of the archive only what is under its prefix.
 
 A condition on `dynamodb:LeadingKeys`, or `dynamodb:Attributes`, is always paired with `Null`:
 `ForAllValues` alone is also true for a request that names no key at all (IAM user guide,
@@ -35,10 +36,11 @@ from typing import Any, Literal
 from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
 from ledger.core.archive_urls import S3, bucket_of
 from ledger.core.contract_item import CONTRACT_PARTITION
-from ledger.core.entry import ENTRY_ATTRIBUTES
+from ledger.core.entry import ENTRY_ATTRIBUTES, SPENDING_ATTRIBUTES
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.index import INDEX_PREFIX
 from ledger.core.keys import (
+    BUDGET_PREFIX,
     COUNT_PREFIX,
     DESCRIPTION_PREFIX,
     IMPORT_PARTITION,
@@ -73,6 +75,7 @@ class Role(StrEnum):
     """A part of the ledger that calls DynamoDB under its own policy."""
 
     WRITER = "writer"
+    SPENDER = "spender"
     STRICT_WRITER = "strict-writer"
     READER = "reader"
     WATCHER = "watcher"
@@ -106,7 +109,8 @@ class Grant:
     as those that were there before are moved; all of them; the streams of its own. Of `objects` and
     `buckets` the actions are S3's, on the archive's objects, and on the buckets that they are in.
     With `if_archived` it is only of a table that has an archive. `only_attributes` are the names of
-    all attributes that a request may have, the keys' among them.
+    all attributes that a request may have, the keys' among them; `never_attributes` of some that it
+    may not have.
     """
 
     name: str
@@ -119,6 +123,7 @@ class Grant:
     )
     if_archived: bool = False
     only_attributes: tuple[str, ...] = ()
+    never_attributes: tuple[str, ...] = ()
 
     @property
     def service(self) -> str:
@@ -134,8 +139,8 @@ _STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
 _WATCHES, _INDEX, _DESCRIPTIONS = (
     f"{prefix}*" for prefix in (WATCH_PREFIX, INDEX_PREFIX, DESCRIPTION_PREFIX)
 )
-_WEBHOOKS = f"{WEBHOOK_PREFIX}*"
-_KEPT = (_STATES, _LANES, _WATCHES, _WEBHOOKS, _INDEX, _DESCRIPTIONS)
+_WEBHOOKS, _BUDGETS = f"{WEBHOOK_PREFIX}*", f"{BUDGET_PREFIX}*"
+_KEPT = (_STATES, _LANES, _WATCHES, _WEBHOOKS, _INDEX, _DESCRIPTIONS, _BUDGETS)
 _OTHERS = (
     CONTRACT_PARTITION,
     LEASE_PARTITION,
@@ -159,14 +164,31 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     Role.WRITER: (
         _READ_CONTRACT,
         # Changes with keys are sent as statements, 25 at a time, and if those are denied one by
-        # one.
-        Grant("WriteEntries", ("PutItem", "BatchWriteItem", "PartiQLInsert"), never_keys=_RESERVED),
+        # one. An entry that names a grant is charged to it: only a spender may write one.
+        Grant(
+            "WriteEntries",
+            ("PutItem", "BatchWriteItem", "PartiQLInsert"),
+            never_keys=_RESERVED,
+            never_attributes=SPENDING_ATTRIBUTES,
+        ),
         # The entry and the record of its reversal are looked at before one is written, at home.
         Grant("LookBeforeReversing", ("GetItem",), Where.HOME, never_keys=_RESERVED),
         # A call past the retry horizon is answered from table and archive.
         Grant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_RESERVED, if_archived=True),
         _READ_ARCHIVE,
         Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
+    ),
+    # Besides the writer's, for programs that spend from budgets, hold, or change limits: rights are
+    # fetched through the regions that have them, and holds resolved through that of their entry.
+    Role.SPENDER: (
+        Grant(
+            "SpendAndHold",
+            ("PutItem", "BatchWriteItem", "UpdateItem"),
+            never_keys=_RESERVED,
+            only_attributes=("pk", "sk", *ENTRY_ATTRIBUTES, *SPENDING_ATTRIBUTES),
+        ),
+        Grant("LookAtEntries", ("GetItem",), never_keys=_RESERVED),
+        Grant("KeepRights", ("GetItem", "PutItem", "Query"), only_keys=(_BUDGETS,)),
     ),
     # Instead of the writer's, with `writer.strict`: it replaces and deletes no existing item,
     # and what it puts has no attribute that only net changes, sums or records have.
@@ -236,6 +258,14 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             only_keys=(SCAN_PARTITION, PASS_PARTITION),
         ),
         Grant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
+        # Grants are closed, and rights moved, through the regions that made them; so are holds.
+        Grant("KeepRights", ("PutItem",), only_keys=(_BUDGETS,)),
+        Grant(
+            "ResolveHolds",
+            ("UpdateItem",),
+            never_keys=_RESERVED,
+            only_attributes=("pk", "sk", "change", *SPENDING_ATTRIBUTES),
+        ),
         Grant(
             "KeepTheIndex",
             (
@@ -257,6 +287,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     # Beside the compactor's: what a lost region left in part is found and completed everywhere.
     Role.RECOVERY: (
         Grant("FindCollections", ("Scan",)),
+        Grant("SeeReplicas", ("DescribeTable",)),
         Grant(
             "CompleteAndDelete",
             ("PutItem", "ConditionCheckItem", "BatchWriteItem"),
@@ -512,9 +543,10 @@ def _statement(grant: Grant, resources: list[object]) -> dict[str, Any]:
             f"ForAllValues:{operator}": {"dynamodb:LeadingKeys": list(keys)},
             "Null": {"dynamodb:LeadingKeys": "false"},
         }
-    if names := grant.only_attributes:
+    if names := grant.only_attributes or grant.never_attributes:
+        operator = "StringEquals" if grant.only_attributes else "StringNotEquals"
         condition = statement.setdefault("Condition", {"Null": {}})
-        condition["ForAllValues:StringEquals"] = {"dynamodb:Attributes": list(names)}
+        condition[f"ForAllValues:{operator}"] = {"dynamodb:Attributes": list(names)}
         condition["Null"]["dynamodb:Attributes"] = "false"
     return statement
 

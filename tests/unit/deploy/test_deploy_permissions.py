@@ -3,6 +3,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,8 @@ import anyio
 import botocore.session
 import pytest
 from prometheus_client import CollectorRegistry
+from support.budgets import granted as granted_rights
+from support.budgets import spend_item
 from support.ledgers import make_writer
 from support.permissions import (
     HOME,
@@ -37,6 +40,7 @@ from ledger.administration import table
 from ledger.administration.templates import Role, policy
 from ledger.contract.changing import ContractWriter
 from ledger.contract.opening import OpenOthers
+from ledger.core.entry import SPENDING_ATTRIBUTES
 from ledger.core.index import ONLY_LISTED, IndexPlace, attributes_of
 from ledger.core.keys import LEASE_PARTITION
 from ledger.feed.dynamodb import StreamsClient
@@ -45,6 +49,10 @@ from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
 from ledger.ledger import Ledger
+from ledger.limits.budget import Hold
+from ledger.limits.reclaiming import Regions, resolve_expired
+from ledger.limits.rights import Account, GrantName, key_of, rights_item
+from ledger.limits.spends import spend_of
 from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.listing import list_leases
@@ -58,6 +66,7 @@ from ledger.store.writes import (
     Action,
     Put,
 )
+from ledger.table import Table
 from ledger.testing.clock import START, ManualClock
 from ledger.webhooks.events import Event as HookEvent
 from ledger.webhooks.keeping import DUE, Kept, Position
@@ -66,8 +75,8 @@ from ledger.writing.plan import Change
 
 PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
 """Partition keys of the pipeline."""
-WATCHES_OWN = ("~watch~low",)
-"""Partition keys of watches."""
+WATCHES_OWN = ("~watch~low", "~budget~key/42")
+"""Partition keys of watches and budgets."""
 METHODS_OWN = (
     "~count~0~c",
     "~count-marker~c",
@@ -315,6 +324,24 @@ async def follow_former_generations(store: Store) -> None:
         assert not any(found.items)
 
 
+async def keep_budgets(recorder: Recorder) -> None:
+    """Resolve a hold of each region that has expired, with the rights that it was paid from."""
+    terms = SETTINGS.replace(budgets={"key/*": {}}).terms
+    stores: dict[str, Store] = {region: recorder.store(region) for region in (HOME, OTHER)}
+    regions = Regions(stores, terms, ManualClock())
+    for region in (HOME, OTHER):
+        account = Account(region)
+        rights = granted_rights(account, 10, at=START - timedelta(hours=1))
+        entry = spend_item(
+            4, GrantName(account, 2), at=START - timedelta(hours=1), hold=1, counter="key/42"
+        )
+        recorder.table.set(key_of("key/42", account), rights_item(rights, "key/42"))
+        recorder.table.set(("key/42", entry["sk"]["S"]), entry)
+        hold = spend_of(entry)
+        assert hold is not None
+        assert await resolve_expired(regions, ("key/42", hold.id), hold)
+
+
 async def test_the_compactor_has_just_enough() -> None:
     """Every call of merging is allowed, at home and elsewhere, and nothing beyond them is."""
     recorder = Recorder()
@@ -340,6 +367,7 @@ async def test_the_compactor_has_just_enough() -> None:
     await until(has_merged_more)
     await share(recorder)
     await follow_former_generations(stores[HOME])
+    await keep_budgets(recorder)
     assert_just_enough(Role.COMPACTOR, recorder.calls, [HOME, OTHER])
 
 
@@ -383,7 +411,7 @@ def test_no_other_role_writes_the_contract() -> None:
     }
     assert writers == {Role.OPERATOR, Role.ADMINISTRATOR}
     # Those are beside others.
-    beside = {Role.RECOVERY, Role.FOLLOWER, Role.NOTIFIER, Role.SERVICE}
+    beside = {Role.RECOVERY, Role.FOLLOWER, Role.NOTIFIER, Role.SERVICE, Role.SPENDER}
     for role in set(Role) - beside:
         assert Call("Query", HOME, ("~contract",)).is_allowed(policy(SETTINGS, role)), role
 
@@ -479,9 +507,54 @@ def test_a_request_that_names_no_key_passes_no_condition_on_keys() -> None:
     assert not Call("PutItem", HOME).is_allowed(document)
 
 
-def test_the_compactor_writes_nowhere_but_at_home() -> None:
-    """Outside the home region the compactor only reads."""
-    assert granted(Role.COMPACTOR, OTHER) == {"BatchGetItem", "GetItem", "Query"}
+def test_the_compactor_writes_no_more_than_budgets_elsewhere() -> None:
+    """Outside the home region it reads, keeps rights and resolves holds, and puts no entry."""
+    reads, writes = {"BatchGetItem", "GetItem", "Query"}, {"PutItem", "UpdateItem"}
+    assert granted(Role.COMPACTOR, OTHER) == reads | writes
+    document = policy(SETTINGS, Role.COMPACTOR)
+    assert not Call("PutItem", OTHER, ("key/42",)).is_allowed(document)
+    note = Call("UpdateItem", OTHER, ("key/42",), attributes=("pk", "sk", "note"))
+    assert not note.is_allowed(document)
+
+
+async def test_the_spender_has_just_enough() -> None:
+    """Spends, holds and limits, in any region, through home and those that have the rights."""
+    recorder = Recorder()
+    settings = SETTINGS.replace(
+        budgets={"key/*": {}}, write_deadline=5.0, retry_horizon=6.0, settle=30.0
+    )
+    stores: dict[str, Store] = {region: recorder.store(region) for region in (HOME, OTHER)}
+    for region in (HOME, OTHER):
+        others = {name: store for name, store in stores.items() if name != region}
+        table = Table(settings, region=region, store=stores[region], others=others)
+        async with table:
+            budget = table.budget("key/42")
+            if region == HOME:
+                await budget.create(1_000)
+            async with anyio.create_task_group() as group:
+                for _ in range(5):
+                    group.start_soon(budget.spend, 1)
+            hold = await budget.hold(5, expires=60)
+            assert isinstance(hold, Hold)
+            await hold.settle(3)
+            await budget.raise_limit(5, id=region)
+    calls = [call for call in recorder.calls if call.partitions != ("~contract",)]
+    assert_just_enough(Role.SPENDER, calls, [HOME, OTHER])
+    assert [call for call in calls if not call.is_allowed(policy(SETTINGS, Role.WRITER))]
+
+
+@pytest.mark.parametrize("attribute", SPENDING_ATTRIBUTES)
+@pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem", "PartiQLInsert", "UpdateItem"])
+def test_a_writer_names_no_grant(action: str, attribute: str) -> None:
+    """What an entry says of the grant that paid for it, and of a hold, is a spender's alone."""
+    call = Call(action, HOME, ("key/42",), attributes=("pk", "sk", "change", attribute))
+    for role in set(Role) - {Role.SPENDER}:
+        is_trusted = role in {Role.COMPACTOR, Role.RECOVERY, Role.ARCHIVIST, Role.ADMINISTRATOR}
+        is_apart = role in {Role.IMPORTER, Role.PIPELINE, Role.AUDIT}
+        if not (is_trusted or is_apart):
+            assert not call.is_allowed(policy(SETTINGS, role)), role
+    rights = Call(action, HOME, ("~budget~key/42",))
+    assert not rights.is_allowed(policy(SETTINGS, Role.WRITER))
 
 
 def test_a_policy_for_one_region_names_no_other() -> None:

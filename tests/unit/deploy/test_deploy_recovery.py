@@ -45,6 +45,7 @@ async def test_after_a_loss_the_compactor_needs_the_recovery_beside_its_own() ->
     again = apart[OTHER].get(("left", id_))
     assert again is not None
     assert COPIES in again
+    await stores[OTHER].replicas()  # as a reclaim of budgets asks each region
     own, more = policy(SETTINGS, Role.COMPACTOR), policy(SETTINGS, Role.RECOVERY)
     needed = {call.place for call in recorder.calls if not call.is_allowed(own)}
     assert all(call.is_allowed(own) or call.is_allowed(more) for call in recorder.calls)

@@ -8,7 +8,7 @@ import pytest
 from ledger.administration.templates import Role
 from ledger.administration.templates.permissions import Grant, Where, grants
 from ledger.core.contract_item import CONTRACT_PARTITION
-from ledger.core.entry import ENTRY_ATTRIBUTES
+from ledger.core.entry import ENTRY_ATTRIBUTES, SPENDING_ATTRIBUTES
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import IMPORT_PARTITION
 
@@ -23,6 +23,13 @@ TABLES = {
     "left": ", with a `state_table`",
     "all": ", of every table",
     "streams": ", of the table's stream",
+}
+KEYS = ("pk", "sk")
+ATTRIBUTES = {
+    (): "",
+    (*KEYS, *ENTRY_ATTRIBUTES): ", of the attributes of entries alone",
+    (*KEYS, *ENTRY_ATTRIBUTES, *SPENDING_ATTRIBUTES): ", of those of entries and spends alone",
+    (*KEYS, "change", *SPENDING_ATTRIBUTES): ", of what a hold's end changes alone",
 }
 OBJECTS = {"objects": "`BUCKET/PREFIX/*`", "buckets": "`BUCKET`"}
 COLUMNS = ("role", "actions", "in", "on partition keys")
@@ -57,9 +64,10 @@ def rows(role: Role, *, service: str) -> Iterator[tuple[str, ...]]:
     of_service = [grant for grant in grants(role) if grant.service == service]
     for place, grant in enumerate(of_service):
         actions = ", ".join(grant.actions) + TABLES.get(grant.tables, "")
-        if grant.only_attributes:
-            assert grant.only_attributes == ("pk", "sk", *ENTRY_ATTRIBUTES)
-            actions += ", of the attributes of entries alone"
+        actions += ATTRIBUTES[grant.only_attributes]
+        if grant.never_attributes:
+            assert grant.never_attributes == SPENDING_ATTRIBUTES
+            actions += ", of no attribute of spends"
         if grant.if_archived:
             actions = f"with an archive: {actions}"
         where = "home" if grant.where is Where.HOME else "every region"

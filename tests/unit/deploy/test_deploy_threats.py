@@ -16,7 +16,8 @@ WRITES = (
 )
 REPLACING = {
     Role.WRITER: {"PutItem", "BatchWriteItem"},
-    Role.COMPACTOR: {"PutItem", "BatchWriteItem"},
+    Role.SPENDER: {"PutItem", "BatchWriteItem", "UpdateItem"},
+    Role.COMPACTOR: {"PutItem", "BatchWriteItem", "UpdateItem"},
     Role.RECOVERY: {"PutItem", "BatchWriteItem"},
     Role.ARCHIVIST: {"PutItem"},
     Role.IMPORTER: {"PutItem"},

@@ -25,7 +25,7 @@ from ledger.core.contract import NO_HOME
 from ledger.core.errors import ContractChangeRefused
 from ledger.limits.losing import ARRIVED_SECONDS, reclaim_lost, stakes
 from ledger.limits.lost import Stake, cut_off, mint_again, stake_of
-from ledger.limits.plan import create, limit_of, send, take_up
+from ledger.limits.plan import create, send, take_up
 from ledger.limits.reclaiming import Regions
 from ledger.limits.rights import Account, GrantName, Rights, rights_item
 from ledger.testing.clock import START
@@ -290,7 +290,7 @@ def test_of_two_lost_regions_nothing_is_minted_twice(
             home = minted_for(home, south, [home])
         home = minted_for(home, west, [home])
     assert home.available == 100
-    assert limit_of((home,)) == 100
+    assert home.minted == 100
 
 
 async def test_two_regions_are_reclaimed_one_after_the_other() -> None:

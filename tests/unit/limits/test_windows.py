@@ -14,7 +14,7 @@ from ledger.limits.windows import Limit, LimitStep, Undecided
 
 A, B = Account("us-east-1"), Account("eu-west-1")
 FIRST = LimitStep.of(10, {A: 1, B: 1})
-NEXT = LimitStep.of(20, {A: 3, B: 1}, since=1000, late=60, on_expiry="capture", is_open=True)
+NEXT = LimitStep.of(20, {A: 3, B: 1}, since=1000)
 LIMIT = Limit(0, (FIRST,))
 
 

@@ -19,7 +19,8 @@ LEDGER_NAMES = {
     "ledger_cache_counters", "ledger_read_duration_seconds", "ledger_read_pages",
     "ledger_read_restarts_total", "ledger_consumed_units_total", "ledger_retries_total",
     "ledger_errors_total", "ledger_hints_total", "ledger_clock_offset_seconds",
-    "ledger_crossings_total",
+    "ledger_crossings_total", "ledger_budget_spends_total", "ledger_budget_over_total",
+    "ledger_budget_grants", "ledger_budget_renewals_total", "ledger_budget_fetches_total",
 }  # fmt: skip
 COMPACTOR_NAMES = {
     "compactor_leader", "compactor_epoch", "compactor_replication_lag_seconds",

@@ -77,7 +77,7 @@ def test_without_any_file_variables_may_be_enough(monkeypatch: pytest.MonkeyPatc
             6,
             "'observation_delay' appears twice, first in line 5",
         ),
-        (SMALL + "regions:\n  us-east-1:\n", 5, "'regions' is there twice"),
+        (SMALL + "regions:\n  us-east-1:\n", 5, "'regions' appears twice"),
         ("- a\n", 1, "`name: value` pairs"),
     ],
 )

@@ -1,0 +1,107 @@
+"""What a lost region had of budgets, as operators look at it and mint it again."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from random import Random
+
+from ledger.contract.opening import OpenTable, open_table
+from ledger.core.errors import BudgetMissing
+from ledger.limits.administering import Administrator
+from ledger.limits.calendar import Window, window_of
+from ledger.limits.items import ControlItems
+from ledger.limits.losing import Minted, reclaim_lost, stakes
+from ledger.limits.lost import Stake
+from ledger.limits.reclaiming import Regions
+from ledger.limits.rights import Account
+from ledger.limits.windows import Undecided, step_of
+from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
+from ledger.settings import Settings
+from ledger.store.port import Store
+
+
+@dataclass(frozen=True, slots=True)
+class LostRights:
+    """The budgets of a table, and what a lost region had of them."""
+
+    regions: Regions
+    lost: str
+    home: Store
+    table: OpenTable
+    clock: Clock
+    randomness: Random
+
+    async def counters(self, budget: str | None) -> list[Window]:
+        """Return one budget, or all, by a scan at home; of those with windows that which runs.
+
+        Raises:
+            BudgetMissing: no pattern of the contract has it.
+            StoreError: home cannot be read.
+        """
+        terms, now = self.regions.terms, self.clock.now()
+        names = [budget] if budget is not None else await self._all()
+        found = []
+        for name in names:
+            rule = terms.budget_of(name)
+            if rule is None:
+                raise BudgetMissing(f"{name!r} matches no pattern of the contract's budgets")
+            found.append(window_of(name, rule, now))
+        return found
+
+    async def stakes(self, window: Window) -> Mapping[Account, Stake]:
+        """Return what is at stake of a budget; see `ledger.limits.losing.stakes`."""
+        shares = await self._shares(window)
+        with signed_within(self.table.view.validity, self.clock):
+            return await stakes(self.regions, self.lost, window.counter, shares=shares)
+
+    async def reclaim(self, window: Window, most: Decimal | None) -> Mapping[Account, Minted]:
+        """Mint it again; see `ledger.limits.losing.reclaim_lost`."""
+        shares = await self._shares(window)
+        with signed_within(self.table.view.validity, self.clock):
+            return await reclaim_lost(
+                self.regions, self.lost, window.counter, most=most, shares=shares
+            )
+
+    async def _all(self) -> list[str]:
+        async def none() -> Mapping[str, Store]:
+            return {}
+
+        administrator = Administrator(
+            self.home,
+            settings=self.table.view,
+            clock=self.clock,
+            randomness=self.randomness,
+            others=none,
+        )
+        return [state.budget async for state in administrator.states()]
+
+    async def _shares(self, window: Window) -> Mapping[Account, Decimal]:
+        """Return the shares of a window that the lost region may have made, unseen."""
+        if window.is_whole:
+            return {}
+        items = ControlItems(self.home, clock=self.clock, randomness=self.randomness)
+        limit = (await items.read(window.budget)).limit
+        step = None if limit is None else step_of(limit, window.begins)
+        if step is None or isinstance(step, Undecided):
+            return {}
+        terms = self.regions.terms
+        over = (one for one in step.shares if terms.is_over(one.region, one.epoch))
+        return {one: step.share_of(one) for one in over if one.region == self.lost}
+
+
+@asynccontextmanager
+async def lost_rights(
+    settings: Settings, lost: str, *, clock: Clock, randomness: Random
+) -> AsyncIterator[LostRights]:
+    """Open every region of the table, to see and to mint again what a lost one had.
+
+    Raises:
+        As `open_table`.
+    """
+    async with open_table(settings, clock=clock, randomness=randomness) as table:
+        terms = table.view.current.terms
+        regions = Regions(table.stores, terms, clock)
+        home = table.stores[terms.home]
+        yield LostRights(regions, lost, home, table, clock, randomness)

@@ -1,0 +1,472 @@
+"""`ledger budget`: limits that hold across regions, made, shown, changed and spent from."""
+
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+import anyio
+import typer
+
+from ledger.administration.budgets import lost_rights
+from ledger.commands.options import amount_of, iso_time
+from ledger.commands.record import with_outcome
+from ledger.commands.regions import Region, region_of
+from ledger.core import amounts
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.values import Entry
+from ledger.limits.budget import Budgets, Hold
+from ledger.limits.calendar import Window
+from ledger.limits.changing import LimitChange
+from ledger.limits.explaining import explained
+from ledger.limits.lost import Stake
+from ledger.limits.outcomes import Granted, Refused
+from ledger.limits.rights import Account
+from ledger.limits.state import BudgetState
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
+from ledger.runtime.printing import print_json, say, utc_text
+from ledger.runtime.tables import Column, Grid, number, print_grid
+from ledger.settings import Settings
+from ledger.settings.durations import seconds_of
+from ledger.table import Table
+from ledger.wire.values import entry_fields
+
+app = new_app(about="Make, show, change and spend from limits that hold across regions.")
+
+Counter = Annotated[str, typer.Argument(help="Counter of the budget.")]
+Amount = Annotated[str, typer.Argument(help="Exact decimal number above 0, such as 3 or 2.50.")]
+HoldId = Annotated[str, typer.Argument(help="Id of the hold, as `ledger budget hold` shows it.")]
+Also = Annotated[
+    list[str] | None,
+    typer.Option(help="A wider budget to spend from as well, all or none; repeatable."),
+]
+Note = Annotated[str | None, typer.Option(help="Free text stored with the entry.")]
+Key = Annotated[
+    str | None,
+    typer.Option(help="Key of your own, part of the entry's id; with --at, unless a UUIDv7."),
+]
+At = Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")]
+Wait = Annotated[str, typer.Option(help="How long rights that lie elsewhere are waited for.")]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weight",
+        metavar="REGION=N",
+        help="In which parts regions share each window; repeatable.",
+        show_default="equal parts",
+    ),
+]
+Found = TypeVar("Found")
+
+
+@app.command()
+def create(
+    counter: Counter,
+    limit: Amount,
+    *,
+    weights: Weights = None,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give a counter its limit, through home; safe to run again.
+
+    The counter must match a pattern of the contract: `ledger table set budgets PATTERN=`.
+    """
+    amount, shared = amount_of(limit), _weights(weights)
+
+    async def call(table: Table) -> bool:
+        return await table.budget(counter).create(amount, weights=shared)
+
+    is_new = _run(config, region, call)
+    if as_json:
+        print_json([{"budget": counter, "limit": amount, "created": is_new}])
+        return
+    had = "is" if is_new else "was there already:"
+    say(f"budget {counter} {had} limited to {amounts.to_text(amount)}")
+
+
+@app.command()
+def show(
+    counter: Annotated[
+        str, typer.Argument(help="Counter of the budget.", show_default="all of the table")
+    ] = "",
+    *,
+    at: Annotated[str | None, typer.Option(help="ISO time in the window to show.")] = None,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show limit, charged, granted and free amounts of a budget, or of all budgets.
+
+    For all the whole table is scanned: half a read unit is charged for every 4 KB of it.
+    """
+    moment = iso_time("--at", at)
+
+    async def call(table: Table) -> list[BudgetState]:
+        if counter:
+            return [await table.budget(counter).state(at=moment)]
+        return [state async for state in table.all_budgets()]
+
+    states = _run(config, region, call)
+    if as_json:
+        print_json(map(_fields, states))
+    else:
+        print_grid(_grid(states))
+
+
+@app.command()
+def explain(
+    counter: Counter,
+    *,
+    at: Annotated[str | None, typer.Option(help="ISO time in the window to explain.")] = None,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain where the amount of a budget is: by region, open grant and transfer.
+
+    With what is stranded, and what a reclaim of each region would put at stake.
+    """
+    moment = iso_time("--at", at)
+    state = _run(config, region, lambda table: table.budget(counter).state(at=moment))
+    if as_json:
+        print_json([_fields(state)])
+        return
+    for line in explained(state):
+        say(line)
+
+
+@app.command("raise")
+def raise_command(
+    counter: Counter,
+    amount: Amount,
+    *,
+    raise_id: Annotated[
+        str | None, typer.Option("--id", help="Name of the raise: with it it is made once.")
+    ] = None,
+    weights: Weights = None,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Raise the limit by an amount while spending goes on, once for each --id."""
+    more, shared = amount_of(amount), _weights(weights)
+    name = raise_id if raise_id is not None else str(uuid.uuid4())
+
+    async def call(table: Table) -> LimitChange:
+        try:
+            return await table.budget(counter).raise_limit(more, id=name, weights=shared)
+        except LedgerError as error:
+            if error.outcome == "unknown":
+                error.args = (f"{error}; repeat with --id {name}", *error.args[1:])
+            raise
+
+    _say_change(_run(config, region, call), as_json=as_json)
+
+
+@app.command()
+def lower(
+    counter: Counter,
+    limit: Annotated[str, typer.Argument(help="The limit to go down to, 0 or more.")],
+    *,
+    weights: Weights = None,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Lower the limit to an amount, as far as that can be done now; run again it goes on.
+
+    What processes were granted comes back as they close their grants, within minutes.
+    """
+    target, shared = amount_of(limit), _weights(weights)
+    change = _run(
+        config, region, lambda table: table.budget(counter).lower_limit(to=target, weights=shared)
+    )
+    _say_change(change, as_json=as_json)
+
+
+@app.command()
+def confirm(
+    counter: Counter, *, region: Region = None, config: Config = None, as_json: AsJson = False
+) -> None:
+    """Do what is due for a limit of windows that is announced; whoever spends does so as well."""
+    _say_change(_run(config, region, lambda table: table.budget(counter).go_on()), as_json=as_json)
+
+
+@app.command()
+def spend(
+    counter: Counter,
+    amount: Amount,
+    *,
+    also: Also = None,
+    note: Note = None,
+    key: Key = None,
+    at: At = None,
+    wait: Wait = "0s",
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Spend an amount if the budget has as much; exit with 1 if it has not.
+
+    With --key and --at, repeating the command spends nothing more. A program spends by the library:
+    a command takes and closes a grant for each amount.
+    """
+    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds(wait)
+
+    async def call(table: Table) -> Granted | Refused:
+        budgets = _budgets(table, counter, also)
+        return await _told(budgets.spend(asked, note=note, key=key, at=moment, wait=seconds))
+
+    _say_outcome(_run(config, region, call), "spent", as_json=as_json)
+
+
+@app.command()
+def hold(
+    counter: Counter,
+    amount: Amount,
+    *,
+    expires: Annotated[str, typer.Option(help="How long it is held, such as 10m.")] = "10m",
+    also: Also = None,
+    note: Note = None,
+    key: Key = None,
+    at: At = None,
+    wait: Wait = "0s",
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep an amount aside, which counts at once, until it is settled, voided or expires."""
+    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds(wait)
+    life = timedelta(seconds=seconds_of(expires, is_positive=True))
+
+    async def call(table: Table) -> Granted | Refused:
+        held = await _told(
+            _budgets(table, counter, also).hold(
+                asked, expires=life, note=note, key=key, at=moment, wait=seconds
+            )
+        )
+        return Granted(held.entry) if isinstance(held, Hold) else held
+
+    _say_outcome(_run(config, region, call), "held", as_json=as_json)
+
+
+@app.command()
+def settle(
+    counter: Annotated[str, typer.Argument(help="Counter of the hold's entry.")],
+    hold_id: HoldId,
+    actual: Annotated[str, typer.Argument(help="What it came to, 0 or more.")],
+    *,
+    over: Annotated[
+        bool, typer.Option("--over", help="Charge more than there is: the cost was incurred.")
+    ] = False,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Settle a hold for what it came to, once; repeated it shows the same."""
+    amount = amount_of(actual)
+
+    async def call(table: Table) -> Granted | Refused:
+        held = table.budget(counter).held(Entry(counter, hold_id, Decimal(0)))
+        return await _told(held.settle(amount, over=over))
+
+    _say_outcome(_run(config, region, call), "settled", as_json=as_json)
+
+
+@app.command()
+def void(
+    counter: Annotated[str, typer.Argument(help="Counter of the hold's entry.")],
+    hold_id: HoldId,
+    *,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give back all that a hold keeps aside, once; repeated it shows the same."""
+
+    async def call(table: Table) -> Granted | Refused:
+        held = table.budget(counter).held(Entry(counter, hold_id, Decimal(0)))
+        return await _told(held.void())
+
+    _say_outcome(_run(config, region, call), "voided", as_json=as_json)
+
+
+@app.command()
+def reclaim(
+    counter: Annotated[
+        str, typer.Argument(help="Counter of the budget.", show_default="all of the table")
+    ] = "",
+    *,
+    lost: Annotated[str, typer.Option(help="The region that is lost for good.")],
+    most: Annotated[
+        str | None,
+        typer.Option(help="Mint at most so much again for each; the rest stays spent."),
+    ] = None,
+    confirm: Annotated[
+        str | None, typer.Option(metavar="REGION", help="The lost region, unprompted.")
+    ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Mint again what a lost region had, a day after it was given up; first show what is at stake.
+
+    That is the most that the region may have acknowledged and nobody will ever see: whoever owes it
+    (tickets, payments) reclaims less. Tables of every region are scanned. If interrupted, or while
+    a region does not show yet that the lost one is cut off, run it again.
+    """
+    settings = Settings.load(config)
+    at_most = None if most is None else amount_of(most)
+    if at_most is not None and at_most < 0:
+        raise InvalidInput(f"--most must be 0 or more, got {most}")
+    opening = partial(lost_rights, settings, lost, clock=SystemClock(), randomness=system_random())
+
+    async def look() -> list[tuple[Window, Account, Stake]]:
+        async with opening() as rights:
+            return [
+                (window, account, stake)
+                for window in await rights.counters(counter or None)
+                for account, stake in (await rights.stakes(window)).items()
+            ]
+
+    async def mint(windows: Iterable[Window]) -> list[dict[str, Any]]:
+        async with opening() as rights:
+            return [
+                {
+                    "budget": window.budget,
+                    "counter": window.counter,
+                    "account": str(account),
+                    "at_stake": amounts.to_text(done.stake.amount),
+                    "minted": amounts.to_text(done.amount),
+                }
+                for window in windows
+                for account, done in (await rights.reclaim(window, at_most)).items()
+            ]
+
+    found = anyio.run(look)
+    if not found:
+        say(f"nothing of {lost} is left to be reclaimed", err=True)
+        return
+    for window, account, stake in found:
+        say(f"at stake in {window.counter}: {amounts.to_text(stake.amount)} of {account}", err=True)
+    _confirmed(lost, confirm)
+    minted = anyio.run(mint, list(dict.fromkeys(window for window, _, _ in found)))
+    if as_json:
+        print_json(minted)
+        return
+    for done in minted:
+        say(f"{done['counter']}: {done['minted']} of {done['account']} minted again")
+
+
+def _confirmed(lost: str, confirm: str | None) -> None:
+    if confirm is None and sys.stdin.isatty():
+        confirm = typer.prompt(f"Type {lost} to continue", default="", show_default=False)
+    if confirm != lost:
+        raise InvalidInput(f"nothing was changed: confirm with --confirm {lost}, got {confirm!r}")
+
+
+def _run(config: Any, region: str | None, call: Callable[[Table], Awaitable[Found]]) -> Found:
+    settings = Settings.load(config)
+    place = region_of(settings, region)
+
+    async def opened() -> Found:
+        async with Table.open(settings, region=place) as table:
+            return await call(table)
+
+    return anyio.run(opened)
+
+
+def _budgets(table: Table, counter: str, also: list[str] | None) -> Budgets:
+    return table.budgets([counter, *also]) if also else table.budget(counter)
+
+
+async def _told(call: Awaitable[Found]) -> Found:
+    """Await a call; an error says what became of the change."""
+    try:
+        return await call
+    except LedgerError as error:
+        has_entry = bool(getattr(error, "entries", True))
+        error.args = (with_outcome(error) if has_entry else str(error), *error.args[1:])
+        raise
+
+
+def _say_outcome(outcome: Granted | Refused, done: str, *, as_json: bool) -> None:
+    if isinstance(outcome, Refused):
+        wanted, here, elsewhere = map(
+            amounts.to_text, (outcome.wanted, outcome.here, outcome.elsewhere)
+        )
+        if as_json:
+            print_json([{"granted": False, **asdict(outcome)}])
+        say(
+            f"error: budget {outcome.budget} refused {wanted}: {here} left here, {elsewhere}"
+            " elsewhere",
+            err=True,
+        )
+        raise typer.Exit(FAILED)
+    entry = outcome.entry
+    if as_json:
+        held = None if entry.spending is None else entry.spending.hold
+        print_json(
+            [{"granted": True, **entry_fields(entry), "repeated": entry.repeated, "hold": held}]
+        )
+        return
+    again = ", by an earlier call" if entry.repeated else ""
+    amount = amounts.to_text(entry.change.copy_negate())
+    say(f"{entry.counter}: {amount} {done} as {entry.id}{again}")
+
+
+def _say_change(change: LimitChange, *, as_json: bool) -> None:
+    text = amounts.to_text
+    if as_json:
+        print_json([change])
+        return
+    going = "" if change.limit <= change.target else f", going to {text(change.target)}: run again"
+    say(f"budget {change.budget}: at most {text(change.limit)}{going}")
+    if change.since is not None and change.later is not None:
+        say(
+            f"windows from {utc_text(change.since)} on: {text(change.later)}, once confirmed, by"
+            f" whoever spends or by `ledger budget confirm {change.budget}`"
+        )
+
+
+def _fields(state: BudgetState) -> dict[str, Any]:
+    regions = [{**asdict(one), "at_stake": one.at_stake} for one in state.regions]
+    more = {"free": state.free, "stranded": state.stranded, "regions": regions}
+    return asdict(state) | more
+
+
+def _grid(states: Iterable[BudgetState]) -> Grid:
+    names = ("limit", "charged", "granted", "free", "stranded")
+    columns = [Column("budget"), *map(number, names)]
+    rows = [
+        [state.counter, *(amounts.to_text(getattr(state, name)) for name in names)]
+        for state in states
+    ]
+    return Grid(columns, rows)
+
+
+def _weights(given: list[str] | None) -> dict[str, int] | None:
+    """Return the weights of an option.
+
+    Raises:
+        InvalidInput: one is not REGION=N.
+    """
+    if not given:
+        return None
+    found = {}
+    for each in given:
+        name, _, weight = each.partition("=")
+        if not (name and weight.isascii() and weight.isdigit() and len(weight) < len("10000")):
+            raise InvalidInput(f"--weight must be REGION=N, such as eu-west-1=3, got {each!r}")
+        found[name] = int(weight)
+    return found
+
+
+def _seconds(wait: str) -> float:
+    return seconds_of(wait, is_positive=False)

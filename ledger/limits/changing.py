@@ -1,0 +1,418 @@
+"""`LimitChanger`: limits raised and lowered through home, while spending goes on.
+
+A budget without windows is raised by one transaction at home, of its rights and its limit. It is
+lowered to a target: home retires what it has, the others send home what they have free, and what is
+granted comes back as grants are closed; so the call is repeated until the limit has arrived.
+
+With windows a step is announced for those that begin after the wait (`ledger.limits.windows`), and
+the running one is raised or lowered at once, as a budget without windows.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from math import ceil
+from random import Random
+
+from ledger.core import amounts
+from ledger.core.budgets import BudgetRule
+from ledger.core.contract import NO_HOME, seconds_to_wait
+from ledger.core.errors import (
+    BudgetMissing,
+    HomeMoving,
+    InvalidInput,
+    OutcomeUnknown,
+    StoreError,
+    Unreachable,
+)
+from ledger.core.ids import EPOCH
+from ledger.limits import plan, windows
+from ledger.limits.calendar import Window, window_of
+from ledger.limits.items import ControlItems
+from ledger.limits.rights import Account, Rights, checked_amount, write_of
+from ledger.limits.shares import created, weighed
+from ledger.limits.windows import Limit, limit_item
+from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
+from ledger.settings.live import LiveSettings
+from ledger.store.conditions import Equals
+from ledger.store.port import Store
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
+from ledger.store.writes import Applied, Put, Unknown
+
+CHANGE_SECONDS = 10.0
+"""How long one write through home is tried."""
+CONFIRM_SECONDS = 600
+"""How much time there is, at least, to confirm an announced step once its wait is over."""
+ID_CHARACTERS_MAX = 100
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitChange:
+    """What became of a raise, or a lowering: at most `limit` now, going to `target`.
+
+    Both are of the budget, or of the window that runs. With windows those that begin at `since` or
+    later have the limit `later`; None without windows, and once that is in force.
+    """
+
+    budget: str
+    limit: Decimal
+    target: Decimal
+    later: Decimal | None = None
+    since: datetime | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to be done: else the same call goes on."""
+        return self.limit <= self.target and self.since is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a limit is changed: through which region, of which window that runs."""
+
+    budget: str
+    rule: BudgetRule
+    window: Window
+    home: ControlItems
+    me: Account
+
+
+class LimitChanger:
+    """Changes limits; `others` opens the stores of other regions."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: LiveSettings,
+        clock: Clock,
+        randomness: Random,
+        others: Callable[[], Awaitable[Mapping[str, Store]]],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._random = randomness
+        self._others = others
+
+    async def raise_limit(
+        self, budget: str, amount: int | Decimal, raise_id: str, weights: Mapping[str, int] | None
+    ) -> LimitChange:
+        """Raise a limit, once for each id; see `Budget.raise_limit`."""
+        place = await self._place(budget)
+        more = amounts.addend(amount)
+        checked_amount(more, more)
+        _check_id(raise_id)
+        await self.go_on(budget)
+
+        async def planned() -> list[Put]:
+            limits, items = await self._limits(place), await self._everywhere(place)
+            if any(raise_id in each.raises for each in limits) or plan.is_raised(
+                tuple(items.values()), raise_id
+            ):
+                return []
+            limit = limits[0]
+            before = items[place.me]
+            steps: list[plan.Step] = [
+                partial(created, window=place.window, limit=limit),
+                partial(plan.raise_limit, amount=more, raise_id=raise_id),
+            ]
+            after = plan.in_one_write(before, steps)
+            assert isinstance(after, Rights)  # noqa: S101 (neither step refuses)
+            target = amounts.total((limit.newest.limit, more))
+            changed = self._changed(place, limit, target, weights)
+            if not place.window.is_whole:
+                changed = replace(changed, raises={**limit.raises, raise_id: more})
+            return [
+                write_of(before, after, place.window.counter),
+                self._limit_put(place, limit, changed),
+            ]
+
+        await self._write(place, planned)
+        return await self._now(place, None)
+
+    async def lower_limit(
+        self, budget: str, to: int | Decimal, weights: Mapping[str, int] | None
+    ) -> LimitChange:
+        """Lower a limit as far as that can be done now; see `Budget.lower_limit`."""
+        place = await self._place(budget)
+        target = amounts.addend(to)
+        if target < 0:
+            raise InvalidInput(f"a limit is lowered to 0 or more, got {amounts.to_text(target)}")
+        await self.go_on(budget)
+
+        async def planned() -> list[Put]:
+            limit = (await self._limits(place))[0]
+            if target > limit.newest.limit:
+                raise InvalidInput(
+                    f"budget {budget!r} has a limit of {amounts.to_text(limit.newest.limit)},"
+                    f" which is less than {amounts.to_text(target)}: raise it"
+                )
+            if target == limit.newest.limit:
+                return []
+            return [self._limit_put(place, limit, self._changed(place, limit, target, weights))]
+
+        await self._write(place, planned)
+        await self._retire(place, target)
+        await self._send_home(place, target)
+        await self._retire(place, target)
+        return await self._now(place, target)
+
+    async def go_on(self, budget: str) -> LimitChange:
+        """Do what is due for an announced step: note that all show it, confirm, or postpone it.
+
+        Raises:
+            BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
+        """
+        place = await self._place(budget)
+
+        async def planned() -> list[Put]:
+            limit = (await self._limits(place))[0]
+            changed = await self._due(place, limit)
+            return [] if changed is None else [self._limit_put(place, limit, changed)]
+
+        await self._write(place, planned)
+        return await self._now(place, None)
+
+    async def _due(self, place: _Place, limit: Limit) -> Limit | None:
+        step, now = limit.announced, self._seconds()
+        if step is None or step.since is None:
+            return None
+        if now >= step.since:
+            return windows.postpone(limit, self._since(place), now=now, wait=self._wait)
+        if limit.shown is not None:
+            return windows.confirm(limit, now=now, looked=limit.shown, wait=self._wait)
+        try:
+            shown = [
+                (await ControlItems.read(items, place.budget)).limit
+                for items in (await self._regions()).values()
+            ]
+        except StoreError:
+            return None  # that region has yet to show it
+        is_shown = all(each is not None and each.revision >= limit.revision for each in shown)
+        return windows.note_shown(limit, now) if is_shown else None
+
+    def _changed(
+        self, place: _Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None
+    ) -> Limit:
+        """Return the limit with another amount: at once, or for windows that begin later."""
+        terms = self._settings.current.terms
+        accounts = [Account(each, terms.epoch_of(each)) for each in terms.written]
+        since = None if place.window.is_whole else self._since(place)
+        if weights is None:
+            step = limit.newest.like(target, accounts, since=since)
+        else:
+            step = windows.LimitStep.of(target, weighed(terms, weights), since=since)
+        if since is None:
+            return replace(limit, revision=limit.revision + 1, steps=(step,))
+        return windows.announce(limit, step, now=self._seconds(), wait=self._wait)
+
+    def _limit_put(self, place: _Place, before: Limit, after: Limit) -> Put:
+        item = limit_item(after, place.budget, self._settings.current.terms.generation)
+        return Put(item, Equals("revision", {"N": str(before.revision)}))
+
+    async def _retire(self, place: _Place, target: Decimal) -> None:
+        """Take up at home what was sent there, and retire what is above the target."""
+
+        async def planned() -> list[Put]:
+            limit = (await self._limits(place))[0]
+            items = await self._everywhere(place)
+            before = items.pop(place.me)
+            others = tuple(_made(place, limit, item) for item in items.values())
+            steps: list[plan.Step] = [
+                partial(created, window=place.window, limit=limit),
+                *(partial(plan.take_up, giver=giver) for giver in others),
+                partial(plan.lower_limit, target=target, others=others),
+            ]
+            after = plan.in_one_write(before, steps)
+            if not isinstance(after, Rights) or after.version == before.version:
+                return []
+            return [write_of(before, after, place.window.counter)]
+
+        await self._write(place, planned)
+
+    async def _send_home(self, place: _Place, target: Decimal) -> None:
+        """Let other regions send home what they have free, as much as is above the target."""
+        limit = (await self._limits(place))[0]
+        items = await self._everywhere(place)
+        made = {account: _made(place, limit, item) for account, item in items.items()}
+        at_home = max(_ZERO, made[place.me].available)
+        above = plan.above(target, tuple(made.values()))
+        above = amounts.total_wide((above, at_home.copy_negate()))
+        for account, region in sorted((await self._accounts()).items()):
+            if account == place.me or above <= 0 or made[account].available <= 0:
+                continue
+            try:
+                sent = await self._sent_home(place, limit, account, region, above)
+            except StoreError:
+                continue  # by the next call
+            above = amounts.total_wide((above, sent.copy_negate()))
+
+    async def _sent_home(
+        self, place: _Place, limit: Limit, giver: Account, region: ControlItems, most: Decimal
+    ) -> Decimal:
+        """Let one region send at most so much home; return how much it did."""
+        sent = _ZERO
+
+        def planned(rights: Rights) -> Rights:
+            nonlocal sent
+            sent = min(most, _made(place, limit, rights).available)
+            if sent <= 0:
+                sent = _ZERO
+                return rights
+            steps: list[plan.Step] = [
+                partial(created, window=place.window, limit=limit),
+                partial(plan.send, to=place.me, amount=sent),
+            ]
+            done = plan.in_one_write(rights, steps)
+            assert isinstance(done, Rights)  # noqa: S101 (there is as much)
+            return done
+
+        with signed_within(self._settings.validity, self._clock):
+            await region.change(place.window.counter, giver, planned, seconds=CHANGE_SECONDS)
+        return sent
+
+    async def _now(self, place: _Place, target: Decimal | None) -> LimitChange:
+        limit = (await self._limits(place))[0]
+        items = await self._everywhere(place)
+        now = plan.limit_of(tuple(_made(place, limit, item) for item in items.values()))
+        step = limit.announced
+        if place.window.is_whole:
+            return LimitChange(place.budget, now, limit.newest.limit)
+        goal = now if target is None else min(now, target)
+        if step is None or step.since is None:
+            return LimitChange(place.budget, now, goal)
+        begins = EPOCH + timedelta(seconds=step.since)
+        return LimitChange(place.budget, now, goal, step.limit, begins)
+
+    async def _write(self, place: _Place, planned: Callable[[], Awaitable[Sequence[Put]]]) -> None:
+        """Write what is planned in one transaction through home; read and plan again after a race.
+
+        Raises:
+            OutcomeUnknown: no answer in time; the same call is harmless.
+        """
+        deadline = self._clock.monotonic() + CHANGE_SECONDS
+        retrier = Retrier.of(
+            place.home.store, clock=self._clock, randomness=self._random, backoff=DEADLINE_BACKOFF
+        )
+        tries = retrier.begin("write", deadline=deadline)
+        unknown = ""
+        with signed_within(self._settings.validity, self._clock):
+            while puts := await planned():
+                outcome = await place.home.store.transact(puts)
+                if isinstance(outcome, Applied):
+                    tries.succeeded()
+                    return
+                requests = 1
+                if isinstance(outcome, Unknown):
+                    unknown, requests = outcome.cause, outcome.requests
+                if not await tries.again("unanswered", requests=requests):
+                    text = f"the limit of budget {place.budget!r} was not changed in time"
+                    if unknown:
+                        raise OutcomeUnknown(
+                            f"{text}, as far as is known ({unknown}): the same call is harmless",
+                            entries=[],
+                            retryable=True,
+                        )
+                    raise Unreachable(f"{text}: repeat the call")
+
+    async def _place(self, budget: str) -> _Place:
+        terms = self._settings.current.terms
+        rule = terms.budget_of(budget)
+        if rule is None:
+            raise BudgetMissing(f"{budget!r} matches no pattern of the contract's budgets")
+        if terms.home == NO_HOME:
+            raise HomeMoving("the table's home is being moved: limits are changed once it is")
+        regions = await self._regions()
+        if terms.home not in regions:
+            raise Unreachable(f"home, region {terms.home}, cannot be reached from here")
+        window = window_of(budget, rule, self._clock.now())
+        me = Account(terms.home, terms.epoch_of(terms.home))
+        return _Place(budget, rule, window, regions[terms.home], me)
+
+    async def _limits(self, place: _Place) -> list[Limit]:
+        """Return the limit at home, and after it those that other regions show.
+
+        Raises:
+            BudgetMissing: home shows none.
+        """
+        limit = (await place.home.read(place.budget)).limit
+        if limit is None:
+            raise BudgetMissing(
+                f"budget {place.budget!r} has no limit in {place.me.region}: create it first"
+            )
+        found = [limit]
+        for region, items in (await self._regions()).items():
+            if region != place.me.region:
+                try:
+                    shown = (await items.read(place.budget)).limit
+                except StoreError:
+                    continue
+                if shown is not None:
+                    found.append(shown)
+        return found
+
+    async def _everywhere(self, place: _Place) -> dict[Account, Rights]:
+        """Return each account's item as its own region has it; of one not reached, as home shows.
+
+        Those of regions that are no more in the table are as home shows them, too.
+        """
+        counter = place.window.counter
+        found = dict((await place.home.read(counter)).items)
+        for account, region in (await self._accounts()).items():
+            try:
+                found[account] = await region.rights(counter, account)
+            except StoreError:
+                if account == place.me:
+                    raise
+                found.setdefault(account, Rights(account))
+        return found
+
+    async def _accounts(self) -> dict[Account, ControlItems]:
+        terms = self._settings.current.terms
+        return {
+            Account(region, terms.epoch_of(region)): items
+            for region, items in (await self._regions()).items()
+            if region in terms.regions
+        }
+
+    async def _regions(self) -> dict[str, ControlItems]:
+        stores = {self._store.region: self._store, **await self._others()}
+        return {
+            region: ControlItems(store, clock=self._clock, randomness=self._random)
+            for region, store in stores.items()
+        }
+
+    def _since(self, place: _Place) -> int:
+        """Return when the first window begins that a step announced now can decide."""
+        at = self._clock.now() + timedelta(seconds=self._wait + CONFIRM_SECONDS)
+        ends = window_of(place.budget, place.rule, at).ends
+        assert ends is not None  # noqa: S101 (it has windows)
+        return ends
+
+    @property
+    def _wait(self) -> int:
+        """The contract's wait; whoever confirms may have another clock than whoever looked."""
+        terms = self._settings.current.terms
+        return ceil(seconds_to_wait(terms, terms) + 2 * terms.clock_skew)
+
+    def _seconds(self) -> int:
+        return (self._clock.now().astimezone(UTC) - EPOCH) // timedelta(seconds=1)
+
+
+def _made(place: _Place, limit: Limit, rights: Rights) -> Rights:
+    """Return an item, or what a region would make at its first grant."""
+    return created(rights, window=place.window, limit=limit) or rights
+
+
+def _check_id(raise_id: object) -> None:
+    is_text = isinstance(raise_id, str) and raise_id.isprintable()
+    if not is_text or not 0 < len(str(raise_id)) <= ID_CHARACTERS_MAX:
+        raise InvalidInput(
+            f"the id of a raise must be 1 to {ID_CHARACTERS_MAX} printable characters, got"
+            f" {raise_id!r:.80}"
+        )

@@ -1,0 +1,160 @@
+"""A budget as one region shows it: what is minted, granted, charged, on its way and out of reach.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ledger.core import amounts
+from ledger.core.contract import Terms
+from ledger.limits import plan
+from ledger.limits.balance import free, in_flight
+from ledger.limits.calendar import Window
+from ledger.limits.rights import Account, Grant, Rights
+
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRights:
+    """What one region has of a budget: `free` to be granted, and `granted` to processes.
+
+    `charged` is what closed grants came to; `in_flight` was sent to it and is not taken up yet.
+    `is_lost` if the region is not one of the table any more: what it has is out of reach until it
+    is reclaimed.
+    """
+
+    region: str
+    free: Decimal
+    granted: Decimal
+    charged: Decimal
+    in_flight: Decimal
+    is_lost: bool = False
+
+    @property
+    def at_stake(self) -> Decimal:
+        """The most that a reclaim of the region would mint again: all that it has not charged.
+
+        Less the entries of its open grants that other regions show by then.
+        """
+        return max(_ZERO, amounts.total_wide((self.free, self.granted, self.in_flight)))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGrant:
+    """An amount that one process may spend; times in whole seconds since 1970.
+
+    `is_over` if no request that names it can land any more: it waits to be closed by its entries.
+    """
+
+    region: str
+    version: int
+    amount: Decimal
+    since: int
+    expires: int
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """Rights that one region sent to another, which has not taken them up yet."""
+
+    giver: str
+    taker: str
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """A budget, or one window of it, as one region shows it.
+
+    `limit` is what is minted less what is retired; it goes to `target` while it is lowered. What
+    was spent lies between `charged`, what closed grants came to, and `charged` and `granted`
+    together, what open ones may come to. `grants` are all that are open, `in_flight` is by pair.
+    """
+
+    budget: str
+    counter: str
+    limit: Decimal
+    target: Decimal
+    charged: Decimal
+    granted: Decimal
+    regions: tuple[RegionRights, ...]
+    grants: tuple[OpenGrant, ...] = ()
+    in_flight: tuple[InFlight, ...] = ()
+
+    @property
+    def free(self) -> Decimal:
+        """What may still be granted anywhere, with what is on its way, without lost regions."""
+        reached = (each for each in self.regions if not each.is_lost)
+        return amounts.total_wide(part for each in reached for part in (each.free, each.in_flight))
+
+    @property
+    def stranded(self) -> Decimal:
+        """What nobody can spend now: of lost regions, and of grants that are over and wait."""
+        lost = {each.region for each in self.regions if each.is_lost}
+        return amounts.total_wide(
+            (
+                *(each.at_stake for each in self.regions if each.is_lost),
+                *(one.amount for one in self.grants if one.is_over and one.region not in lost),
+            )
+        )
+
+
+def state_of(
+    window: Window,
+    shown: Mapping[Account, Rights],
+    *,
+    target: Decimal | None,
+    terms: Terms,
+    is_over: Callable[[Grant], bool],
+) -> BudgetState:
+    """Return what control items say of a budget.
+
+    `target` is where its limit is going, by default where it is. What was charged by an account
+    that was reclaimed counts, nothing else of it.
+    """
+    limit = plan.limit_of(tuple(shown.values()))
+    gone = {account for item in shown.values() for account in item.reclaimed}
+    items = {account: item for account, item in shown.items() if account not in gone}
+    left = free(items) if items else {}
+    pairs = [
+        InFlight(giver.region, taker.region, amount)
+        for giver in sorted(items)
+        for taker in sorted({*items, *items[giver].sent} - gone)
+        if (amount := _under_way(items, giver, taker)) > 0
+    ]
+    return BudgetState(
+        window.budget,
+        window.counter,
+        limit,
+        limit if target is None else target,
+        amounts.total_wide(one.charged for one in shown.values()),
+        amounts.total_wide(one.granted for one in items.values()),
+        tuple(
+            RegionRights(
+                account.region,
+                amounts.total_wide((left[account], in_flight(account, items).copy_negate())),
+                one.granted,
+                one.charged,
+                in_flight(account, items),
+                terms.is_over(account.region, account.epoch),
+            )
+            for account, one in sorted(items.items())
+        ),
+        tuple(
+            OpenGrant(account.region, version, grant.amount, grant.since, grant.expires, over)
+            for account, one in sorted(items.items())
+            for version, grant in sorted(one.grants.items())
+            for over in [is_over(grant)]
+        ),
+        tuple(pairs),
+    )
+
+
+def _under_way(items: Mapping[Account, Rights], giver: Account, taker: Account) -> Decimal:
+    taken = items[taker].taken.get(giver, _ZERO) if taker in items else _ZERO
+    sent = items[giver].sent.get(taker, _ZERO)
+    return max(_ZERO, amounts.total_wide((sent, taken.copy_negate())))

@@ -1,0 +1,275 @@
+"""`ledger budget` over a table in memory: what each command prints, and its exit status."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import Ran, run_command_here
+
+from ledger.administration.budgets import LostRights
+from ledger.commands import budget as commands
+from ledger.core.errors import OutcomeUnknown
+from ledger.limits.budget import Budget
+from ledger.limits.calendar import Window
+from ledger.limits.losing import Minted
+from ledger.limits.lost import Stake
+from ledger.limits.rights import Account
+from ledger.settings import Settings
+from ledger.table import Table
+from ledger.testing import MemoryGlobalTable
+
+EAST, WEST = "us-east-1", "eu-west-1"
+COUNTER = "key/42"
+
+
+@dataclass
+class Desk:
+    """A table in memory that the commands open, by a settings file that names its regions."""
+
+    world: MemoryGlobalTable
+    folder: Path
+
+    def run(self, *arguments: str) -> Ran:
+        """Run `ledger budget` with these arguments."""
+        ran = run_command_here("ledger", "budget", *arguments, folder=self.folder)
+        self.world.replicate()
+        return ran
+
+    def json(self, *arguments: str, status: int = 0) -> Any:
+        """Return what it prints with --json."""
+        ran = self.run(*arguments, "--json")
+        assert ran.status == status, ran
+        return json.loads(ran.out)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A table with a pattern of budgets, and one with windows of a day."""
+    rules = {"key/*": {}, "day/*": {"window": "day"}}
+    world = MemoryGlobalTable([EAST, WEST], budgets=rules)
+    settings = f"home: {EAST}\nregions: {{{EAST}: {{}}, {WEST}: {{}}}}\n"
+    (tmp_path / "regions.yaml").write_text(settings, encoding="utf-8")
+
+    def opened(settings: Settings, *, region: str, **_: object) -> Table:
+        del settings
+        return world.table(region)
+
+    monkeypatch.setattr(Table, "open", opened)
+    return Desk(world, tmp_path)
+
+
+def test_a_budget_is_made_spent_and_refused(desk: Desk) -> None:
+    """A refusal ends with 1, and says what is left here and elsewhere."""
+    assert desk.run("create", COUNTER, "10").out == "budget key/42 is limited to 10\n"
+    assert desk.run("create", COUNTER, "10").out == (
+        "budget key/42 was there already: limited to 10\n"
+    )
+    spent = desk.json("spend", COUNTER, "7.50")
+    assert (spent["granted"], spent["change"], spent["repeated"]) == (True, "-7.5", False)
+    refused = desk.run("spend", COUNTER, "3")
+    assert (refused.status, refused.out) == (1, "")
+    assert refused.errors == "error: budget key/42 refused 3: 2.5 left here, 0 elsewhere\n"
+    left = desk.json("spend", COUNTER, "3", status=1)
+    assert left == {
+        "granted": False,
+        "budget": COUNTER,
+        "wanted": "3",
+        "here": "2.5",
+        "elsewhere": "0",
+    }
+
+
+def test_a_repeat_with_its_key_spends_once(desk: Desk) -> None:
+    """And says so."""
+    desk.run("create", COUNTER, "10")
+    at = desk.world.clock.now().isoformat()
+    given = ("spend", COUNTER, "6", "--key", "order-7", "--at", at)
+    assert " spent as " in desk.run(*given).out
+    assert desk.run(*given).out.endswith(", by an earlier call\n")
+
+
+def test_budgets_are_spent_from_together(desk: Desk) -> None:
+    """All or none; the refusal names the one that had too little."""
+    desk.run("create", COUNTER, "10")
+    desk.run("create", "key/team", "5")
+    refused = desk.run("spend", COUNTER, "6", "--also", "key/team")
+    assert refused.errors == "error: budget key/team refused 6: 5 left here, 0 elsewhere\n"
+    assert desk.run("spend", COUNTER, "5", "--also", "key/team").status == 0
+
+
+@pytest.mark.parametrize("region", [EAST, WEST])
+def test_a_hold_is_settled_by_its_id_from_any_region(desk: Desk, region: str) -> None:
+    """Through the region that it was made in; once."""
+    desk.run("create", COUNTER, "10")
+    held = desk.json("hold", COUNTER, "8", "--expires", "10m")
+    assert held["hold"] > desk.world.clock.now().timestamp()
+    settle = ("settle", COUNTER, held["id"], "2", "--region", region)
+    assert desk.json(*settle)["change"] == "-2"
+    assert desk.json(*settle)["repeated"] is True
+    ran = desk.run("void", COUNTER, held["id"])
+    assert ran.status == 2
+    assert "was resolved before: settled, for 2" in ran.errors
+    assert desk.json("show", COUNTER)["charged"] == "2"
+
+
+def test_a_hold_that_is_not_there_is_said(desk: Desk) -> None:
+    """With where it was looked for."""
+    desk.run("create", COUNTER, "10")
+    ran = desk.run("void", COUNTER, "2026-11-21T06:50:00.000000Z#0000000000000001")
+    assert ran.status == 2
+    assert "is not in us-east-1: it was never written, has not arrived, or was" in ran.errors
+
+
+def test_a_hold_is_voided(desk: Desk) -> None:
+    """All of it is free again."""
+    desk.run("create", COUNTER, "10")
+    held = desk.json("hold", COUNTER, "8")
+    assert desk.run("void", COUNTER, held["id"]).status == 0
+    assert desk.json("show", COUNTER)["free"] == "10"
+
+
+def test_a_limit_is_raised_and_lowered(desk: Desk) -> None:
+    """A raise once for its id; the answer says at most what it is now."""
+    desk.run("create", COUNTER, "10")
+    raised = ("raise", COUNTER, "5", "--id", "order-1")
+    assert desk.run(*raised).out == "budget key/42: at most 15\n"
+    assert desk.run(*raised).out == "budget key/42: at most 15\n"
+    desk.run("spend", COUNTER, "12")
+    lowered = desk.run("lower", COUNTER, "4")
+    assert lowered.out == "budget key/42: at most 12, going to 4: run again\n"
+    assert desk.json("lower", COUNTER, "4") == {
+        "budget": COUNTER,
+        "limit": "12",
+        "target": "4",
+        "later": None,
+        "since": None,
+    }
+
+
+def test_a_raise_of_windows_says_from_when_on_it_holds(desk: Desk) -> None:
+    """And who confirms it."""
+    desk.run("create", "day/1", "10")
+    raised = desk.run("raise", "day/1", "5")
+    assert raised.out.splitlines() == [
+        "budget day/1: at most 15",
+        (
+            "windows from 2026-11-22T00:00:00Z on: 15, once confirmed, by whoever spends or by"
+            " `ledger budget confirm day/1`"
+        ),
+    ]
+    assert desk.run("confirm", "day/1").status == 0
+
+
+def test_an_unknown_raise_says_its_id(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With which it can be repeated."""
+
+    async def unanswered(*_: object, **__: object) -> None:
+        raise OutcomeUnknown("no answer", entries=[], retryable=True)
+
+    monkeypatch.setattr(Budget, "raise_limit", unanswered)
+    ran = desk.run("raise", COUNTER, "5")
+    assert ran.status == 1
+    assert ran.errors.startswith("error: no answer; repeat with --id ")
+
+
+def test_budgets_are_listed(desk: Desk) -> None:
+    """Those of the table, each with what is charged and free; of windows the one that runs."""
+    desk.run("create", COUNTER, "10", "--weight", f"{EAST}=2", "--weight", f"{WEST}=1")
+    desk.run("create", "day/1", "9")
+    desk.run("spend", COUNTER, "4")
+    listed = [json.loads(line) for line in desk.run("show", "--json").out.splitlines()]
+    assert [(one["counter"], one["limit"], one["charged"], one["free"]) for one in listed] == [
+        ("day/1@2026-11-21", "9", "0", "9"),
+        (COUNTER, "10", "4", "6"),
+    ]
+    assert COUNTER in desk.run("show").out
+
+
+def test_a_budget_is_explained(desk: Desk) -> None:
+    """Region by region, with what a reclaim would put at stake."""
+    desk.run("create", COUNTER, "10")
+    desk.run("spend", COUNTER, "4")
+    assert desk.run("explain", COUNTER).out.splitlines() == [
+        "budget key/42: limit 10",
+        "spent: 4 charged, up to 4 with what open grants may spend",
+        "free: 6",
+        (
+            "us-east-1: 6 free, 0 granted, 0 on its way here, 4 charged; a reclaim would put at"
+            " most 6 at stake"
+        ),
+        "stranded: 0",
+    ]
+    assert desk.json("explain", COUNTER)["regions"][0]["at_stake"] == "6"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("create", "other", "10"), "matches no pattern of the contract's budgets"),
+        (("create", COUNTER, "0"), "limit must be above 0, got 0"),
+        (("create", COUNTER, "1", "--weight", "x"), "--weight must be REGION=N"),
+        (("create", COUNTER, "1", "--weight", "x=1"), "weights name 'x', which is not a region"),
+        (("spend", COUNTER, "1"), "has no limit in us-east-1: create it, by `ledger budget"),
+        (("spend", COUNTER, "ten"), "ten"),
+        (("hold", COUNTER, "1", "--expires", "soon"), "must be a duration above 0"),
+        (("lower", COUNTER, "1"), "create it first"),
+        (("reclaim", "--lost", WEST, "--most", "-1"), "--most must be 0 or more"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, tuple) else "",
+)
+def test_what_cannot_be_done_is_one_line(desk: Desk, arguments: tuple[str, ...], said: str) -> None:
+    """With what to do, and an exit status."""
+    ran = desk.run(*arguments)
+    assert ran.status in {1, 2}
+    assert said in ran.errors
+    assert ran.errors.count("\n") == 1
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
+    """A lost region with 7 at stake; return what reclaims were bounded by."""
+    account, window = Account(WEST), Window(COUNTER, COUNTER)
+    stake = Stake(Decimal(10), Decimal(0), Decimal(0), Decimal(3), Decimal(0))
+    asked: list[Decimal | None] = []
+
+    class Rights:
+        async def counters(self, budget: str | None) -> list[Window]:
+            return [window] if budget in {None, COUNTER} else []
+
+        async def stakes(self, _: Window) -> dict[Account, Stake]:
+            return {account: stake}
+
+        async def reclaim(self, _: Window, most: Decimal | None) -> dict[Account, Minted]:
+            asked.append(most)
+            return {account: Minted(stake, stake.amount if most is None else most)}
+
+    @asynccontextmanager
+    async def opened(*_: object, **__: object) -> AsyncIterator[LostRights]:
+        rights: Any = Rights()
+        yield rights
+
+    monkeypatch.setattr(commands, "lost_rights", opened)
+    return asked
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_reclaim_shows_the_stake_and_asks(lost: list[Decimal | None], desk: Desk) -> None:
+    """Nothing is minted before the region is named once more."""
+    ran = desk.run("reclaim", "--lost", WEST)
+    assert ran.status == 2
+    assert ran.errors.splitlines() == [
+        "at stake in key/42: 7 of eu-west-1.1/0",
+        "error: nothing was changed: confirm with --confirm eu-west-1, got None",
+    ]
+    assert lost == []
+    done = desk.run("reclaim", COUNTER, "--lost", WEST, "--confirm", WEST)
+    assert done.out == "key/42: 7 of eu-west-1.1/0 minted again\n"
+    bounded = desk.json("reclaim", "--lost", WEST, "--confirm", WEST, "--most", "2")
+    assert (bounded["at_stake"], bounded["minted"]) == ("7", "2")
+    assert lost == [None, Decimal(2)]
+    assert "nothing of eu-west-1 is left" in desk.run("reclaim", "x", "--lost", WEST).errors

@@ -1,0 +1,187 @@
+"""Limits raised and lowered while spending goes on, without windows and with them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+
+import pytest
+
+from ledger import Table
+from ledger.core.errors import BudgetMissing, InvalidInput
+from ledger.limits.changing import CONFIRM_SECONDS
+from ledger.testing import MemoryGlobalTable
+
+EAST, WEST = "us-east-1", "eu-west-1"
+HOUR = 3_600
+
+
+@asynccontextmanager
+async def opened(
+    limit: int | None = 10, **rule: object
+) -> AsyncIterator[tuple[MemoryGlobalTable, Table, Table]]:
+    """Open a table of two regions in memory, with a budget `key/42` of this limit."""
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": rule})
+    async with world.table(EAST) as east, world.table(WEST) as west:
+        if limit is not None:
+            assert await east.budget("key/42").create(limit)
+            world.replicate()
+        yield world, east, west
+
+
+async def spent(world: MemoryGlobalTable, *tables: Table) -> int:
+    """Spend all that there is, one by one; return how much that was."""
+    total = 0
+    for table in tables:
+        await world.clock.advance(2)
+        while await table.budget("key/42").spend(1):
+            total += 1
+    return total
+
+
+async def test_a_raise_is_made_once_for_its_id() -> None:
+    """Also where it is repeated in another region; what it adds can be spent at once."""
+    async with opened(10) as (world, east, west):
+        assert await east.budget("key/42").spend(10)
+        raised = await west.budget("key/42").raise_limit(5, id="order-1")
+        assert raised.limit == raised.target == 15
+        assert raised.is_done
+        again = await east.budget("key/42").raise_limit(5, id="order-1")
+        assert again.limit == 15
+        assert await spent(world, west, east) == 5
+        assert (await east.budget("key/42").raise_limit(1, id="order-2")).limit == 16
+
+
+async def test_a_raise_is_found_in_the_item_that_home_was() -> None:
+    """Each region's items are looked through for the id, since home may have moved."""
+    async with opened(10) as (world, east, west):
+        await east.budget("key/42").raise_limit(5, id="order-1")
+        world.replicate()
+        assert (await west.budget("key/42").raise_limit(5, id="order-1")).limit == 15
+
+
+async def test_a_limit_is_lowered_as_far_as_rights_are_free() -> None:
+    """Home retires what it has, others send theirs home; what is granted follows once closed."""
+    async with opened(100) as (world, east, west):
+        assert await west.budget("key/42").spend(30)
+        world.replicate()
+        lowered = await east.budget("key/42").lower_limit(to=20)
+        assert lowered.target == 20
+        assert 30 <= lowered.limit < 100
+        assert not lowered.is_done
+        await west.close()
+        lowered = await east.budget("key/42").lower_limit(to=20)
+        assert lowered.limit == 30  # what was spent stays spent
+        assert not lowered.is_done
+        await world.clock.advance(2)
+        assert not await east.budget("key/42").spend(1)
+        state = await east.budget("key/42").state()
+        assert state.limit == 30
+        assert state.target == 20
+
+
+async def test_rights_of_other_regions_are_sent_home_and_retired() -> None:
+    """By one call, through their own endpoints, before anything has replicated."""
+    async with opened(100) as (world, east, west):
+        assert await west.budget("key/42").spend(30)
+        await west.close()
+        lowered = await east.budget("key/42").lower_limit(to=40)
+        assert lowered.limit == lowered.target == 40
+        assert lowered.is_done
+        world.replicate()
+        assert await spent(world, east) == 10
+
+
+async def test_a_limit_goes_down_to_nothing_and_up_again() -> None:
+    """So a key is closed, and opened."""
+    async with opened(10) as (world, east, _west):
+        assert (await east.budget("key/42").lower_limit(to=0)).is_done
+        assert not await east.budget("key/42").spend(1)
+        await east.budget("key/42").raise_limit(3, id="again")
+        await world.clock.advance(2)
+        assert await east.budget("key/42").spend(3)
+
+
+async def test_what_changes_no_limit_is_refused() -> None:
+    """Each with what to do."""
+    async with opened(10) as (_, east, _west):
+        budget = east.budget("key/42")
+        with pytest.raises(InvalidInput, match="has a limit of 10, which is less than 11: raise"):
+            await budget.lower_limit(to=11)
+        with pytest.raises(InvalidInput, match="lowered to 0 or more, got -1"):
+            await budget.lower_limit(to=-1)
+        with pytest.raises(InvalidInput, match="above 0"):
+            await budget.raise_limit(0, id="x")
+        with pytest.raises(InvalidInput, match="the id of a raise must be 1 to 100 printable"):
+            await budget.raise_limit(1, id="")
+        with pytest.raises(BudgetMissing, match="create it first"):
+            await east.budget("key/43").raise_limit(1, id="x")
+
+
+async def test_a_raise_of_windows_holds_now_and_from_a_later_window_on() -> None:
+    """The running one has it at once; those between the old limit; later ones the new."""
+    async with opened(10, window="day") as (world, east, _west):
+        budget = east.budget("key/42")
+        assert await budget.spend(10)
+        raised = await budget.raise_limit(4, id="order-1")
+        assert raised.limit == raised.later == 14
+        assert not raised.is_done
+        assert raised.since is not None
+        again = await budget.raise_limit(4, id="order-1")
+        assert again.limit == again.later == 14
+        await world.clock.advance(2)
+        assert await budget.spend(4)
+        assert not await budget.spend(1)
+        world.replicate()
+        await budget.go_on()  # every region shows it
+        await world.clock.advance(HOUR)
+        assert (await budget.go_on()).since is None  # and it is in force
+        world.replicate()
+        await world.clock.advance((raised.since - world.clock.now()).total_seconds() + HOUR)
+        assert (await budget.state()).limit == 14
+        assert await budget.spend(14)
+        assert not await budget.spend(1)
+
+
+async def test_a_step_that_nobody_confirmed_in_time_is_postponed() -> None:
+    """So that its window is decided: it has the old limit."""
+    async with opened(10, window="day") as (world, east, _west):
+        budget = east.budget("key/42")
+        raised = await budget.raise_limit(4, id="order-1")
+        assert raised.since is not None
+        world.replicate()
+        await world.clock.advance((raised.since - world.clock.now()).total_seconds() + 1)
+        later = await budget.go_on()
+        assert later.since is not None
+        assert later.since > raised.since
+        assert await budget.spend(10)
+        assert not await budget.spend(1)
+
+
+async def test_whoever_spends_confirms_an_announced_step() -> None:
+    """By itself: nobody has to wait for it."""
+    async with opened(10, window="day") as (world, east, _west):
+        budget = east.budget("key/42")
+        raised = await budget.raise_limit(90, id="order-1")
+        for _ in range(45):
+            await budget.spend(1)
+            world.replicate()
+            await world.clock.advance(60)
+        item = await east.budget("key/42").go_on()
+        assert item.since is None
+        assert raised.since is not None
+
+
+async def test_a_lower_limit_of_windows_is_that_of_the_running_one_too() -> None:
+    """As far as it is not spent."""
+    async with opened(10, window="day") as (_, east, _west):
+        budget = east.budget("key/42")
+        assert await budget.spend(Decimal("2.5"))
+        lowered = await budget.lower_limit(to=6)
+        assert lowered.target == lowered.later == 6
+        assert lowered.limit <= 10
+        assert not await budget.spend(6)
+
+
+def test_there_is_time_to_confirm() -> None:
+    """More than whoever spends lets pass between two looks."""
+    assert CONFIRM_SECONDS > 2 * 60
