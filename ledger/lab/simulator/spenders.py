@@ -107,6 +107,13 @@ class Spenders:
         for planned in plan.spends:
             self._supervisor.start(self._do, planned)
 
+    def stop(self, region: str) -> None:
+        """Stop the processes of a region that is lost."""
+        for place, spender in self._running.items():
+            if place[0] == region:
+                spender.process.on_crash = lambda: None
+                spender.process.crash()
+
     @property
     def is_calling(self) -> bool:
         """Whether a call that may write has not ended, nor crashed with its process."""
@@ -143,6 +150,8 @@ class Spenders:
             stop = anyio.Event()
             try:
                 async with ledger:
+                    if place[0] in self._world.lost:
+                        return
                     self._running[place] = Spender(process, ledger, stop)
                     await stop.wait()
                     del self._running[place]
@@ -375,7 +384,7 @@ class Spenders:
 
     async def drain(self) -> None:
         """Spend all that is left of each budget without windows, and not a bit more."""
-        if self._plan is None or self._scenario.clocks_off:
+        if self._plan is None or self._scenario.clocks_off or self._world.lost:
             return
         terms = self._scenario.settings.terms
         for name in NAMES:
