@@ -1,4 +1,10 @@
-"""Mutants of budgets, and the code that they put in place of production code."""
+"""Mutants of budgets, and the code that they put in place of production code.
+
+Those that need a rarer meeting of events than worlds draw in minutes are mutants of the explorer
+(`explorer.limits`): a request signed after the grant's expiry, entries of open grants folded,
+a grant taken for closed where it has not arrived, `taken` by a difference, a repeat under another
+grant.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,9 +31,7 @@ from ledger.store.writes import Put, Update
 from ledger.writing import plan as planning
 from ledger.writing.plan import Planned
 
-FAR = 10_000_000_000
 _update_of = holds.update_of
-_spend_of = spends.spend_of
 
 
 def over_at_expiry(
@@ -38,32 +42,9 @@ def over_at_expiry(
     return date > grant.expires
 
 
-def never_ends(_taken: Taken) -> int:
-    """Let requests be signed at any time."""
-    return FAR
-
-
-def folds_all(spend: Spend, views: Mapping[str, View]) -> bool:
-    """Fold what all regions show, but for open holds."""
-    del views
-    return not spend.is_open_hold
-
-
 def folds_open_holds(spend: Spend, views: Mapping[str, View]) -> bool:
     """Fold a hold as any other entry."""
     return spends.may_fold(replace(spend, resolved="void"), views)
-
-
-def folds_unless_all_show_open(spend: Spend, views: Mapping[str, View]) -> bool:
-    """Take a grant for closed that any region does not show as open."""
-
-    def is_open(view: View, name: GrantName) -> bool:
-        item = view.get((name.budget, name.account))
-        return item is not None and name.version in item.grants
-
-    return not spend.is_open_hold and any(
-        not any(is_open(view, name) for name in spend.grants) for view in views.values()
-    )
 
 
 def sure_of_all(allowance: Allowance) -> Spent:
@@ -153,27 +134,6 @@ BUDGET_MUTANTS = (
         "a request that is held up lands after its grant was closed: sold twice",
         60,
         (reclaiming, "is_over", over_at_expiry),
-    ),
-    _mutant(
-        "grant-signed-any-time",
-        "no request that names a grant is signed after that expires",
-        "the same, by a process that freezes between its look at the clock and its request",
-        60,
-        (Taken, "expires", property(never_ends)),
-    ),
-    _mutant(
-        "grant-entries-folded",
-        "entries of open grants are not folded",
-        "who closes the grant by its entries does not find them: sold twice",
-        60,
-        (compacting, "may_fold", folds_all),
-    ),
-    _mutant(
-        "grant-closed-unless-shown",
-        "a grant is closed where the item is as new and has it no more (not where it is not shown)",
-        "the same, where the grant has not arrived yet",
-        60,
-        (compacting, "may_fold", folds_unless_all_show_open),
     ),
     _mutant(
         "hold-folded",
