@@ -2,8 +2,8 @@
 
 Those that need a rarer meeting of events than worlds draw in minutes are mutants of the explorer
 (`explorer.limits`): a request signed after the grant's expiry, entries of open grants folded,
-a grant taken for closed where it has not arrived, `taken` by a difference, a repeat under another
-grant.
+a grant taken for closed where it has not arrived, one that paid for keys closed by count or by what
+one region shows, a hold settled twice, `taken` by a difference, a repeat under another grant.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,17 +19,15 @@ from ledger.lab.simulator.mutant import Mutant
 from ledger.limits import holds, keeper, plan, reclaiming, rights, spends
 from ledger.limits.allowance import Allowance, Taken
 from ledger.limits.calendar import Window
-from ledger.limits.holds import Apart, Resolved
+from ledger.limits.holds import Apart
 from ledger.limits.items import ControlItems
 from ledger.limits.plan import Spent
 from ledger.limits.rights import Grant, GrantName, Rights
 from ledger.limits.spending import Spender
 from ledger.limits.spends import Spend, View
 from ledger.limits.windows import Limit
-from ledger.store.conditions import Has
 from ledger.store.writes import Put, Update
 from ledger.writing import plan as planning
-from ledger.writing.plan import Planned
 
 _update_of = holds.update_of
 
@@ -53,13 +51,6 @@ def sure_of_all(allowance: Allowance) -> Spent:
     return Spent(amount, is_sure=True)
 
 
-def as_if_local(taken: Taken, *, keyed: bool) -> None:
-    """Take an entry with a key for no other region's."""
-    del keyed
-    for allowance in taken.allowances:
-        allowance.applied()
-
-
 def whose_ever(shown: Rights, token: str) -> int | None:
     """Take the newest grant for one's own."""
     del token
@@ -78,11 +69,6 @@ async def through_its_own_region(spender: Spender) -> Mapping[str, ControlItems]
     return {region: around.items for region in regions if region != around.items.store.region}
 
 
-def whatever_it_is(key: Key, resolved: Resolved) -> Update:
-    """Resolve a hold that is there, whether resolved or not."""
-    return replace(_update_of(key, resolved), condition=Has(spends.HOLD))
-
-
 def entry_alone(
     key: Key, apart: Apart, items: Mapping[str, Rights], counter: str
 ) -> list[Put | Update]:
@@ -97,12 +83,6 @@ def whole_limit(shown: Rights, *, window: Window, limit: Limit) -> Rights | None
         return None
     amount = Decimal(0) if window.is_whole else limit.steps[-1].limit
     return plan.create(shown.account, amount)
-
-
-def all_agree(name: GrantName, views: Mapping[str, Sequence[Spend]]) -> bool:
-    """Take what one region shows for what all do."""
-    del name, views
-    return True
 
 
 def nothing_shown(found: Sequence[Spend], name: GrantName) -> Decimal:
@@ -185,40 +165,12 @@ BUDGET_MUTANTS = (
         (Spender, "_other_items", through_its_own_region),
     ),
     _mutant(
-        "keyed-by-count",
-        "a grant that paid for keys is closed by its entries",
-        "a key that was used in two regions at once is charged twice",
-        120,
-        (Taken, "applied", as_if_local),
-    ),
-    _mutant(
-        "keyed-unagreed",
-        "the same, once all regions show them alike",
-        "the same",
-        120,
-        (reclaiming, "agree", all_agree),
-    ),
-    _mutant(
-        "hold-resolved-twice",
-        "a hold is resolved if it is open and as it was read",
-        "it is settled for one amount and counts as another",
-        120,
-        (holds, "update_of", whatever_it_is),
-    ),
-    _mutant(
         "hold-alone",
         "who is not its owner resolves a hold with the rights item of each grant",
         "what it came to is not what is charged",
         60,
         (holds, "apart_writes", entry_alone),
         (reclaiming, "apart_writes", entry_alone),
-    ),
-    _mutant(
-        "hold-put-again",
-        "a hold is put if there is none (not in a batch, as other entries are)",
-        "a put that lands late undoes how it was resolved",
-        120,
-        (Planned, "is_conditional", property(lambda planned: planned.keyed)),
     ),
     _mutant(
         "hold-compared",
