@@ -103,7 +103,7 @@ class Auditor:
         self._periods = periods
         self.archive = ArchiveAudit(keeps=False) if archive is None else archive
         self.index = IndexAudit() if index is None else index
-        self.budgets = BudgetAudit(limits or {}, fail=self.fail)
+        self.budgets = BudgetAudit(limits or {}, fail=self.fail, lost=self.lost)
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:

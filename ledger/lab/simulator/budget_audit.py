@@ -15,10 +15,14 @@ writer wins. After every step, of each budget and each window:
 At rest no grant is open, nothing is in flight, all that is applied was charged and no more, and
 each region shows the whole as its total. (Where more than `WAITING_MAX` grants of one item were
 open, some may have been closed unagreed, and keys charged twice.)
+
+Of a region that is lost for good nothing is asked at rest: what it had is stranded, and entries
+under its grants stay. What counts there is what reached a remaining region.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -78,8 +82,15 @@ class Account:
 class BudgetAudit:
     """Checks the budgets of one world; `fail` reports what is wrong, by rule."""
 
-    def __init__(self, limits: Mapping[str, int], *, fail: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        limits: Mapping[str, int],
+        *,
+        fail: Callable[[str, str], None],
+        lost: AbstractSet[str] = frozenset(),
+    ) -> None:
         self.limits = limits
+        self._lost = lost
         self._fail = fail
         self._best: dict[Key, Copy] = {}
         self._here: dict[tuple[str, str], dict[str, Copy]] = {}
@@ -267,17 +278,34 @@ class BudgetAudit:
 
     def applied(self, counter: str) -> Decimal:
         """Return what entries of a counter come to."""
-        found = (copy.amount for key, copy in self._best.items() if _counter(key) == counter)
+        found = (copy.amount for key, copy in self._final.items() if _counter(key) == counter)
         return sum(found, _ZERO)
+
+    @property
+    def _final(self) -> Mapping[Key, Copy]:
+        """The newest copy of each entry that any remaining region has got."""
+        if not self._lost:
+            return self._best
+        found: dict[Key, Copy] = {}
+        for (region, partition), copies in self._here.items():
+            for sort_key, copy in copies.items() if region not in self._lost else ():
+                key = partition, sort_key
+                if key not in found or found[key].stamp < copy.stamp:
+                    found[key] = copy
+        return found
+
+    def _is_lost(self, account: str) -> bool:
+        return account.partition(".")[0] in self._lost
 
     @property
     def counters(self) -> list[str]:
         """Every counter that anything was spent from."""
-        return sorted({_counter(key) for key in self._best})
+        return sorted({_counter(key) for key in self._final})
 
     def open_at_rest(self, tables: Mapping[str, Mapping[str, Mapping[str, Item]]]) -> str:
         """Return what is still open, in flight or not merged; empty if nothing is."""
-        for budget, accounts in self._accounts.items():
+        for budget, everyone in self._accounts.items():
+            accounts = {name: one for name, one in everyone.items() if not self._is_lost(name)}
             for name, one in accounts.items():
                 if one.grants:
                     return f"{budget}: {name} has grants {sorted(one.grants)} open"
@@ -288,7 +316,12 @@ class BudgetAudit:
         for region, partitions in tables.items():
             for _, partition in self._here:
                 items = partitions.get(partition, {})
-                left = [key for key, item in items.items() if "merged" not in item]
+                left = [
+                    sort_key
+                    for sort_key, item in items.items()
+                    if "merged" not in item
+                    and not any(self._is_lost(name) for _, name, _ in _grants(item, partition))
+                ]
                 if left:
                     return f"{region} {partition}: {len(left)} entries left, as {left[0]}"
         return ""
@@ -297,9 +330,14 @@ class BudgetAudit:
         """Check what must hold once everything has arrived, was closed and merged."""
         if said := self.open_at_rest(tables):
             self._fail("rest", said)
+        named: dict[tuple[str, str], Decimal] = {}
+        for copy in self._final.values():
+            for other, name, _ in copy.grants:
+                named[other, name] = named.get((other, name), _ZERO) + copy.amount
         for budget, accounts in sorted(self._accounts.items()):
-            charged = sum((one.charged for one in accounts.values()), _ZERO)
-            applied = self._applied.get(budget, _ZERO)
+            remaining = [name for name in accounts if not self._is_lost(name)]
+            charged = sum((accounts[name].charged for name in remaining), _ZERO)
+            applied = sum((named.get((budget, name), _ZERO) for name in remaining), _ZERO)
             if charged < applied or (charged > applied and budget not in self._crowded):
                 self._fail("charged", f"{budget}: {charged} charged at rest, {applied} applied")
         for region, partitions in tables.items():
@@ -308,6 +346,10 @@ class BudgetAudit:
                 if shown != -self.applied(counter):
                     said = f"{region} shows {counter} as {shown}, applied: {self.applied(counter)}"
                     self._fail("P2", said)
+
+    def is_made(self, budget: str) -> bool:
+        """Return whether a budget has rights anywhere; all who would have made it may crash."""
+        return budget in self._accounts
 
     def left(self, budget: str) -> Decimal:
         """Return what is left of a budget."""
@@ -329,16 +371,20 @@ def _whole(partitions: Mapping[str, Mapping[str, Item]], counter: str) -> Decima
 
 
 def _copy(item: Item, counter: str, stamp: Stamp) -> Copy:
-    named = item.get("grant", {"L": []})
-    names = [part["S"] for part in ([named] if "S" in named else named["L"])]
     return Copy(
         stamp,
         -Decimal(item["change"]["N"]),
         item.get("note", {"S": ""})["S"],
-        tuple(_grant(name, counter) for name in names),
+        _grants(item, counter),
         "hold" in item,
         item.get("resolved", {"S": ""})["S"],
     )
+
+
+def _grants(item: Item, counter: str) -> tuple[tuple[str, str, int], ...]:
+    named = item.get("grant", {"L": []})
+    names = [part["S"] for part in ([named] if "S" in named else named["L"])]
+    return tuple(_grant(name, counter) for name in names)
 
 
 def _grant(name: str, counter: str) -> tuple[str, str, int]:

@@ -1,4 +1,10 @@
-"""Mutants of budgets, and the code that they put in place of production code."""
+"""Mutants of budgets, and the code that they put in place of production code.
+
+Those that need a rarer meeting of events than worlds draw in minutes are mutants of the explorer
+(`explorer.limits`): a request signed after the grant's expiry, entries of open grants folded,
+a grant taken for closed where it has not arrived, one that paid for keys closed by count or by what
+one region shows, a hold settled twice, `taken` by a difference, a repeat under another grant.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,21 +19,17 @@ from ledger.lab.simulator.mutant import Mutant
 from ledger.limits import holds, keeper, plan, reclaiming, rights, spends
 from ledger.limits.allowance import Allowance, Taken
 from ledger.limits.calendar import Window
-from ledger.limits.holds import Apart, Resolved
+from ledger.limits.holds import Apart
 from ledger.limits.items import ControlItems
 from ledger.limits.plan import Spent
 from ledger.limits.rights import Grant, GrantName, Rights
 from ledger.limits.spending import Spender
 from ledger.limits.spends import Spend, View
 from ledger.limits.windows import Limit
-from ledger.store.conditions import Has
 from ledger.store.writes import Put, Update
 from ledger.writing import plan as planning
-from ledger.writing.plan import Planned
 
-FAR = 10_000_000_000
 _update_of = holds.update_of
-_spend_of = spends.spend_of
 
 
 def over_at_expiry(
@@ -38,45 +40,15 @@ def over_at_expiry(
     return date > grant.expires
 
 
-def never_ends(_taken: Taken) -> int:
-    """Let requests be signed at any time."""
-    return FAR
-
-
-def folds_all(spend: Spend, views: Mapping[str, View]) -> bool:
-    """Fold what all regions show, but for open holds."""
-    del views
-    return not spend.is_open_hold
-
-
 def folds_open_holds(spend: Spend, views: Mapping[str, View]) -> bool:
     """Fold a hold as any other entry."""
     return spends.may_fold(replace(spend, resolved="void"), views)
-
-
-def folds_unless_all_show_open(spend: Spend, views: Mapping[str, View]) -> bool:
-    """Take a grant for closed that any region does not show as open."""
-
-    def is_open(view: View, name: GrantName) -> bool:
-        item = view.get((name.budget, name.account))
-        return item is not None and name.version in item.grants
-
-    return not spend.is_open_hold and any(
-        not any(is_open(view, name) for name in spend.grants) for view in views.values()
-    )
 
 
 def sure_of_all(allowance: Allowance) -> Spent:
     """Take what is not known for used."""
     amount = allowance.grant.amount - allowance.remaining
     return Spent(amount, is_sure=True)
-
-
-def as_if_local(taken: Taken, *, keyed: bool) -> None:
-    """Take an entry with a key for no other region's."""
-    del keyed
-    for allowance in taken.allowances:
-        allowance.applied()
 
 
 def whose_ever(shown: Rights, token: str) -> int | None:
@@ -97,11 +69,6 @@ async def through_its_own_region(spender: Spender) -> Mapping[str, ControlItems]
     return {region: around.items for region in regions if region != around.items.store.region}
 
 
-def whatever_it_is(key: Key, resolved: Resolved) -> Update:
-    """Resolve a hold that is there, whether resolved or not."""
-    return replace(_update_of(key, resolved), condition=Has(spends.HOLD))
-
-
 def entry_alone(
     key: Key, apart: Apart, items: Mapping[str, Rights], counter: str
 ) -> list[Put | Update]:
@@ -116,12 +83,6 @@ def whole_limit(shown: Rights, *, window: Window, limit: Limit) -> Rights | None
         return None
     amount = Decimal(0) if window.is_whole else limit.steps[-1].limit
     return plan.create(shown.account, amount)
-
-
-def all_agree(name: GrantName, views: Mapping[str, Sequence[Spend]]) -> bool:
-    """Take what one region shows for what all do."""
-    del name, views
-    return True
 
 
 def nothing_shown(found: Sequence[Spend], name: GrantName) -> Decimal:
@@ -153,27 +114,6 @@ BUDGET_MUTANTS = (
         "a request that is held up lands after its grant was closed: sold twice",
         60,
         (reclaiming, "is_over", over_at_expiry),
-    ),
-    _mutant(
-        "grant-signed-any-time",
-        "no request that names a grant is signed after that expires",
-        "the same, by a process that freezes between its look at the clock and its request",
-        60,
-        (Taken, "expires", property(never_ends)),
-    ),
-    _mutant(
-        "grant-entries-folded",
-        "entries of open grants are not folded",
-        "who closes the grant by its entries does not find them: sold twice",
-        60,
-        (compacting, "may_fold", folds_all),
-    ),
-    _mutant(
-        "grant-closed-unless-shown",
-        "a grant is closed where the item is as new and has it no more (not where it is not shown)",
-        "the same, where the grant has not arrived yet",
-        60,
-        (compacting, "may_fold", folds_unless_all_show_open),
     ),
     _mutant(
         "hold-folded",
@@ -225,40 +165,12 @@ BUDGET_MUTANTS = (
         (Spender, "_other_items", through_its_own_region),
     ),
     _mutant(
-        "keyed-by-count",
-        "a grant that paid for keys is closed by its entries",
-        "a key that was used in two regions at once is charged twice",
-        120,
-        (Taken, "applied", as_if_local),
-    ),
-    _mutant(
-        "keyed-unagreed",
-        "the same, once all regions show them alike",
-        "the same",
-        120,
-        (reclaiming, "agree", all_agree),
-    ),
-    _mutant(
-        "hold-resolved-twice",
-        "a hold is resolved if it is open and as it was read",
-        "it is settled for one amount and counts as another",
-        120,
-        (holds, "update_of", whatever_it_is),
-    ),
-    _mutant(
         "hold-alone",
         "who is not its owner resolves a hold with the rights item of each grant",
         "what it came to is not what is charged",
         60,
         (holds, "apart_writes", entry_alone),
         (reclaiming, "apart_writes", entry_alone),
-    ),
-    _mutant(
-        "hold-put-again",
-        "a hold is put if there is none (not in a batch, as other entries are)",
-        "a put that lands late undoes how it was resolved",
-        120,
-        (Planned, "is_conditional", property(lambda planned: planned.keyed)),
     ),
     _mutant(
         "hold-compared",

@@ -12,7 +12,6 @@ from itertools import product
 from random import Random
 from typing import Any, Literal
 
-from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.planned import BusyPeriod
 from ledger.lab.simulator.process import Reliability
 from ledger.lab.simulator.randomness import stream
@@ -104,12 +103,9 @@ def keeps_budgets(seed: int) -> bool:
 
 
 def budget_rules(seed: int) -> dict[str, Any]:
-    """Return the rules of a world's budgets, by pattern; empty if it has none.
-
-    Worlds that lose a region have none.
-    """
+    """Return the rules of a world's budgets, by pattern; empty if it has none."""
     chance = stream(seed, "budgets")
-    if seed % _OF != _PLACE or is_lossy(seed):
+    if seed % _OF != _PLACE:
         return {}
     common = {
         "grant_life": chance.choice(LIVES_SECONDS),

@@ -5,8 +5,8 @@ region. They crash and stall, are closed in good order now and then, and start a
 answers goes to the auditor; what its entry is told apart by is its note.
 """
 
-from collections.abc import Awaitable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -23,6 +23,7 @@ from ledger.core.errors import (
     HomeMoving,
     InvalidEntry,
     InvalidInput,
+    KeyConflict,
     LedgerError,
     NotSent,
     OutcomeUnknown,
@@ -106,6 +107,13 @@ class Spenders:
         for planned in plan.spends:
             self._supervisor.start(self._do, planned)
 
+    def stop(self, region: str) -> None:
+        """Stop the processes of a region that is lost."""
+        for place, spender in self._running.items():
+            if place[0] == region:
+                spender.process.on_crash = lambda: None
+                spender.process.crash()
+
     @property
     def is_calling(self) -> bool:
         """Whether a call that may write has not ended, nor crashed with its process."""
@@ -142,6 +150,8 @@ class Spenders:
             stop = anyio.Event()
             try:
                 async with ledger:
+                    if place[0] in self._world.lost:
+                        return
                     self._running[place] = Spender(process, ledger, stop)
                     await stop.wait()
                     del self._running[place]
@@ -188,16 +198,29 @@ class Spenders:
         while not self._world.is_over:
             spender = await self._alive(self._any())
             try:
-                await self._called(spender, spender.budget(name).create(self._audit.limits[name]))
+                with self._calling(spender):
+                    await spender.budget(name).create(self._audit.limits[name])
             except (OutcomeUnknown, *_REFUSALS):
                 await anyio.sleep(PAUSE_SECONDS)
             else:
                 return
 
-    async def _called(self, spender: Spender, call: Awaitable[object]) -> object:
+    @contextmanager
+    def _calling(self, spender: Spender) -> Iterator[None]:
+        """Count a call as pending; the call of a process that crashes never ends.
+
+        Raises:
+            NotSent: the ledger was closed meanwhile.
+        """
         self._callers.append(spender.process)
         try:
-            return await call
+            yield
+        except KeyConflict as error:
+            self._supervisor.auditor.fail("key", f"{spender.process.name}: {error}")
+            raise
+        except LedgerError as error:
+            _check_closed(error)
+            raise NotSent(str(error)) from None
         finally:
             self._callers.remove(spender.process)
 
@@ -221,11 +244,9 @@ class Spenders:
 
     async def _state(self, spender: Spender, budget: str) -> None:
         try:
-            state = await spender.budget(budget).state()
+            with self._calling(spender):
+                state = await spender.budget(budget).state()
         except (BudgetMissing, *_REFUSALS):
-            return
-        except LedgerError as error:
-            _check_closed(error)
             return
         if state.limit > self._audit.limits[budget]:
             self._supervisor.auditor.fail("limit", f"{budget} is shown as {state}")
@@ -268,11 +289,8 @@ class Spenders:
                 return
 
     async def _retried(self, spender: Spender, error: OutcomeUnknown) -> list[Entry]:
-        self._callers.append(spender.process)
-        try:
+        with self._calling(spender):
             return await spender.ledger.retry(error.entries, together=error.together)
-        finally:
-            self._callers.remove(spender.process)
 
     async def _repeat(
         self, planned: PlannedSpend, note: str, at: datetime, delay: float, place: Place
@@ -303,8 +321,7 @@ class Spenders:
         """Spend, or hold; return the entry, None if that is refused."""
         budgets = spender.budgets(planned.budgets)
         key = None if at is None else f"key-{planned.number}"
-        self._callers.append(spender.process)
-        try:
+        with self._calling(spender):
             if planned.kind in {"hold", "keyed hold"}:
                 held = await budgets.hold(
                     planned.amount,
@@ -317,11 +334,6 @@ class Spenders:
                 return held.entry if isinstance(held, Hold) else None
             done = await budgets.spend(planned.amount, note=note, key=key, at=at, wait=planned.wait)
             return done.entry if isinstance(done, Granted) else None
-        except LedgerError as error:
-            _check_closed(error)
-            raise NotSent(str(error)) from None
-        finally:
-            self._callers.remove(spender.process)
 
     async def _granted(
         self, spender: Spender, planned: PlannedSpend, note: str, entry: Entry
@@ -356,16 +368,13 @@ class Spenders:
         self, spender: Spender, planned: PlannedSpend, entry: Entry, ending: PlannedEnding
     ) -> None:
         held = spender.budgets(planned.budgets).held(entry)
-        self._callers.append(spender.process)
-        try:
+        with self._calling(spender):
             if ending.kind == "extend":
                 with suppress(InvalidInput):
                     await held.extend(ending.after + planned.expires)
                 return
             settles = ending.kind == "settle"
             done = await (held.settle(ending.amount) if settles else held.void())
-        finally:
-            self._callers.remove(spender.process)
         if isinstance(done, Refused) or self._world.is_over:
             return
         how = "settled" if settles else "void"
@@ -375,12 +384,12 @@ class Spenders:
 
     async def drain(self) -> None:
         """Spend all that is left of each budget without windows, and not a bit more."""
-        if self._plan is None or self._scenario.clocks_off:
+        if self._plan is None or self._scenario.clocks_off or self._world.lost:
             return
         terms = self._scenario.settings.terms
         for name in NAMES:
             rule = terms.budget_of(name)
-            if rule is not None and rule.window == "none":
+            if rule is not None and rule.window == "none" and self._audit.is_made(name):
                 await self._drain(name)
 
     async def _drain(self, name: str) -> None:

@@ -176,7 +176,8 @@ class Workload:
             await anyio.sleep(_PAUSE_SECONDS)
 
     def _stop_app(self, region: str) -> None:
-        """Stop the application of a region that is lost."""
+        """Stop the processes of a region that is lost."""
+        self._spenders.stop(region)
         if region in self._apps:
             self._apps[region].process.on_crash = lambda: None
             self._apps[region].process.crash()

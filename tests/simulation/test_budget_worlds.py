@@ -1,0 +1,166 @@
+"""Worlds with budgets: limits hold, and the auditor would see if they did not."""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from ledger.core.entry import Item
+from ledger.lab.simulator.budget_audit import BudgetAudit
+from ledger.lab.simulator.budgets import keeps_budgets
+from ledger.lab.simulator.run import run_seed
+from ledger.lab.simulator.scenario import draw
+from ledger.testing.manual import ManualWorld
+
+SEEDS = [seed for seed in range(700) if keeps_budgets(seed)]
+SOME = (16, 146)
+HERE, THERE = "us-east-1", "eu-west-1"
+
+
+@pytest.mark.parametrize("seed", SOME)
+def test_limits_hold_in_a_world(seed: int) -> None:
+    """Under crashes, freezes, lost and late answers, partitions, and changes of terms."""
+    assert draw(seed).budgets is not None
+    assert run_seed(seed).violation is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", sorted({*SEEDS} - {*SOME}))
+def test_limits_hold_in_many_worlds(seed: int) -> None:
+    """The same, of more of them."""
+    assert run_seed(seed).violation is None
+
+
+@dataclass
+class Audited:
+    """A world of two regions with a budget of 10, its auditor, and what that says."""
+
+    world: ManualWorld = field(
+        default_factory=lambda: ManualWorld([HERE, THERE], randomness=Random(1))  # noqa: S311
+    )
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.audit = BudgetAudit({"budget-0": 10}, fail=lambda rule, _: self.said.append(rule))
+        self.world.observers.append(self)
+
+    def arrived(self, region: str, key: tuple[str, str], item: Item | None) -> None:
+        """Hand a write on to the auditor."""
+        self.audit.arrived(self.world, region, key, item)
+
+    def changed(self, region: str, partition: str) -> None:
+        """Hand a change on to the auditor."""
+        items = self.world.replicas[region].table.partitions.get(partition, {})
+        self.audit.changed(region, partition, items)
+
+    def at_rest(self) -> list[str]:
+        """Deliver all; return what the auditor says of it at rest."""
+        self.world.deliver()
+        tables = {name: one.table.partitions for name, one in self.world.replicas.items()}
+        self.audit.check_rest(tables)
+        return self.said
+
+
+def rights(version: int, *, region: str = HERE, **parts: Any) -> Item:
+    """Return a rights item; sums by number, grants by version."""
+    item: dict[str, Any] = {
+        "pk": {"S": "~budget~budget-0"},
+        "sk": {"S": f"rights#{region}.1/0"},
+        "version": {"N": str(version)},
+    }
+    for name, part in parts.items():
+        if name == "grants":
+            grants = {str(v): {"L": [{"N": str(amount)}]} for v, amount in part.items()}
+            item[name] = {"M": grants}
+        elif isinstance(part, dict):
+            item[name] = {"M": {key: {"N": str(amount)} for key, amount in part.items()}}
+        else:
+            item[name] = {"N": str(part)}
+    return item
+
+
+def spend(amount: int, *, note: str = "one", grant: str = f"{HERE}.1/0/2", **more: Any) -> Item:
+    """Return an entry of the budget, whose id is said by its note."""
+    sort_key = f"2026-11-21T06:50:00.000000Z#{note.encode().hex():0>16}"
+    return {
+        "pk": {"S": "budget-0"},
+        "sk": {"S": sort_key},
+        "change": {"N": str(-amount)},
+        "note": {"S": note},
+        "grant": {"S": grant},
+        **more,
+    }
+
+
+def granted() -> Audited:
+    """Return a world in which 4 of 10 are granted."""
+    found = Audited()
+    found.world.put(HERE, rights(1, minted=10))
+    found.world.put(HERE, rights(2, minted=10, grants={2: 4}))
+    return found
+
+
+def test_what_is_right_is_not_reported() -> None:
+    """A grant is spent and closed; only that its entry is not merged is left."""
+    found = granted()
+    found.world.put(HERE, spend(3))
+    assert found.said == []
+    found.world.put(HERE, rights(3, minted=10, charged=3))
+    assert found.at_rest() == ["rest"]
+
+
+@pytest.mark.parametrize(
+    ("items", "rule"),
+    [
+        ([spend(5)], "grants"),
+        ([rights(3, minted=10), spend(1)], "charged"),
+        ([rights(3, minted=11)], "limit"),
+        ([rights(4, minted=10)], "rights"),
+        ([rights(3, minted=10, grants={2: 4}, charged=7)], "rights"),
+        ([rights(3, minted=10, taken={f"{THERE}.1/0": 1})], "rights"),
+        ([rights(3, minted=9)], "rights"),
+        ([spend(1), spend(1, grant=f"{HERE}.1/0/2")], ""),
+        ([spend(2, hold={"N": "9"}, resolved={"S": "void"}), spend(2, hold={"N": "9"})], "hold"),
+    ],
+)
+def test_each_step_is_judged(items: list[Item], rule: str) -> None:
+    """Whatever is written that breaks a rule is reported as such."""
+    found = granted()
+    for item in items:
+        found.world.put(HERE, item)
+    assert found.said[:1] == ([rule] if rule else [])
+
+
+def test_rights_are_written_through_their_own_region() -> None:
+    """Whoever writes them in another region is reported."""
+    found = granted()
+    found.world.put(THERE, rights(3, minted=10))
+    assert found.said[:1] == ["rights"]
+
+
+def test_answers_are_held_against_what_is_there() -> None:
+    """A refused call leaves nothing, a granted one is there, and a call has one entry."""
+    found = granted()
+    found.audit.was_refused("one")
+    assert found.said == []
+    found.world.put(HERE, spend(1))
+    found.audit.was_granted(HERE, ("budget-0", "nothing"), "two")
+    twice = spend(1, note="three")
+    found.world.put(HERE, twice)
+    found.world.put(HERE, {**twice, "sk": {"S": spend(1, note="four")["sk"]["S"]}})
+    found.audit.was_resolved(("budget-0", twice["sk"]["S"]), found.audit.left("budget-0"), "void")
+    assert found.said == ["refused", "P3", "once", "hold"]
+
+
+def test_at_rest_all_is_charged_and_nothing_in_flight() -> None:
+    """What is not, or open, or on its way, is reported."""
+    found = granted()
+    found.world.put(HERE, spend(3))
+    assert "rest" in found.at_rest()
+    assert "charged" in found.said
+    other = Audited()
+    other.world.put(THERE, rights(1, region=THERE))
+    other.world.put(HERE, rights(1, minted=10, sent={f"{THERE}.1/0": 3}))
+    assert other.at_rest() == ["rest"]
