@@ -71,9 +71,10 @@ class Total(_Answer):
 
 
 class Totals(_Answer):
-    """Totals in the order asked."""
+    """Totals in the order asked, and by id the problem of each counter that cannot be read."""
 
     totals: list[Total]
+    problems: dict[str, Problem]
 
 
 class History(_Answer):

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from ledger.service.answers import answer
+from ledger.core.errors import LedgerError
+from ledger.service.answers import answer, problem_in_http
 from ledger.service.asking import bound, counter_in, edge, wait_of
 from ledger.service.context import Context, allow
 from ledger.service.openapi import returns
@@ -17,6 +18,7 @@ from ledger.service.queries import (
     TotalQuery,
     TotalsQuery,
 )
+from ledger.service.totals import readable_totals
 from ledger.totals.total import Total
 from ledger.wire.values import entry_fields, listed_typed_fields, periods_fields, total_fields
 
@@ -41,12 +43,27 @@ async def total(request: Request, asked: Annotated[TotalQuery, Query()]) -> Resp
 
 @router.get("/totals", openapi_extra=returns("Totals"))
 async def totals(request: Request, asked: Annotated[TotalsQuery, Query()]) -> Response:
-    """Return the totals of many counters, in the order asked; all, or an error."""
+    """Return the totals of many counters, in the order asked; `problems` of those without one.
+
+    A counter that cannot be read, since its total does not fit or an item of it is damaged, is
+    among the problems, by its id. With `steady` all are returned, or an error.
+    """
     context = allow(request, "read", *asked.id)
-    found = await context.ledger.totals(
-        asked.id, max_age=asked.max_age, steady=asked.steady, timeout=_wait(request)
+    wait, errors = _wait(request), dict[str, LedgerError]()
+    if asked.steady:
+        found = await context.ledger.totals(
+            asked.id, max_age=asked.max_age, steady=True, timeout=wait
+        )
+    else:
+        found, errors = await readable_totals(
+            context.ledger, asked.id, clock=context.clock, max_age=asked.max_age, wait=wait
+        )
+    return answer(
+        {
+            "totals": [_total(context, one) for one in found.values()],
+            "problems": {name: problem_in_http(error).fields() for name, error in errors.items()},
+        }
     )
-    return answer({"totals": [_total(context, one) for one in found.values()]})
 
 
 @router.get("/counters/{counter}/entries", openapi_extra=returns("History"))

@@ -255,6 +255,29 @@ async def test_totals_say_how_old_they_are() -> None:
         assert [(one.counter, one.known) for one in found] == [("stock", True), ("none", False)]
 
 
+async def test_a_counter_that_cannot_be_read_takes_nothing_from_the_others() -> None:
+    """Its problem stands beside their totals, by its id; steady totals are all or none."""
+    async with served() as service:
+        await service.record("stock", "5")
+        await service.record("amt", "1e37")
+        await service.record("amt", "1e-38")
+        asked = {"id": ["stock", "amt", "none"]}
+        answer = await service.http.get("/v1/totals", params=asked)
+        found = schemas.Totals(**answer.json())
+        assert answer.status_code == 200
+        assert [(one.counter, one.value) for one in found.totals] == [("stock", "5"), ("none", "0")]
+        problem = found.problems["amt"]
+        assert (list(found.problems), problem.status) == (["amt"], 422)
+        assert "'amt'" in problem.detail
+        steady = await service.http.get("/v1/totals", params=asked | {"steady": True})
+        assert (steady.status_code, steady.json()["type"]) == (422, "/problems/amount-overflow")
+        service.context.is_brief = True
+        events = (await service.http.get("/v1/live", params=asked)).text
+        assert events.count("event: total") == 2
+        assert events.count("event: problem") == 1
+        assert '"counter":"amt"' in events
+
+
 async def test_a_total_of_a_moment() -> None:
     """What was made later is not in it."""
     async with served() as service:
