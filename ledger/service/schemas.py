@@ -82,6 +82,11 @@ class History(_Answer):
 
     entries: list[Entry]
     next: str | None
+    merged: int = Field(
+        description="How many older entries are merged, and in no archive: once they are deleted,"
+        " they are not listed."
+    )
+    until: str | None = Field(description="When the newest of them was made.")
 
 
 class Feed(_Answer):
