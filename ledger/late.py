@@ -19,14 +19,14 @@ from ledger.core.entry import entry_of
 from ledger.core.errors import NeverApplied, RetryHorizonPassed
 from ledger.core.fold import named_by
 from ledger.core.ids import moment_of
-from ledger.core.values import Entry, NetChange
+from ledger.core.values import Entry, NetChange, same_change
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.totals.collection import read_known_net
 from ledger.writing.hints import Hints
-from ledger.writing.plan import conflict, same_change
+from ledger.writing.plan import conflict
 
 _UNKNOWN = "whether it was applied is not known"
 NOT_SETTLED = "some changes of that time are not merged yet: ask again in a few minutes"

@@ -42,6 +42,17 @@ class Entry:
         return parsed.at if parsed else None
 
 
+def same_change(ours: Entry, theirs: Entry) -> bool:
+    """Return whether two entries of one id are the same change; their regions may differ."""
+    return (ours.change, ours.note, ours.effective, ours.count, ours.reverses) == (
+        theirs.change,
+        theirs.note,
+        theirs.effective,
+        theirs.count,
+        theirs.reverses,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class NetChange:
     """The item that replaces merged entries of one collection.

@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from ledger.core.entry import entry_of
 from ledger.core.errors import DamagedItem, RequestRefused, StoreError
+from ledger.core.values import same_change
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -39,7 +40,6 @@ from ledger.store.writes import (
     Unknown,
     Write,
 )
-from ledger.writing.plan import same_change
 
 Given = TypeVar("Given", bound=Action)
 _ABSENT = Absent()

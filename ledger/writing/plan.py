@@ -21,7 +21,7 @@ from ledger.core.errors import (
     UntimedKey,
 )
 from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
-from ledger.core.values import Entry
+from ledger.core.values import Entry, same_change
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
@@ -241,17 +241,6 @@ def written(planned: Iterable[Planned], found: Iterable[Entry]) -> list[Entry]:
     there = {(entry.counter, entry.id): entry for entry in found}
     entries = [change.entry for change in planned]
     return [there.get((entry.counter, entry.id), entry) for entry in entries] if there else entries
-
-
-def same_change(ours: Entry, theirs: Entry) -> bool:
-    """Return whether two entries of one id are the same change; their regions may differ."""
-    return (ours.change, ours.note, ours.effective, ours.count, ours.reverses) == (
-        theirs.change,
-        theirs.note,
-        theirs.effective,
-        theirs.count,
-        theirs.reverses,
-    )
 
 
 def confirmed(ours: Entry, found: Item) -> Entry:
