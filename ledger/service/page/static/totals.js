@@ -97,7 +97,7 @@ export function totalsView(main, {session, signal}) {
     try {
       const found = await get("/v1/totals", counters.map((counter) => ["id", counter]), {signal: asking});
       for (const one of found.totals) take(one);
-      for (const {id, problem} of found.problems ?? []) refuse(id, problem);
+      for (const [counter, problem] of Object.entries(found.problems ?? {})) refuse(counter, problem);
     } catch (error) {
       if (!isOfCounter(error)) throw error;
       if (counters.length === 1) return refuse(counters[0], error.fields);
