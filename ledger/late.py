@@ -19,14 +19,14 @@ from ledger.core.entry import entry_of
 from ledger.core.errors import NeverApplied, RetryHorizonPassed
 from ledger.core.fold import named_by
 from ledger.core.ids import moment_of
-from ledger.core.values import Entry, NetChange
+from ledger.core.values import Entry, NetChange, same_call
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.totals.collection import read_known_net
 from ledger.writing.hints import Hints
-from ledger.writing.plan import conflict, same_change
+from ledger.writing.plan import conflict
 
 _UNKNOWN = "whether it was applied is not known"
 NOT_SETTLED = "some changes of that time are not merged yet: ask again in a few minutes"
@@ -134,6 +134,6 @@ def _same(ours: Entry, theirs: Entry, line: Line | None = None) -> Entry:
         KeyConflict: it is another change.
     """
     is_erased = line is not None and line.is_erased
-    if not same_change(replace(ours, note=None) if is_erased else ours, theirs):
+    if not same_call(replace(ours, note=None) if is_erased else ours, theirs):
         raise conflict(ours, theirs)
     return replace(theirs, repeated=True)

@@ -136,7 +136,8 @@ class Readings(OpenedLedger):
         Raises:
             InvalidCounter: not a counter id.
             InvalidInput: no such sums are kept for this counter, or not so far back; a bound is
-                neither a date nor an aware time; or more than 10,000 periods are asked for.
+                neither a date nor an aware time; `since` is after `until`; or more than 10,000
+                periods are asked for.
             ReadTooSlow: a shard has over a million entries that are not merged; or as `total`.
             DamagedItem, NetVanished, AmountOverflow, StoreError: as `total`.
         """

@@ -41,6 +41,9 @@ from ledger.writing.plan import Change, checked_key, checked_note
 TIMEOUT_SECONDS = 30.0
 """How long a call may take that says nothing else, as `write_deadline` and `read_deadline`."""
 CONNECTIONS_MAX = 100
+IDLE_SECONDS_MAX = 5.0
+"""How long a connection is kept for the next request: less than service and load balancers do, so
+that none is closed with a request on the way to it."""
 _CREATED = 201
 _ENTRY_BYTES = 400
 
@@ -127,7 +130,9 @@ class Ledger(Reads):
             transport=self._transport,
             verify=True if self._tls is None else self._tls,
             limits=httpx.Limits(
-                max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
+                max_connections=CONNECTIONS_MAX,
+                max_keepalive_connections=CONNECTIONS_MAX,
+                keepalive_expiry=IDLE_SECONDS_MAX,
             ),
         )
         async with http:

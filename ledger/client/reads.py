@@ -22,6 +22,7 @@ from ledger.runtime.tasks import run_all
 from ledger.totals.history import Bound
 from ledger.totals.periods import By, PeriodTotals
 from ledger.totals.total import Total
+from ledger.wire.problems import error_of
 from ledger.wire.values import (
     Fields,
     description_of,
@@ -98,6 +99,9 @@ class Reads:
             for some in portions
         ]
         pages = await run_all(jobs, at_once=REQUESTS_AT_ONCE) if jobs else []
+        for page in pages:
+            for problem in page.get("problems", {}).values():
+                raise error_of(problem)
         found = [total_of(fields) for page in pages for fields in page["totals"]]
         return {total.counter: total for total in found}
 

@@ -6,7 +6,7 @@ from functools import partial
 from ledger.client.answers import Failed, Unanswered, failed, is_definite
 from ledger.client.exchange import Done, Exchange, Final, InDoubt, Outcome
 from ledger.client.requests import NamedChange, change_portions, recording
-from ledger.core.errors import LedgerError, OutcomeUnknown
+from ledger.core.errors import LedgerError, OutcomeUnknown, safe_repeat
 from ledger.core.values import Entry
 from ledger.runtime.tasks import run_all
 from ledger.wire.values import Fields, entry_of
@@ -80,12 +80,10 @@ def unknown(
     """Return the error of changes that may be written or not."""
     first = changes[0].entry
     more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-    # Under keys made here the same call would make other ones, and count a second time.
-    is_named = not any(change.is_own for change in changes)
-    safe = "the same call or Ledger.retry" if is_named else "Ledger.retry"
+    is_named = not any(change.is_own for change in changes)  # here the same call makes other keys
     return OutcomeUnknown(
         f"no answer for counter {first.counter!r} id {first.id}{more}: the change may or may not be"
-        f" there ({cause}); until the retry horizon {safe} is safe",
+        f" there ({cause}); until the retry horizon {safe_repeat(is_named=is_named)} is safe",
         entries=[change.entry for change in changes],
         together=together,
         retryable=is_named,

@@ -72,12 +72,15 @@ def up(
     ports: Annotated[
         str,
         typer.Option(
-            help="Comma-separated ports of the regions (and --control-port).",
+            help="Comma-separated ports, one for each region in their order.",
             show_default="free ports",
         ),
     ] = "",
     control_port: Annotated[
-        int, typer.Option(hidden=True, help="Port of the control URL; 0 for a free port.")
+        int,
+        typer.Option(
+            min=0, max=65_535, help="Port of the control URL.", show_default="a free port"
+        ),
     ] = 0,
     table: Annotated[str, typer.Option(help="Table name.")] = "ledger",
     no_table: Annotated[bool, typer.Option("--no-table", help="Do not create the table.")] = False,

@@ -190,6 +190,12 @@ class OutcomeUnknown(LedgerError):
         self.retryable = retryable
 
 
+def safe_repeat(*, is_named: bool) -> str:
+    """Return what may be called again after an `OutcomeUnknown`, for its message."""
+    # Without a name the same call would make new ids, and count a second time.
+    return "the same call" if is_named else "Ledger.retry"
+
+
 class NotSent(LedgerError):
     """The call ended, by its `timeout` or the ledger's closing, before anything was sent.
 

@@ -4,7 +4,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -59,6 +59,28 @@ class Entry:
         """The time of the change, aware, in UTC; None for a foreign entry."""
         parsed = ids.parse(self.id)
         return parsed.at if parsed else None
+
+
+def same_change(ours: Entry, theirs: Entry) -> bool:
+    """Return whether two entries of one id are the same change; their regions may differ."""
+    return (ours.change, ours.note, ours.effective, ours.count, ours.reverses) == (
+        theirs.change,
+        theirs.note,
+        theirs.effective,
+        theirs.count,
+        theirs.reverses,
+    )
+
+
+def same_call(ours: Entry, theirs: Entry) -> bool:
+    """Return whether an entry that was found is what a call asked for, perhaps an earlier one.
+
+    Of a hold that was resolved meanwhile the amount is what it came to.
+    """
+    is_resolved = theirs.spending is not None and theirs.spending.resolved is not None
+    if is_resolved and ours.spending is not None and ours.spending.hold is not None:
+        ours = replace(ours, change=theirs.change)
+    return same_change(ours, theirs)
 
 
 @dataclass(frozen=True, slots=True)

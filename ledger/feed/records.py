@@ -2,7 +2,9 @@
 
 Each change of an item makes a record. Those of nets, sums, records and leases bring nothing, nor
 does a delete: an entry is deleted once it is merged, which changes no total. An entry that is put
-again as it was brings nothing new; one under the same id with another change replaces the earlier.
+again as it was brings nothing new, nor does one that another region put under the same key within
+the replication lag, which replaces the region alone. One under the same id with another change
+replaces the earlier.
 """
 
 import logging
@@ -10,7 +12,7 @@ import logging
 from ledger.core import keys
 from ledger.core.entry import Item, entry_of
 from ledger.core.errors import DamagedItem
-from ledger.core.values import Entry
+from ledger.core.values import Entry, same_change
 
 log = logging.getLogger("ledger.feed")
 
@@ -38,7 +40,7 @@ def entry_in(old: Item | None, new: Item | None) -> Entry | None:
 
 def _is(item: Item, entry: Entry) -> bool:
     try:
-        return _is_entry(item) and entry_of(item) == entry
+        return _is_entry(item) and same_change(entry_of(item), entry)
     except DamagedItem:  # what was put in its place is new
         return False
 

@@ -49,7 +49,8 @@ class Options:
             )
         if self.ports and len(self.ports) != len(self.regions):
             raise LocalTableError(
-                f"ports must be as many as regions ({len(self.regions)}), got {len(self.ports)}"
+                f"ports must be {len(self.regions)}, one for each region"
+                f" ({', '.join(self.regions)}), got {len(self.ports)}; the control port is apart"
             )
         for port in (*self.ports, self.control_port):
             if not isinstance(port, int) or not 0 <= port <= PORT_MAX:

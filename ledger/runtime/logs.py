@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -52,7 +53,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
         """Return the line without a traceback."""
-        extras = [f" {name}={value}" for name, value in _extras_of(record).items()]
+        extras = [f" {name}={_in_text(value)}" for name, value in _extras_of(record).items()]
         return super().formatMessage(record) + "".join(extras)
 
     def format(self, record: logging.LogRecord) -> str:
@@ -62,6 +63,22 @@ class TextFormatter(logging.Formatter):
 
 def _extras_of(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def _in_text(value: object) -> object:
+    """Return a report as JSON, of what is not as it is by default; any other value as it is."""
+    if not is_dataclass(value):
+        return value
+    told = {
+        each.name: found
+        for each in fields(value)
+        if (found := getattr(value, each.name)) != _default_of(each)
+    }
+    return json.dumps(told, default=plain, separators=(",", ":"))
+
+
+def _default_of(field: Field[Any]) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def begin_logging(log_format: LogFormat) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from ledger.runtime.printing import printable
 
 PIPED_CHARACTERS_MAX = 10_000
-"""The longest line of a table without a terminal: each is padded, and a note can have 400 KB."""
+"""The longest line of a table without a terminal: a note can have 400 KB."""
 PROSE_CHARACTERS = 16
 _GAP_CHARACTERS = 2  # between two columns
 _EDGE_CHARACTERS = 3  # both sides of a table
@@ -111,8 +111,10 @@ def print_grid(grid: Grid, console: Console | None = None) -> None:
     if grid.title:
         console.print(_text(grid.title))
     widths = grid.widths(console.width, folds=console.width < PIPED_CHARACTERS_MAX)
-    if widths:
+    if widths and console.width < PIPED_CHARACTERS_MAX:
         console.print(as_table(grid, widths))
+    elif widths:
+        _print_unpadded(as_table(grid, widths), console)
     else:
         for row in grid.rows:
             if grid.is_headed:
@@ -145,6 +147,18 @@ def as_table(grid: Grid, widths: Sequence[int] = ()) -> Table:
     for row in grid.rows:
         table.add_row(*map(_text, row))
     return table
+
+
+def _print_unpadded(table: Table, console: Console) -> None:
+    """Print a table whose lines end with their texts, and its rule with the head."""
+    with console.capture() as captured:
+        console.print(table)
+    head = 0
+    for line in captured.get().splitlines():
+        text = line.rstrip()
+        is_rule = bool(text) and not text.strip(f" {box.SIMPLE_HEAD.head_row_horizontal}")
+        print_line(text[:head] if is_rule else text, console)
+        head = head or len(text)
 
 
 def _print_row(columns: Sequence[Column], row: Sequence[Cell], console: Console) -> None:

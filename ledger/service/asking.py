@@ -33,7 +33,7 @@ from ledger.core.errors import (
 )
 from ledger.core.keys import checked_counter
 from ledger.core.timed_keys import no_hyphens, time_in
-from ledger.service.forms import AMOUNT_SCHEMA, CounterId, EntryId, Name, Named
+from ledger.service.forms import AMOUNT_PATTERN, AMOUNT_SCHEMA, CounterId, EntryId, Name, Named
 from ledger.writing.plan import Change, checked_key
 
 ENTRIES_MAX = 1_000
@@ -44,6 +44,7 @@ WAIT_SECONDS_MAX = 60.0
 """The longest deadline that a request may ask for."""
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})|[^\x00-\x7f]")
 _WAIT = re.compile(r"[0-9]{1,4}", re.ASCII)
+_AMOUNT = re.compile(AMOUNT_PATTERN, re.ASCII)
 
 
 def counter_in(segment: str) -> str:
@@ -175,9 +176,15 @@ def bound(name: str, text: str | None) -> datetime | date | None:
 
 def _amount(value: object, read: Callable[[str], Decimal] = amounts.parse) -> Decimal:
     if not isinstance(value, str):
+        rounded = ": a number of JSON is rounded by many programs"
+        why = rounded if isinstance(value, int | float) and not isinstance(value, bool) else ""
         raise InvalidAmount(
-            f'an amount must be a string, such as "12.50", got {value!r}: a number of JSON is'
-            " rounded by many programs"
+            f'an amount must be a string, such as "12.50", got {_shown(value)}{why}'
+        )
+    if not _AMOUNT.fullmatch(value):
+        raise InvalidAmount(
+            "an amount must be a decimal number without spaces, such as 12.50, -1 or 1e3, got"
+            f" {value!r:.100}"
         )
     try:
         return read(value)
@@ -220,8 +227,14 @@ def _date(value: object) -> date:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"body: {name} must be a string, got {value!r:.100}")
+        raise InvalidInput(f"body: {name} must be a string, got {_shown(value)}")
     return value
+
+
+def _shown(value: object) -> str:
+    """Return a value of a body as JSON has it, text in quotes that end it; cut if it is long."""
+    shown = repr(value) if isinstance(value, str) else json.dumps(value, default=str)
+    return f"{shown:.100}"
 
 
 def _whole(value: object) -> object:
@@ -370,9 +383,12 @@ def _refuse(error: ValidationError) -> NoReturn:
     """Raise the first error of a body as ours."""
     first = error.errors(include_url=False)[0]
     cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, InvalidInput):
-        raise cause from None
     place = ".".join(map(str, first["loc"]))
-    found = "" if first["type"] in _WITHOUT_VALUE else f", got {first['input']!r:.100}"
+    if isinstance(cause, InvalidInput):
+        if not any(isinstance(part, int) for part in first["loc"]):
+            raise cause from None
+        said = str(cause).removeprefix("body: ")  # of many it says which
+        raise type(cause)(f"body: {place}: {said}") from None
+    found = "" if first["type"] in _WITHOUT_VALUE else f", got {_shown(first['input'])}"
     where = f"{place}: " if place else ""
     raise InvalidInput(f"body: {where}{first['msg'].lower()}{found}") from None

@@ -33,10 +33,11 @@ EDGE_SCHEMA: dict[str, JsonValue] = {
     "anyOf": [{"type": "string", "format": "date-time"}, ENTRY_ID_SCHEMA]
 }
 PREFIX_SCHEMA: dict[str, JsonValue] = {"type": "string", "maxLength": 1024, "format": "prefix"}
+AMOUNT_PATTERN = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 AMOUNT_SCHEMA: dict[str, JsonValue] = {
     "type": "string",
     "format": "amount",
-    "pattern": r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$",
+    "pattern": AMOUNT_PATTERN,
     "examples": ["12.50", "-1"],
     "description": "An exact amount of up to 38 digits, as text; of a change none beyond the 38th"
     " before or after the point.",

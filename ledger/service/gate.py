@@ -30,7 +30,6 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ledger.service.access.port import Access
-from ledger.service.access.proxies import NotTheProxy
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
 from ledger.service.context import GRANT, GRANT_NOW, REQUEST, RESULTS, Context
@@ -165,7 +164,7 @@ class Gate:
             peer = (scope.get("client") or (None,))[0]
             try:
                 name = proxy.caller(headers.getlist(proxy.name), peer)
-            except NotTheProxy as error:
+            except ValueError as error:
                 raise _unauthorized(str(error)) from None
             if name is not None:
                 if authorization is not None:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-AMOUNT = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+from ledger.service.forms import AMOUNT_PATTERN
 
 
 class _Answer(BaseModel):
@@ -16,7 +16,7 @@ class Entry(_Answer):
 
     counter: str
     id: str = Field(description="Time and 64 random bits; entries sort by it.")
-    change: str = Field(pattern=AMOUNT)
+    change: str = Field(pattern=AMOUNT_PATTERN)
     region: str | None
     note: str | None
     effective: str | None = Field(description="A date.")
@@ -55,7 +55,7 @@ class Total(_Answer):
     """The sum of a counter's changes that had reached `region` at `as_of`, each counted once."""
 
     counter: str
-    value: str = Field(pattern=AMOUNT)
+    value: str = Field(pattern=AMOUNT_PATTERN)
     known: bool = Field(description="Whether the region has anything of the counter.")
     region: str
     as_of: str
@@ -71,9 +71,10 @@ class Total(_Answer):
 
 
 class Totals(_Answer):
-    """Totals in the order asked."""
+    """Totals in the order asked, and by id the problem of each counter that cannot be read."""
 
     totals: list[Total]
+    problems: dict[str, Problem]
 
 
 class History(_Answer):
@@ -81,6 +82,11 @@ class History(_Answer):
 
     entries: list[Entry]
     next: str | None
+    merged: int = Field(
+        description="How many older entries are merged, and in no archive: once they are deleted,"
+        " they are not listed."
+    )
+    until: str | None = Field(description="When the newest of them was made.")
 
 
 class Feed(_Answer):
@@ -118,7 +124,7 @@ class Periods(_Answer):
 class Number(_Answer):
     """A number among the attributes of a counter, as text, so that no digit is lost."""
 
-    number: str = Field(pattern=AMOUNT)
+    number: str = Field(pattern=AMOUNT_PATTERN)
 
 
 class Description(_Answer):

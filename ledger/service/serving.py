@@ -31,7 +31,8 @@ from ledger.service.options import ServiceOptions
 STOP_SECONDS_MAX = 30
 """How long requests under way may take once no new ones come."""
 KEEP_ALIVE_SECONDS = 75
-"""Longer than the idle timeout of load balancers (60 s), so that they close idle connections."""
+"""How long an idle connection is kept: longer than load balancers (60 s) and clients do, so that
+they close it, and none is closed here with a request on the way to it."""
 BACKLOG = 2_048
 CONNECTIONS_MAX = 4_096
 """Connections and tasks of one process; further ones are answered 503 by uvicorn."""

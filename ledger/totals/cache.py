@@ -17,7 +17,7 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from anyio.abc import TaskGroup
 
@@ -86,7 +86,7 @@ class _Gathering:
         try:
             self.totals[counter] = flight.result()
         except Exception as error:  # noqa: BLE001 (raised to the call that waits)
-            self._error = self._error or _named(counter, error)
+            self._error = self._error or naming(counter, error)
         if self._error is not None or self._left <= self._left_max:
             self._woken.set()
 
@@ -108,7 +108,10 @@ class _Gathering:
             raise self._error
 
 
-def _named(counter: str, error: Exception) -> Exception:
+Error = TypeVar("Error", bound=Exception)
+
+
+def naming(counter: str, error: Error) -> Error:
     """Return an error of one of several totals; a `LedgerError`'s message names the counter."""
     if not isinstance(error, LedgerError) or repr(counter) in str(error):
         return error

@@ -9,6 +9,7 @@ both; then it is yielded once.
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from ledger.archive.access import archived_of
 from ledger.archive.reading import ArchiveReader
@@ -18,12 +19,14 @@ from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import InvalidEntry
 from ledger.core.ids import MICROSECONDS_MAX
 from ledger.core.values import Entry, NetChange
+from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.totals.collection import read_known_net, read_net
 
 Bound = datetime | str | None
+SHARDS_AT_ONCE = 16
 _MICROSECOND = timedelta(microseconds=1)
 _END = keys.RESERVED
 """Sorts after every id of ours."""
@@ -60,6 +63,45 @@ async def history(
     async for entry in _merged(streams):
         if entry.id not in (after, before):
             yield entry
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Entries that are merged, and that no archive keeps: how many, and when the newest was made.
+
+    Those that are not deleted yet are still listed. `until` is None if there are none, or an id is
+    in another form than ours.
+    """
+
+    count: int = 0
+    until: datetime | None = None
+
+
+async def merged_without_archive(store: Store, counter: str, *, shards: int) -> Merged:
+    """Return what a history cannot list of a counter, over all its shards.
+
+    Raises:
+        DamagedItem: a net change cannot be read.
+        StoreError: DynamoDB could not do it.
+    """
+    jobs = [
+        partial(_merged_in, store, keys.partition_key(counter, shard)) for shard in range(shards)
+    ]
+    found = await run_all(jobs, at_once=SHARDS_AT_ONCE)
+    times = [one.until for one in found if one.until is not None]
+    return Merged(sum(one.count for one in found), max(times, default=None))
+
+
+async def _merged_in(store: Store, partition: str) -> Merged:
+    net = await read_net(store, partition, consistent=False)
+    if net is None:
+        return Merged()
+    count, newest = net.count, net.until
+    if net.archive is not None:
+        head = archived_of(net, partition)
+        count, newest = head.base_count, head.since
+    parsed = ids.parse(newest) if count else None
+    return Merged(count, None if parsed is None else parsed.at)
 
 
 @dataclass(slots=True)

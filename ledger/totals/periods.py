@@ -95,7 +95,7 @@ def asked_of(counter: str, rule: PeriodRule | None, asking: Asking) -> Asked:
 
     Raises:
         InvalidInput: no such sums are kept of the counter, or a bound is not an aware time or a
-            date.
+            date, or `since` is after `until`.
     """
     by, effective = asking.by, asking.effective
     if not isinstance(by, str) or by not in UNITS:
@@ -114,15 +114,11 @@ def asked_of(counter: str, rule: PeriodRule | None, asking: Asking) -> Asked:
         raise InvalidInput("changes are effective from a date: they have no sums by hour")
     if not {"hour": rule.hours, "day": rule.hours or rule.days}.get(by, 1):
         raise InvalidInput(f"no sums by {by} are kept of counter {counter!r}")
-    return Asked(
-        counter,
-        rule,
-        by,
-        _bound("since", asking.since, rule.zone),
-        _bound("until", asking.until, rule.zone),
-        effective,
-        asking.now,
-    )
+    since = _bound("since", asking.since, rule.zone)
+    until = _bound("until", asking.until, rule.zone)
+    if since is not None and until is not None and since > until:
+        raise InvalidInput(f"since must not be after until, got {asking.since} and {asking.until}")
+    return Asked(counter, rule, by, since, until, effective, asking.now)
 
 
 def _bound(name: str, bound: object, zone: str) -> datetime | None:

@@ -20,7 +20,22 @@ from ledger.webhooks.signing import secrets_of
 HOOKS_MAX = 50
 FILE_BYTES_MAX = 1_000_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_BOOL = "tag:yaml.org,2002:bool"
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*", re.ASCII)
+
+
+class _Yaml(yaml.SafeLoader):
+    """YAML with the booleans of version 1.2: in 1.1 a bare `on`, as of a key, is true."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 (as PyYAML types it)
+        first: [(tag, form) for tag, form in resolvers if tag != _BOOL]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Yaml.add_implicit_resolver(
+    _BOOL, re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), list("tTfF")
+)
 
 
 def _bound(value: object) -> object:
@@ -139,7 +154,7 @@ def read_hooks(path: Path) -> dict[str, Hook]:
     """
     text = read_bounded(path, FILE_BYTES_MAX, what="file of webhooks", too_large=SettingsError)
     try:
-        found = _File.model_validate(yaml.safe_load(text))
+        found = _File.model_validate(yaml.load(text, _Yaml))  # noqa: S506 (a safe one)
         hooks = {
             name: hook.model_copy(update={"name": name}) for name, hook in found.webhooks.items()
         }

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import anyio
 
-from ledger.core.errors import NotSent, OutcomeUnknown
+from ledger.core.errors import NotSent, OutcomeUnknown, safe_repeat
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, has_come
@@ -126,12 +126,13 @@ class ClosableSender(Sender):
         raise self._unknown(planned, together=together)
 
     def _unknown(self, planned: Sequence[Planned], *, together: bool = False) -> OutcomeUnknown:
+        is_keyed = all(change.keyed for change in planned)
         return OutcomeUnknown(
             f"{self._why} before {_changes(planned)} confirmed: the change may or may not be there;"
-            " Ledger.retry is safe until the retry horizon",
+            f" {safe_repeat(is_named=is_keyed)} is safe until the retry horizon",
             entries=[change.entry for change in planned],
             together=together,
-            retryable=all(change.keyed for change in planned),
+            retryable=is_keyed,
         )
 
     @property

@@ -33,7 +33,7 @@ from anyio.abc import TaskGroup
 
 from ledger.core import amounts
 from ledger.core.entry import Key
-from ledger.core.errors import AmountOverflow, LedgerError, NotSent, OutcomeUnknown
+from ledger.core.errors import AmountOverflow, LedgerError, NotSent, OutcomeUnknown, safe_repeat
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded, not_sent
@@ -521,9 +521,10 @@ def linger_seconds(
 
 
 def _unknown(pending: _Pending, why: str) -> OutcomeUnknown:
+    is_keyed = pending.planned is not None and pending.planned.keyed
     return OutcomeUnknown(
         f"{why} while a change of {pending.counter!r} was in flight: it may or may not be there;"
-        " Ledger.retry is safe until the retry horizon",
+        f" {safe_repeat(is_named=is_keyed)} is safe until the retry horizon",
         entries=[pending.planned.entry] if pending.planned else [],
-        retryable=pending.planned is not None and pending.planned.keyed,
+        retryable=is_keyed,
     )

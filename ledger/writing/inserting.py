@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from ledger.core.entry import entry_of
 from ledger.core.errors import DamagedItem, RequestRefused, StoreError
+from ledger.core.values import same_call
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -39,7 +40,6 @@ from ledger.store.writes import (
     Unknown,
     Write,
 )
-from ledger.writing.plan import same_change
 
 Given = TypeVar("Given", bound=Action)
 _ABSENT = Absent()
@@ -98,7 +98,7 @@ class InsertingStore(ForwardingStore):
         if found is None:
             return "an item existed under its key and is gone"
         try:
-            is_there = same_change(entry_of(put.item), entry_of(found))
+            is_there = same_call(entry_of(put.item), entry_of(found))
         except DamagedItem as error:
             return str(error)
         return "" if is_there else "another change exists under its key"

@@ -21,7 +21,7 @@ from ledger.core.errors import (
     UntimedKey,
 )
 from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
-from ledger.core.values import Entry, Spending
+from ledger.core.values import Entry, Spending, same_call
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
@@ -251,7 +251,7 @@ def distinct(planned: Iterable[Planned]) -> list[Planned]:
     kept: dict[tuple[str, str], Planned] = {}
     for change in planned:
         other = kept.setdefault((change.entry.counter, change.entry.id), change)
-        if not same_change(change.entry, other.entry):
+        if not same_call(change.entry, other.entry):
             raise conflict(change.entry, other.entry)
     return list(kept.values())
 
@@ -263,26 +263,6 @@ def written(planned: Iterable[Planned], found: Iterable[Entry]) -> list[Entry]:
     return [there.get((entry.counter, entry.id), entry) for entry in entries] if there else entries
 
 
-def same_change(ours: Entry, theirs: Entry) -> bool:
-    """Return whether two entries of one id are the same change; their regions may differ.
-
-    Of a hold that was resolved the amount is what it came to.
-    """
-    if _is_resolved(theirs) and ours.spending is not None and ours.spending.hold is not None:
-        ours = replace(ours, change=theirs.change)
-    return (ours.change, ours.note, ours.effective, ours.count, ours.reverses) == (
-        theirs.change,
-        theirs.note,
-        theirs.effective,
-        theirs.count,
-        theirs.reverses,
-    )
-
-
-def _is_resolved(entry: Entry) -> bool:
-    return entry.spending is not None and entry.spending.resolved is not None
-
-
 def confirmed(ours: Entry, found: Item) -> Entry:
     """Return the entry found under our id, if it is the same change.
 
@@ -290,7 +270,7 @@ def confirmed(ours: Entry, found: Item) -> Entry:
         KeyConflict: it is another change.
     """
     theirs = entry_of(found)
-    if not same_change(ours, theirs):
+    if not same_call(ours, theirs):
         raise conflict(ours, theirs)
     return replace(theirs, repeated=True)
 

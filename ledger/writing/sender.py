@@ -21,7 +21,7 @@ import anyio
 
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item
-from ledger.core.errors import InvalidEntry, LedgerError, OutcomeUnknown, StoreError
+from ledger.core.errors import InvalidEntry, LedgerError, OutcomeUnknown, StoreError, safe_repeat
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
@@ -340,13 +340,11 @@ def _unknown(
 ) -> OutcomeUnknown:
     first = planned[0].entry
     more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
-    # Without a key the same call would make a new id, and count a second time.
     is_keyed = all(change.keyed for change in planned)
-    safe = "the same call or Ledger.retry" if is_keyed else "Ledger.retry"
     return OutcomeUnknown(
         f"no answer after {requests} request{'s' if requests != 1 else ''} for counter"
         f" {first.counter!r} id {first.id}{more}: the change may or may not be there ({cause});"
-        f" until the retry horizon {safe} is safe",
+        f" until the retry horizon {safe_repeat(is_named=is_keyed)} is safe",
         entries=[change.entry for change in planned],
         together=together,
         retryable=is_keyed,

@@ -194,6 +194,15 @@ class LedgerSuite:
             assert {name: total.value for name, total in found.items()} == {"votes": 2, "stock": 4}
             assert await one.ledger.record_many([]) == []
 
+    async def test_of_many_totals_one_that_does_not_fit_is_an_error(self, make: Make) -> None:
+        """Which names its counter; the others are read without it."""
+        async with make() as one:
+            await one.ledger.record_many([("a", 10**37), ("b", 2), ("a", Decimal("1E-38"))])
+            with pytest.raises(AmountOverflow, match="'a'") as caught:
+                await one.ledger.totals(["b", "a"], max_age=0)
+            assert (caught.value.outcome, caught.value.retryable) == ("not_applied", False)
+            assert list(await one.ledger.totals(["b"], max_age=0)) == ["b"]
+
     async def test_of_many_those_that_were_there_are_told(self, make: Make) -> None:
         """In the order asked, among others, with and without keys."""
         async with make() as one:

@@ -149,6 +149,7 @@ async def test_a_generated_client_compiles_and_works(tmp_path: Path) -> None:
         "record 12.5": [200, "12.5", "from TypeScript"],
         "record 13": [409, "/problems/key-conflict"],
         "total": "12.5",
+        "totals": [["12.5"], []],
         "many": [[201, None], [400, "/problems/invalid-counter"]],
         "described": {"size": {"number": "42"}, "colour": "red"},
         "history": ["12.5", "1"],

@@ -155,6 +155,7 @@ def test_a_change_without_an_answer_is_unknown_and_can_be_retried(call: Write) -
     async def main() -> None:
         error, store, book = await in_silence(call, timeout=SECONDS)
         assert isinstance(error, OutcomeUnknown)
+        assert ("the same call is safe" in str(error)) == (call in {record_keyed, retry})
         assert "timeout ended" in str(error)
         assert error.retryable == (call in {record_keyed, retry})
         async with book:

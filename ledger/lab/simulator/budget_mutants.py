@@ -177,7 +177,7 @@ BUDGET_MUTANTS = (
         "a hold that was resolved is the same as the one that was asked for",
         "the repeat of a call is taken for another change, and its amount given back",
         120,
-        (planning, "same_change", same_amount),
+        (planning, "same_call", same_amount),
     ),
     _mutant(
         "window-whole",

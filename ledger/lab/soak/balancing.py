@@ -14,6 +14,7 @@ from typing import cast
 import anyio
 import httpx
 
+from ledger.client.ledger import IDLE_SECONDS_MAX
 from ledger.lab.soak.curves import FAILED
 from ledger.lab.soak.instances import Instance, Life
 from ledger.runtime.clock import Clock
@@ -28,6 +29,9 @@ WAITING = ("/v1/feed", "/v1/live")
 REFUSED, TIMED_OUT, CUT, GIVEN_UP = "refused", "timed out", "cut", "given up"
 """What came in place of an answer: no connection; nothing in time; a connection that broke; the
 client's own end."""
+UNBOUNDED = httpx.Limits(
+    max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_SECONDS_MAX
+)
 _WAITED = frozenset({TIMED_OUT, GIVEN_UP, "504"})
 _NEVER_MADE = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _LATE = (httpx.ReadTimeout, httpx.WriteTimeout)
@@ -89,7 +93,8 @@ class Balancer(httpx.AsyncBaseTransport):
         self._is_calm = is_calm
         self._was_late = was_late
         self._turn = 0
-        self._http = http or httpx.AsyncHTTPTransport()
+        # So that a connection which breaks was broken by the instance, not given up by the pool.
+        self._http = http or httpx.AsyncHTTPTransport(limits=UNBOUNDED)
 
     async def watch(self, instance: Instance) -> None:
         """Ask an instance whether it is ready, again and again."""
@@ -136,7 +141,7 @@ class Balancer(httpx.AsyncBaseTransport):
             tell(TIMED_OUT)
             raise
         except httpx.TransportError as error:
-            text = f"{text} ({error!r})"
+            text = f"{text} ({_causes(error)})"
             tell(CUT)
             raise
         except asyncio.CancelledError:
@@ -157,6 +162,15 @@ class Balancer(httpx.AsyncBaseTransport):
         ]
         self._turn += 1
         return lives[self._turn % len(lives)] if lives else None
+
+
+def _causes(error: BaseException) -> str:
+    """Return an error and what caused it, down to the socket's: it tells which side closed it."""
+    told, cause = [repr(error)], error.__cause__
+    while cause is not None:
+        told.append(repr(cause))
+        cause = cause.__cause__ or cause.__context__
+    return " from ".join(told)
 
 
 async def _read(response: httpx.Response) -> httpx.Response:

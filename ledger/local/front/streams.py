@@ -1,8 +1,8 @@
 """DynamoDB Streams of the local tables: what each region applied, in order, one shard a table.
 
-A record has the new image alone: engines do not report the old one. The newest `RECORDS_MAX`
-records of a table in a region are kept, in memory: after a start, or once a region was filled
-again, the stream is another one.
+The newest `RECORDS_MAX` records of a table in a region are kept, in memory: after a start, or once
+a region was filled again, the stream is another one. Engines do not report the old image of an
+item: a record has it if the record that brought it is still kept.
 """
 
 import time
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from ledger.local.engines.port import ApiError, Change, invalid
+from ledger.local.engines.port import ApiError, Change, Image, invalid
 from ledger.local.front.catalog import Catalog, table_name
 
 OPERATIONS = frozenset({"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"})
@@ -29,6 +29,7 @@ class _Record:
     at: float
     change: Change
     is_new: bool
+    before: Image | None = None
 
 
 @dataclass(slots=True)
@@ -38,12 +39,21 @@ class _Log:
     label: str
     records: deque[_Record] = field(default_factory=deque)
     next: int = 1
+    images: dict[str, Image] = field(default_factory=dict)
+    """The newest image of each item, by its key, while its record is kept."""
 
     def add(self, change: Change, *, is_new: bool) -> None:
-        self.records.append(_Record(self.next, time.time(), change, is_new))
+        name, image = _name(change), change.image
+        before = self.images.pop(name, None)
+        record = _Record(self.next, time.time(), change, is_new, None if is_new else before)
+        self.records.append(record)
+        if image is not None:
+            self.images[name] = image
         self.next += 1
         if len(self.records) > RECORDS_MAX:
-            self.records.popleft()
+            dropped = self.records.popleft().change
+            if dropped.image is not None and self.images.get(_name(dropped)) is dropped.image:
+                del self.images[_name(dropped)]
 
     @property
     def first(self) -> int:
@@ -169,7 +179,8 @@ class Streams:
             "Keys": change.key,
             "SequenceNumber": _text(record.number),
             "SizeBytes": 0,
-            "StreamViewType": "NEW_IMAGE",
+            "StreamViewType": "NEW_AND_OLD_IMAGES",
+            **({} if record.before is None else {"OldImage": record.before}),
             **({} if change.image is None else {"NewImage": change.image}),
         }
         return {
@@ -180,6 +191,10 @@ class Streams:
             "awsRegion": region,
             "dynamodb": fields,
         }
+
+
+def _name(change: Change) -> str:
+    return repr(sorted(change.key.items()))
 
 
 def _check_kept(log: _Log, number: int) -> None:

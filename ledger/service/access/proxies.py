@@ -19,10 +19,6 @@ _TAKEN = re.compile(
 """Headers that say something else, which whoever asks may choose."""
 
 
-class NotTheProxy(Exception):
-    """A request has the header and must not, or has it otherwise than the proxy sends it."""
-
-
 @dataclass(frozen=True, slots=True)
 class ProxyHeader:
     """The header in which a proxy names who asks, and from which networks it comes."""
@@ -57,14 +53,14 @@ class ProxyHeader:
         `peer` is the address that the connection comes from.
 
         Raises:
-            NotTheProxy: the header comes from elsewhere, or is there twice.
+            ValueError: the header comes from elsewhere, or is there twice.
         """
         if not values:
             return None
         if not self._is_proxy(peer):
-            raise NotTheProxy(f"header {self.name} is taken from the proxy alone")
+            raise ValueError(f"header {self.name} is taken from the proxy alone")
         if len(values) > 1:
-            raise NotTheProxy(f"header {self.name} is there {len(values)} times")
+            raise ValueError(f"header {self.name} is there {len(values)} times")
         return values[0]
 
     def _is_proxy(self, peer: str | None) -> bool:

@@ -23,6 +23,8 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 SECRET_BYTES = 32
 ID_BYTES = 6
 PREFIXES_MAX = 100
+PREFIXES_SHOWN_MAX = 5
+"""How many of them a refusal names."""
 _TOKEN = re.compile(r"ldg_([0-9a-f]{12})_([0-9A-Za-z_-]{43})", re.ASCII)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _NO_HASH = "0" * 64
@@ -50,7 +52,13 @@ class Grant:
             return ""
         for counter in counters:
             if not counter.startswith(self.prefixes):
-                return f"token {self.name!r} is not for counter {counter!r}"
+                allowed = ", ".join(map(repr, self.prefixes[:PREFIXES_SHOWN_MAX]))
+                left = len(self.prefixes) - PREFIXES_SHOWN_MAX
+                more = f" and {left} more" if left > 0 else ""
+                return (
+                    f"token {self.name!r} is for counters and prefixes that begin with"
+                    f" {allowed}{more}, not for {counter!r}"
+                )
         return ""
 
 

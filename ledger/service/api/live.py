@@ -14,6 +14,7 @@ from ledger.service.answers import problem_in_http
 from ledger.service.context import Context, allow, is_still_allowed
 from ledger.service.openapi import events
 from ledger.service.queries import LiveQuery
+from ledger.service.totals import readable_totals
 from ledger.wire.values import total_fields
 
 QUIET_SECONDS = 15.0
@@ -26,7 +27,8 @@ router = APIRouter(prefix="/v1", tags=["reading"])
 async def live(request: Request, asked: Annotated[LiveQuery, Query()]) -> Response:
     """Follow totals: an event `total` for each at first, then for each that changed.
 
-    An event `problem` says that a look failed; the stream goes on. It ends when the instance shuts
+    An event `problem` says that a look failed, or with `counter` that this one cannot be read; the
+    stream goes on. It ends when the instance shuts
     down, and when the token is not valid any more: who connects again is told which. As a function
     of Lambda it ends after the first look.
     """
@@ -51,7 +53,9 @@ async def _events(
     last = context.clock.monotonic()
     while not context.is_leaving and is_allowed():
         try:
-            found = await context.ledger.totals(counters, max_age=every)
+            found, errors = await readable_totals(
+                context.ledger, counters, clock=context.clock, max_age=every
+            )
         except LedgerError as error:
             shown.clear()
             yield _event("problem", problem_in_http(error).fields())
@@ -62,6 +66,12 @@ async def _events(
                 if shown.get(counter) != state:
                     shown[counter] = state
                     yield _event("total", total_fields(total) | {"age": 0.0})
+                    last = context.clock.monotonic()
+            for counter, why in errors.items():
+                if shown.get(counter) != (str(why),):
+                    shown[counter] = (str(why),)
+                    fields = problem_in_http(why).fields()
+                    yield _event("problem", {**fields, "counter": counter})
                     last = context.clock.monotonic()
         if context.clock.monotonic() - last >= QUIET_SECONDS:
             yield b": nothing new\n\n"

@@ -5,7 +5,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from ledger.service.answers import answer
+from ledger.core.errors import LedgerError
+from ledger.ledger import live_settings, store_here
+from ledger.runtime.deadline import bounded, end_of, not_read
+from ledger.service.answers import answer, problem_in_http
 from ledger.service.asking import bound, counter_in, edge, wait_of
 from ledger.service.context import Context, allow
 from ledger.service.openapi import returns
@@ -17,6 +20,8 @@ from ledger.service.queries import (
     TotalQuery,
     TotalsQuery,
 )
+from ledger.service.totals import readable_totals
+from ledger.totals.history import Merged, merged_without_archive
 from ledger.totals.total import Total
 from ledger.wire.values import entry_fields, listed_typed_fields, periods_fields, total_fields
 
@@ -41,17 +46,36 @@ async def total(request: Request, asked: Annotated[TotalQuery, Query()]) -> Resp
 
 @router.get("/totals", openapi_extra=returns("Totals"))
 async def totals(request: Request, asked: Annotated[TotalsQuery, Query()]) -> Response:
-    """Return the totals of many counters, in the order asked; all, or an error."""
+    """Return the totals of many counters, in the order asked; `problems` of those without one.
+
+    A counter that cannot be read, since its total does not fit or an item of it is damaged, is
+    among the problems, by its id. With `steady` all are returned, or an error.
+    """
     context = allow(request, "read", *asked.id)
-    found = await context.ledger.totals(
-        asked.id, max_age=asked.max_age, steady=asked.steady, timeout=_wait(request)
+    wait, errors = _wait(request), dict[str, LedgerError]()
+    if asked.steady:
+        found = await context.ledger.totals(
+            asked.id, max_age=asked.max_age, steady=True, timeout=wait
+        )
+    else:
+        found, errors = await readable_totals(
+            context.ledger, asked.id, clock=context.clock, max_age=asked.max_age, wait=wait
+        )
+    return answer(
+        {
+            "totals": [_total(context, one) for one in found.values()],
+            "problems": {name: problem_in_http(error).fields() for name, error in errors.items()},
+        }
     )
-    return answer({"totals": [_total(context, one) for one in found.values()]})
 
 
 @router.get("/counters/{counter}/entries", openapi_extra=returns("History"))
 async def history(request: Request, asked: Annotated[HistoryQuery, Query()]) -> Response:
-    """Return a counter's entries in the order of their ids, those of the archive included."""
+    """Return a counter's entries in the order of their ids, those of the archive included.
+
+    `merged` older entries are a sum alone, since the archive has none of them: they are not listed
+    once they are deleted, shortly after. None of them was made after `until`.
+    """
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "read", counter)
     entries = context.ledger.history(
@@ -67,7 +91,15 @@ async def history(request: Request, asked: Annotated[HistoryQuery, Query()]) -> 
             break
     page = found[: asked.limit]
     more = page[-1].id if len(found) > asked.limit else None
-    return answer({"entries": [entry_fields(entry) for entry in page], "next": more})
+    merged = await _merged(context, counter, _wait(request))
+    return answer(
+        {
+            "entries": [entry_fields(entry) for entry in page],
+            "next": more,
+            "merged": merged.count,
+            "until": None if merged.until is None else merged.until.isoformat(),
+        }
+    )
 
 
 @router.get("/counters/{counter}/periods", openapi_extra=returns("Periods"))
@@ -118,6 +150,12 @@ def _total(context: Context, total: Total) -> dict[str, Any]:
     """Return a total with its age in seconds."""
     age = (context.clock.now() - total.as_of).total_seconds()
     return total_fields(total) | {"age": max(0.0, age)}
+
+
+async def _merged(context: Context, counter: str, wait: float | None) -> Merged:
+    shards = live_settings(context.ledger).current.shards_max(counter)
+    call = merged_without_archive(store_here(context.ledger), counter, shards=shards)
+    return await bounded(end_of(wait), call, not_read)
 
 
 def _wait(request: Request) -> float | None:

@@ -1,5 +1,6 @@
 """Streams of the local global table, as boto3 and the feed read them."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio.to_thread
@@ -60,3 +61,19 @@ async def test_a_region_shows_what_it_applied_wherever_it_was_written() -> None:
             "3",
         ]
         assert {one["eventName"] for one in found} == {"INSERT"}
+
+
+async def test_one_change_sent_to_two_regions_comes_once() -> None:
+    """The record of the one that arrives has the old image, which differs by its region alone."""
+    async with LocalGlobalTable.start(regions=REGIONS, lag=0.2, jitter=0) as world:
+        settings = world.settings()
+        async with (
+            Ledger.open(settings, region="us-east-1") as home,
+            Ledger.open(settings, region="eu-west-1") as away,
+        ):
+            first = await home.record("a", 1, key="order-1", at=(at := datetime.now(UTC)))
+            again = await away.record("a", 1, key="order-1", at=at)
+            assert (first.id, again.repeated) == (again.id, False)
+            await world.wait_replicated()
+            for each in (home, away):
+                assert [one.id for one in (await each.feed_page()).entries] == [first.id]

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tools("browser", "playwright")
 
+TOO_FINE = f"0.{'0' * 37}1"
+DYNAMODB_SAID = (
+    "us-east-1, table ledger: DynamoDB had an internal error (InternalServerError: on request):"
+    " try again"
+)
 SHOP = {"shop/berlin/mugs": "12.5", "shop/berlin/posters": "-3", "shop/rome/mugs": "1200"}
 HOSTILE = (
     "<img src=x onerror=window.ran=1>",
@@ -49,7 +54,9 @@ def regions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedRegions]
     with served_regions(tmp_path_factory.mktemp("serve"), "--insecure") as served:
         for counter, change in SHOP.items():
             served.write(counter, change, note="first")
-        served.wait_listed(*SHOP)
+        for counter, change in (("over/fine", "7"), ("over/flow", "1006"), ("over/flow", TOO_FINE)):
+            served.write(counter, change)
+        served.wait_listed(*SHOP, "over/fine", "over/flow")
         yield served
 
 
@@ -74,6 +81,8 @@ def test_totals_are_a_tree_with_sums_and_are_searched_by_prefix(
     page = tab.go(regions.home)
     group = page.get_by_role("row", name=re.compile(r"^shop. "))
     expect(group).to_contain_text("1,209.5")
+    expect(group).to_contain_text("of those listed")
+    expect(page.get_by_text(re.compile(r"The index is as of \d.* UTC, .* ago"))).to_be_visible()
     expect(page.get_by_role("row", name=re.compile(r"^berlin. "))).to_contain_text("9.5")
     group.get_by_role("button").click()
     expect(page.get_by_role("link", name="posters")).to_have_count(0)
@@ -85,6 +94,24 @@ def test_totals_are_a_tree_with_sums_and_are_searched_by_prefix(
     page.get_by_role("searchbox").press("Enter")
     expect(page.get_by_role("heading", name="nothing/here")).to_be_visible()
     expect(page.get_by_text("us-east-1 has no change of this counter")).to_be_visible()
+
+
+def test_a_total_that_cannot_be_read_hides_no_other(regions: ServedRegions, tab: Watched) -> None:
+    """Its row says so; its own view shows its entries, so that the wrong one can be reversed."""
+    page = tab.go(regions.home)
+    page.get_by_role("searchbox").fill("over/")
+    broken = page.get_by_role("row", name=re.compile("^flow "))
+    expect(broken).to_contain_text("not read")
+    expect(broken).to_contain_text("beyond 38 digits")
+    expect(page.get_by_role("row", name=re.compile("^fine "))).to_contain_text("7")
+    expect(page.get_by_role("row", name=re.compile("^over. "))).to_contain_text("without 1")
+    page.get_by_role("link", name="flow", exact=True).click()
+    expect(page.get_by_text("must have at most 38 digits")).to_be_visible()
+    expect(page.get_by_text("Closing balance")).to_have_count(0)
+    page.get_by_role("button", name=f"Reverse +{TOO_FINE}").click()
+    page.get_by_role("dialog").get_by_role("button", name="Reverse").click()
+    expect(page.locator("output.total")).to_have_text("1,006")
+    expect(page.get_by_text("Closing balance")).to_be_visible()
 
 
 def test_a_change_of_another_region_shows_by_itself(regions: ServedRegions, tab: Watched) -> None:
@@ -119,6 +146,8 @@ def test_a_change_is_written_with_a_note(regions: ServedRegions, tab: Watched) -
     line = page.get_by_role("row", name=re.compile("by hand"))
     expect(line).to_contain_text("\u22122.25")
     expect(line).to_contain_text("7.75")
+    expect(line.locator("td.time")).to_have_text(re.compile(r":\d\d\.\d{3}$"))
+    expect(page.locator(".summary")).to_contain_text(re.compile(r"As of[\d:]+ UTC"))
     expect(page.get_by_role("row", name=re.compile("Closing balance"))).to_contain_text("7.75")
     expect(page.get_by_role("row", name=re.compile("Opening balance"))).to_contain_text("0")
     everywhere = page.get_by_role("region", name="Total in every region")
@@ -187,6 +216,33 @@ def test_an_entry_is_reversed_only_after_confirmation(regions: ServedRegions, ta
     assert regions.total("reversing") == "30"
 
 
+def test_what_was_merged_or_not_read_is_said(regions: ServedRegions, tab: Watched) -> None:
+    """Merged entries are the opening balance; regions are the same only if each was read."""
+    regions.write("merged", "5")
+    page = tab.page
+
+    def merged(route: "Route") -> None:
+        if "/entries" in route.request.url:
+            route.fulfill(json={"entries": [], "next": None})
+        else:
+            route.fulfill(json=route.fetch().json() | {"entries": 0, "merged": 41})
+
+    def not_read(route: "Route") -> None:
+        fields = route.fetch().json()
+        fields["regions"]["eu-west-1"] = {"failed": DYNAMODB_SAID}
+        route.fulfill(json=fields)
+
+    page.route(re.compile(r"/v1/counters/merged(\?|/entries)"), merged)
+    page.route("**/v1/fleet/totals?*", not_read)
+    tab.go(counter_url(regions.home, "merged"))
+    text = "41 older entries are merged: their sum is the opening balance"
+    expect(page.get_by_text(text)).to_be_visible()
+    page.get_by_role("button", name="Each entry").click()
+    expect(page.locator(".chart")).to_contain_text(text)
+    expect(page.get_by_text("not all read: 1 of 2")).to_be_visible()
+    expect(page.get_by_text("all the same")).to_have_count(0)
+
+
 def test_away_from_home_nothing_is_reversed(regions: ServedRegions, tab: Watched) -> None:
     """The page of another region says where to go."""
     regions.write("far", "1", away=True)
@@ -208,14 +264,14 @@ def test_a_long_statement_has_pages_and_a_curve(regions: ServedRegions, tab: Wat
     page.get_by_role("button", name="Next").click()
     expect(page.get_by_text("Page 3 of 3")).to_be_visible()
     expect(page.get_by_role("row", name=re.compile("Opening balance"))).to_contain_text("0")
-    page.get_by_role("button", name="Order: Newest first").click()
+    page.get_by_label("Order").select_option("oldest first")
     expect(page.get_by_text("Page 1 of 3")).to_be_visible()
     rows = page.get_by_role("region", name="Statement").get_by_role("row").all_inner_texts()
     assert rows[1].startswith("Opening balance")
     for name in ("By hour", "By day", "Each entry"):
         page.get_by_role("button", name=name).click()
         expect(page.get_by_role("button", name=name, pressed=True)).to_be_visible()
-        expect(page.locator(".chart path.line")).to_have_attribute("d", re.compile("^M"))
+        expect(page.locator(".chart path.line")).to_have_attribute("d", re.compile("^M[^L]*$"))
         assert "NaN" not in page.locator(".chart").inner_html()
 
 
@@ -241,6 +297,8 @@ def test_everything_is_done_by_keyboard(regions: ServedRegions, tab: Watched) ->
     expect(page.get_by_role("heading", name="Totals")).to_be_visible()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("/")
+    expect(page.get_by_role("searchbox")).to_have_value("")
     page.keyboard.type("keys/")
     expect(page.get_by_role("link", name="keys/one")).to_be_visible()
     to(page, "keys/one")
@@ -300,6 +358,7 @@ def test_what_cannot_be_read_is_named(regions: ServedRegions, tab: Watched) -> N
 
     def with_failures(route: "Route") -> None:
         fields = route.fetch().json()
+        fields["regions"][0]["table"] = {"failed": DYNAMODB_SAID}
         fields["regions"][1]["table"] = {"failed": "eu-west-1: no answer within 5 s"}
         fields["compactor"] = fields["merging"] = {"failed": "home cannot be read"}
         fields["hot"] = {"failed": "throttled"}
@@ -310,7 +369,7 @@ def test_what_cannot_be_read_is_named(regions: ServedRegions, tab: Watched) -> N
                 "region": "eu-west-1",
                 "state": "problem",
                 "what": "gone",
-                "do": "look",
+                "do": "look at `ledger table status`",
             }
         )
         route.fulfill(json=fields)
@@ -320,6 +379,12 @@ def test_what_cannot_be_read_is_named(regions: ServedRegions, tab: Watched) -> N
     for text in ("no answer within 5 s", "home cannot be read", "throttled", "gone"):
         expect(page.get_by_text(text).first).to_be_visible()
     expect(page.get_by_role("heading", name="Contract")).to_be_visible()
+    expect(
+        page.get_by_text("us-east-1: DynamoDB had an internal error. Try again.")
+    ).to_be_visible()
+    expect(page.get_by_text("on request")).to_be_hidden()
+    expect(page.locator("code", has_text="ledger table status")).to_be_visible()
+    expect(page.get_by_text("table not read", exact=True)).to_be_visible()
     page.get_by_role("link", name="Pipelines").click()
     expect(page.get_by_text("no lanes read")).to_be_visible()
 
@@ -340,7 +405,12 @@ def test_lanes_of_pipelines_are_shown(regions: ServedRegions, tab: Watched) -> N
     }
 
     def with_lanes(route: "Route") -> None:
-        route.fulfill(json=route.fetch().json() | {"pipelines": [shown]})
+        slow, fast = (
+            {"counter": name, "rate": rate, "units": 1, "shards": 1}
+            for name, rate in (("slow", 0.1), ("fast", 3))
+        )
+        hot = {"looked_at": 2, "counters": [fast, slow]}
+        route.fulfill(json=route.fetch().json() | {"pipelines": [shown], "hot": hot})
 
     page.route("**/v1/fleet", with_lanes)
     tab.go(f"{regions.home}/#/pipelines")
@@ -349,6 +419,9 @@ def test_lanes_of_pipelines_are_shown(regions: ServedRegions, tab: Watched) -> N
     expect(row).to_contain_text("120")
     expect(page.get_by_text("is under way in us-east-1")).to_be_visible()
     expect(page.get_by_role("row", name=re.compile("eu-west-1.<b>"))).to_contain_text("damaged")
+    page.get_by_role("link", name="Fleet").click()
+    expect(page.get_by_role("link", name="fast")).to_be_visible()
+    expect(page.get_by_role("link", name="slow")).to_have_count(0)
 
 
 def test_what_pipelines_add_is_a_live_curve(regions: ServedRegions, tab: Watched) -> None:
@@ -426,6 +499,9 @@ def test_a_phone_shows_everything_without_scrolling_sideways(
         for view in (*VIEWS, counter_url("", name).removeprefix("/")):
             page = opened(watched, regions.home, view)
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0], view
+            cut = "[...document.querySelectorAll('.listing .scroll, .stacked')]"
+            assert page.evaluate(f"{cut}.every((one) => one.scrollWidth <= one.clientWidth)"), view
+            expect(page.locator(".keys:visible")).to_have_count(0)
         page.get_by_role("button", name="Reverse").first.click()
         box = page.get_by_role("dialog").bounding_box()
         assert box is not None
@@ -503,6 +579,9 @@ def test_nothing_is_asked_of_another_place(regions: ServedRegions, tab: Watched)
 def test_a_table_without_an_index_says_so(regions: ServedRegions, tab: Watched) -> None:
     """Counters can still be opened by their ids."""
     page = tab.page
+    page.route("**/v1/counters?*", lambda route: route.fulfill(json={"counters": [], "next": None}))
+    tab.go(regions.home)
+    expect(page.get_by_text("To begin, enter an id above")).to_be_visible()
     detail = "counters that begin with '' are not indexed: the contract's index has nothing"
     problem = {"type": "/problems/invalid-request", "title": "-", "status": 400, "detail": detail}
     page.route("**/v1/counters?*", lambda route: route.fulfill(status=400, json=problem))
@@ -519,12 +598,20 @@ def test_a_table_without_an_index_says_so(regions: ServedRegions, tab: Watched) 
 
 def test_an_outage_is_shown_and_passes(regions: ServedRegions, tab: Watched) -> None:
     """While the service does not answer the page says so; then it goes on by itself."""
-    tab.expected = (*tab.expected, re.compile("Failed to load resource: net::ERR_"))
+    tab.expected = (*tab.expected, re.compile("Failed to load resource: (net::ERR_|.* 503)"))
     page = tab.go(counter_url(regions.home, "shop/rome/mugs"))
     expect(page.locator("output.total")).to_have_text("1,200")
     page.route("**/v1/**", lambda route: route.abort("connectionrefused"))
     expect(page.get_by_role("alert").filter(has_text="does not answer")).to_be_visible()
     expect(page.get_by_text("no answer", exact=True)).to_be_visible()
+    page.unroute_all()
+    expect(page.get_by_text("connected")).to_be_visible()
+    down = {"type": "/problems/unreachable", "status": 503, "detail": DYNAMODB_SAID}
+    page.route(
+        re.compile("/v1/|/readyz"), lambda route: route.fulfill(status=down["status"], json=down)
+    )
+    expect(page.get_by_role("alert").filter(has_text="cannot read the table")).to_be_visible()
+    expect(page.get_by_text("table not read", exact=True)).to_be_visible()
     page.unroute_all()
     expect(page.get_by_text("connected")).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
@@ -557,6 +644,42 @@ def test_amounts_are_added_and_shown_exactly(regions: ServedRegions, tab: Watche
     assert shown == ["\u22121,234,567.5", "+3", "0.5"]
 
 
+def test_axes_and_columns_have_round_and_aligned_numbers(
+    regions: ServedRegions, tab: Watched
+) -> None:
+    """At most 4 digits on an axis, times that people count in, points of decimals in one line."""
+    page = tab.go(regions.home)
+    script = """async () => {
+        const {valueText, timeTicks} = await import('/page/ticks.js');
+        const {breakable, row, table} = await import('/page/dom.js');
+        const start = Date.UTC(2026, 10, 25, 18, 17, 3);
+        const times = (span) => timeTicks(start, start + span, 4).map(([, text]) => text);
+        const shown = table('t', [['n', true]], ['1.2', '-19', '96.95'].map((one) =>
+            row([[one.replace('-', '\u2212'), 'number']])));
+        return {
+            values: [0, -1500, 2.5e7, 1e28, 2e-7].map(valueText),
+            times: [500, 90e3, 99 * 60e3, 30 * 3600e3, 6 * 86400e3, 400 * 86400e3].map(times),
+            pads: [...shown.querySelectorAll('td')].map((cell) => cell.dataset.pad ?? ''),
+            parts: [...breakable('12,345,678,901,234,567.1234567').childNodes]
+                .map((one) => one.textContent).filter(Boolean),
+        };
+    }"""
+    found = page.evaluate(script)
+    assert found["values"] == [
+        "0", "\u22121.5K", "25M", "1\u00d710\u00b2\u2078", "2\u00d710\u207b\u2077",
+    ]  # fmt: skip
+    assert found["times"] == [
+        ["18:17:03.0", "18:17:03.2", "18:17:03.4"],
+        ["18:17:30", "18:18:00", "18:18:30"],
+        ["18:30", "19:00", "19:30"],
+        ["26 Nov", "12:00", "27 Nov"],
+        ["27 Nov", "29 Nov", "01 Dec"],
+        ["Jan 2027", "Jul 2027"],
+    ]
+    assert found["pads"] == ["0", ".00", ""]
+    assert found["parts"] == ["12,", "345,", "678,", "901,", "234,", "567", ".123", "456", "7"]
+
+
 def token_of(file: Path, name: str, *scopes: str, prefixes: tuple[str, ...] = ()) -> str:
     """Return a new token of a file."""
     grant = checked_grant(name, scopes, prefixes)
@@ -573,6 +696,8 @@ def test_a_token_decides_what_the_page_offers(tmp_path: Path, tab: Watched) -> N
     with served_regions(tmp_path, "--tokens", str(tokens)) as served:
         page = tab.go(served.home)
         expect(page.get_by_label("Access token")).to_be_focused()
+        for part in ("nav", "#connection"):
+            expect(page.locator(part)).to_be_hidden()
         page.get_by_label("Access token").fill("ldg_000000000000_" + "x" * 43)
         page.keyboard.press("Enter")
         expect(page.get_by_text("The token is not valid")).to_be_visible()
@@ -597,7 +722,8 @@ def test_a_token_decides_what_the_page_offers(tmp_path: Path, tab: Watched) -> N
         page.get_by_role("link", name="Totals", exact=True).click()
         expect(page.get_by_role("searchbox")).to_have_value("shop/")
         expect(page.get_by_role("link", name="shop/x")).to_be_visible()
-        page.get_by_role("link", name="Fleet").click()
+        expect(page.get_by_role("navigation").get_by_role("link")).to_have_text(["Totals"])
+        page.evaluate("location.hash = '#/fleet'")
         expect(page.get_by_text("This needs a token with the scope admin.")).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_label("Access token")).to_be_visible()

@@ -1,16 +1,19 @@
 """`ledger serve` and `ledger token`, run as a user runs them."""
 
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic
 
 import httpx
 import pytest
 from support.commands import command_line, environment, run_command
+
+from ledger import service
 
 START_SECONDS_MAX = 60.0
 REPLICATED_SECONDS_MAX = 30.0
@@ -79,6 +82,56 @@ def test_a_stream_of_events_ends_when_the_service_does(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             list(lines)
         assert process.wait(START_SECONDS_MAX) == 0
+
+
+README = Path(service.__file__).parent / "README.md"
+
+
+def readme_lines() -> list[list[str]]:
+    """Return the words of each command of the set-up with a process for each region."""
+    _, _, section = README.read_text(encoding="utf-8").partition("### A process for each region")
+    block = section.partition("```sh\n")[2].partition("```")[0]
+    return [shlex.split(line) for line in block.splitlines()]
+
+
+@contextmanager
+def started(folder: Path, words: list[str], until: str) -> Iterator[str]:
+    """Run a line of the page until it has said something; yield that line; end it afterwards."""
+    with subprocess.Popen(
+        command_line(*words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=environment(folder),
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield next(line for line in process.stdout if until in line)
+        finally:
+            # `ledger local` ends the processes that it has; of the others none needs to drain.
+            process.send_signal(signal.SIGTERM if "local" in words else signal.SIGKILL)
+            process.communicate()
+
+
+@pytest.mark.slow
+def test_the_page_s_processes_serve_one_table(tmp_path: Path) -> None:
+    """As they stand, but for the ports; a counter of one region is listed in the other."""
+    up, create, merge, *services = readme_lines()
+    with ExitStack() as stack:
+        stack.enter_context(started(tmp_path, up, "Ctrl-C stops it"))
+        made = run_command(*create, folder=tmp_path)
+        assert (made.status, "in force" in made.out) == (0, True), made.errors
+        stack.enter_context(started(tmp_path, merge, "leading"))
+        lines = [
+            stack.enter_context(started(tmp_path, [*words[:-1], "0"], "is served at"))
+            for words in services
+        ]
+        home, away = (line.split()[-1] for line in lines)
+        answer = httpx.post(f"{home}/v1/counters/stock/entries", json={"change": "2.50"})
+        assert answer.status_code == 201
+        assert eventually(f"{away}/v1/counters/stock", "2.5", {})
+        assert httpx.get(f"{away}/v1/counters").status_code == 200
 
 
 @pytest.mark.parametrize(

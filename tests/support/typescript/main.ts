@@ -36,6 +36,10 @@ const total = await client.GET("/v1/counters/{counter}", {
 });
 seen["total"] = total.data?.value;
 
+const totals = await client.GET("/v1/totals", { params: { query: { id: [counter], max_age: 0 } } });
+const problems: Record<string, components["schemas"]["Problem"]> = totals.data?.problems ?? {};
+seen["totals"] = [totals.data?.totals.map((one) => one.value), Object.keys(problems)];
+
 const many = await client.POST("/v1/entries", {
   body: { entries: [{ counter, change: "1" }, { counter: "~no", change: "2" }], together: false },
 });

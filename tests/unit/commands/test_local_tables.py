@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ledger.commands import local_tables
+from ledger.commands.local import app
 from ledger.commands.local_tables import forget, remember, running_table
 from ledger.core.errors import LocalTableError, SettingsError
 
@@ -101,3 +103,11 @@ def test_what_ends_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     assert remember(world(8000)) is None
     forget(None)
+
+
+def test_the_help_lists_every_option_that_it_names() -> None:
+    """The control port too, which `--ports` does not have."""
+    shown = CliRunner().invoke(app, ["up", "--help"], env={"COLUMNS": "120"})
+    assert "--control-port" in shown.output
+    refused = CliRunner().invoke(app, ["up", "--regions", "a,b", "--ports", "1,2,3"])
+    assert "one for each region (a, b), got 3" in str(refused.exception)

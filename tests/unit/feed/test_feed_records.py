@@ -32,6 +32,9 @@ def test_a_new_entry_is_one_whatever_its_shard() -> None:
         pytest.param(None, item(pk="~index-0"), id="of-the-index"),
         pytest.param(None, {"pk": {"S": "a"}, "sk": {"S": "b"}}, id="of-another-program"),
         pytest.param(item(), item(), id="put-again"),
+        pytest.param(
+            item(region={"S": "us-east-1"}), item(region={"S": "eu-west-1"}), id="in-two-regions"
+        ),
     ],
 )
 def test_anything_else_brings_none(old: Any, new: Any) -> None:

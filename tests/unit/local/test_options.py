@@ -68,7 +68,10 @@ def test_given_values_that_contradict_each_other_are_refused() -> None:
             {"regions": ("a",), "engine": "oracle"},
             "engine must be one of memory, dynoxide, got 'oracle'",
         ),
-        ({"regions": ("a", "b"), "ports": (1,)}, r"ports must be as many as regions \(2\), got 1"),
+        (
+            {"regions": ("a", "b"), "ports": (1,)},
+            r"must be 2, one for each region \(a, b\), got 1; the",
+        ),
         ({"regions": ("a",), "ports": (70_000,)}, "port must be between 0 and 65535, got 70000"),
         ({"regions": ("a",), "lag": -1.0}, "lag must be between 0 and 600 seconds, got -1.0"),
         ({"regions": ("a",), "jitter": float("nan")}, "jitter must be .*, got nan"),

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -37,6 +38,24 @@ def test_text_has_level_logger_message_and_extras() -> None:
     first, second = TextFormatter(TEXT_FORMAT).format(made).split("\n")
     assert first.endswith("WARNING ledger.x read 3 counter=a status=201")
     assert second == "ValueError: no"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report with more that is usual than not."""
+
+    folds: int = 0
+    merged: Decimal = Decimal(0)
+    waits: str = ""
+    problems: list[str] = field(default_factory=list)
+
+
+def test_a_report_in_text_is_short_json() -> None:
+    """With what is not as usual."""
+    made = record("a pass", report=Report(folds=2, merged=Decimal("1.50")))
+    assert (
+        TextFormatter(TEXT_FORMAT).format(made).endswith('a pass report={"folds":2,"merged":"1.5"}')
+    )
 
 
 def test_a_traceback_stays_in_its_object() -> None:

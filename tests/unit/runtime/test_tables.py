@@ -62,6 +62,16 @@ def test_without_a_terminal_a_line_is_as_long_as_it_needs(
     assert capsys.readouterr().out == f"counter  a\nnote     {'n' * 10_000}\n\n"
 
 
+def test_without_a_terminal_no_line_is_padded(capsys: pytest.CaptureFixture[str]) -> None:
+    """To the widest cell: the rule ends with the head."""
+    columns = (Column("check"), prose("what"))
+    print_grid(Grid(columns, [["a", "short"], ["b", "long " * 60 + "end\nto do"]]))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+    head, rule, short = [line for line in lines if line][:3]
+    assert (len(rule), short) == (len(head), " a      short")
+
+
 def test_cells_cannot_act_on_the_terminal() -> None:
     """Escapes in a note are shown, and take part in the width."""
     grid = Grid((Column("counter"), prose("note")), [("a", "\x1b[2Kpaid\u202e")])

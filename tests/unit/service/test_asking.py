@@ -174,6 +174,11 @@ def test_a_body_is_read_exactly() -> None:
         (b'{"change": true}', InvalidAmount, "must be a string"),
         (b'{"change": "NaN"}', InvalidAmount, "got NaN|finite|decimal number"),
         (b'{"change": "ten"}', InvalidAmount, "got 'ten'"),
+        (b'{"change": " 3"}', InvalidAmount, "without spaces, .* got ' 3'"),
+        (b'{"change": "3\\n"}', InvalidAmount, "without spaces"),
+        (b'{"change": "+3"}', InvalidAmount, "got '\\+3'"),
+        (b'{"change": null}', InvalidAmount, "got null$"),
+        (b'{"change": "1", "effective": null, "x": null}', InvalidInput, "x: .*got null$"),
         (b'{"change": "1e500"}', InvalidAmount, "within 1E-130"),
         (b'{"change": "1", "chnage": "2"}', InvalidInput, "body: chnage: extra"),
         (b'{"change": "1", "change": "1"}', InvalidInput, "body: 'change' stands twice"),
@@ -189,6 +194,31 @@ def test_a_body_that_breaks_a_rule_is_refused(
     """The message names the member and the rule."""
     with pytest.raises(kind, match=message):
         read_body(ENTRY, body)
+
+
+def test_an_amount_may_have_an_exponent() -> None:
+    """As the document of the interface says."""
+    assert read_body(ENTRY, b'{"change": "-1.5e3"}').change == Decimal(-1500)
+
+
+@pytest.mark.parametrize(
+    ("member", "kind", "message"),
+    [
+        ('"change": "1,5"', InvalidAmount, "body: entries.1.change: an amount must .*got '1,5'"),
+        ('"change": "1", "at": "soon"', InvalidInput, "body: entries.1.at: at must be a time"),
+        ('"change": "1", "effective": 7', InvalidInput, "entries.1.effective: .*string, got 7"),
+        ('"change": "1", "note": false', InvalidInput, "entries.1.note: .*got false"),
+    ],
+)
+def test_of_many_entries_the_one_that_is_refused_is_named(
+    member: str, kind: type[InvalidInput], message: str
+) -> None:
+    """By its place, from 0 on."""
+    first = '{"counter": "a", "change": "1"}'
+    body = f'{{"entries": [{first}, {{"counter": "b", {member}}}]}}'
+    with pytest.raises(InvalidInput, match=message) as caught:
+        read_body(TypeAdapter(EntriesBody), body.encode())
+    assert type(caught.value) is kind
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,22 @@ async def test_pages_follow_each_other_by_their_cursors() -> None:
         assert changes(await page(since=later)) == []
 
 
+async def test_one_change_sent_to_two_regions_comes_once() -> None:
+    """Under one key, before either try came to the other region."""
+    table = MemoryGlobalTable(["us-east-1", AWAY])
+    named = {
+        "Idempotency_Key": "order-17",
+        "Idempotency_Time": table.clock.now().isoformat(),
+    }
+    async with served(table) as home, served(table, region=AWAY) as away:
+        for service in (home, away):
+            assert (await service.record("dup", "1", **named)).status_code == 201
+        table.replicate()
+        for service in (home, away):
+            page = schemas.Feed(**(await service.http.get("/v1/feed")).json())
+            assert changes(page) == [("dup", "1")]
+
+
 async def test_a_request_waits_for_an_entry() -> None:
     """And is answered as soon as there is one."""
     async with served() as service, anyio.create_task_group() as tasks:

@@ -1,13 +1,15 @@
 """The service's endpoints over a ledger in memory."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 from support.serving import AWAY, served
 
+from ledger.core import ids
 from ledger.core.entry import entry_id
 from ledger.core.errors import OutcomeUnknown, Unreachable
 from ledger.service import schemas
@@ -255,6 +257,29 @@ async def test_totals_say_how_old_they_are() -> None:
         assert [(one.counter, one.known) for one in found] == [("stock", True), ("none", False)]
 
 
+async def test_a_counter_that_cannot_be_read_takes_nothing_from_the_others() -> None:
+    """Its problem stands beside their totals, by its id; steady totals are all or none."""
+    async with served() as service:
+        await service.record("stock", "5")
+        await service.record("amt", "1e37")
+        await service.record("amt", "1e-38")
+        asked = {"id": ["stock", "amt", "none"]}
+        answer = await service.http.get("/v1/totals", params=asked)
+        found = schemas.Totals(**answer.json())
+        assert answer.status_code == 200
+        assert [(one.counter, one.value) for one in found.totals] == [("stock", "5"), ("none", "0")]
+        problem = found.problems["amt"]
+        assert (list(found.problems), problem.status) == (["amt"], 422)
+        assert "'amt'" in problem.detail
+        steady = await service.http.get("/v1/totals", params=asked | {"steady": True})
+        assert (steady.status_code, steady.json()["type"]) == (422, "/problems/amount-overflow")
+        service.context.is_brief = True
+        events = (await service.http.get("/v1/live", params=asked)).text
+        assert events.count("event: total") == 2
+        assert events.count("event: problem") == 1
+        assert '"counter":"amt"' in events
+
+
 async def test_a_total_of_a_moment() -> None:
     """What was made later is not in it."""
     async with served() as service:
@@ -282,6 +307,30 @@ async def test_a_history_comes_in_pages() -> None:
             after = page.next
         assert found == ["0", "1", "2", "3", "4"]
         assert after is None
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+async def test_a_history_tells_what_it_cannot_list(tmp_path: Path, *, is_archived: bool) -> None:
+    """How many entries are merged and kept nowhere one by one, and until when they were made."""
+    table = MemoryGlobalTable(
+        ["us-east-1"],
+        archive=(tmp_path.as_uri(),) if is_archived else (),
+        compactor={"fold_min": 1, "scan_every": 0},
+    )
+    async with served(table) as service:
+        entries = "/v1/counters/stock/entries"
+        assert (await service.http.get(entries)).json()["merged"] == 0
+        await service.record("stock", "1")
+        last = (await service.record("stock", "2")).json()["id"]
+        await table.merge()
+        await service.record("stock", "3")
+        page = schemas.History(**(await service.http.get(entries)).json())
+        if is_archived:
+            assert (len(page.entries), page.merged, page.until) == (3, 0, None)
+        else:
+            assert page.merged == 2
+            assert page.until is not None
+            assert datetime.fromisoformat(page.until) == ids.moment_of(last)
 
 
 async def test_counters_are_listed_by_prefix_in_pages() -> None:

@@ -7,11 +7,18 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.ledgers import seeded
 
+from ledger.client.ledger import IDLE_SECONDS_MAX
 from ledger.core.errors import LedgerError
 from ledger.service.access.port import OpenAccess
 from ledger.service.options import ServiceOptions
-from ledger.service.serving import Instance, Running
+from ledger.service.serving import KEEP_ALIVE_SECONDS, Instance, Running
 from ledger.testing import MemoryGlobalTable
+
+
+def test_clients_close_idle_connections_before_the_service_does() -> None:
+    """So do load balancers, after a minute: no request is on its way when one is closed."""
+    load_balancers = 60.0
+    assert IDLE_SECONDS_MAX < load_balancers < KEEP_ALIVE_SECONDS
 
 
 async def test_a_port_that_is_taken_is_one_error(caplog: pytest.LogCaptureFixture) -> None:

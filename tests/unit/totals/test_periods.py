@@ -278,6 +278,8 @@ async def test_the_hour_that_comes_twice_ends_where_it_is_said() -> None:
         assert [int(one.value) for one in found.periods] == values
     empty = await desk.periods("hour", since=NOW, until=NOW)
     assert (empty.periods, int(empty.opening)) == ((), 0)
+    with pytest.raises(InvalidInput, match="since must not be after until, got 2026"):
+        await desk.periods("hour", since=NOW, until=NOW - timedelta(seconds=1))
 
 
 async def test_effective_on_the_last_day_there_is() -> None:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from support.hooks import SECRET
 
+from ledger import webhooks
 from ledger.core.errors import LedgerError
 from ledger.webhooks.hooks import Hook, read_hooks
 
@@ -31,6 +32,20 @@ def test_a_file_names_what_goes_where(tmp_path: Path) -> None:
     assert watch.name == "webhook b"
     assert watch.bound == watch.rearm == 3
     assert SECRET not in repr(hooks)
+
+
+def test_the_readme_s_file_is_read_as_it_stands(tmp_path: Path) -> None:
+    """A bare `on:` is a key; true and yes are booleans where one is asked for."""
+    readme = (Path(webhooks.__file__).parent / "README.md").read_text(encoding="utf-8")
+    example = readme.partition("```yaml\n")[2].partition("```")[0]
+    hooks = read_hooks(written(tmp_path, example))
+    assert {name: hook.on for name, hook in hooks.items()} == {
+        "erp": "changes",
+        "low-stock": "crossings",
+    }
+    private = "webhooks: {a: {url: 'http://a.example', secret_env: X, private: %s}}"
+    assert read_hooks(written(tmp_path, private % "true"))["a"].private
+    assert read_hooks(written(tmp_path, private % "yes"))["a"].private
 
 
 @pytest.mark.parametrize(

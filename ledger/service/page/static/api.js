@@ -4,7 +4,20 @@ const TOKEN = "ledger-token";
 const RETRY_MS = 1000, RETRY_MS_MAX = 15000;
 const UNAUTHORIZED = 401;
 
-export const events = new EventTarget();  // "signed-out", "online", "offline"
+// Problems of one counter: others can be read.
+const OF_COUNTER = new Set(["/problems/amount-overflow", "/problems/damaged-item", "/problems/net-vanished"]);
+const LEAVING = "/problems/shutting-down";
+const READS = /^\/(v1\/(counters|totals)|readyz)/;  // whose answers say that the table is read
+
+export const events = new EventTarget();  // "signed-out", "state" with what `tell` was told
+let state = null;
+
+// Tell how far requests get: "online", "failing" where the table is not read, or "offline".
+export function tell(now) {
+  if (now === state) return;
+  state = now;
+  events.dispatchEvent(new CustomEvent("state", {detail: now}));
+}
 
 // An answer that is a problem (RFC 9457): `fields` are its members.
 export class Problem extends Error {
@@ -14,6 +27,9 @@ export class Problem extends Error {
     this.fields = fields;
   }
 }
+
+export const isOfCounter = (error) => OF_COUNTER.has(error.fields?.type);
+const isOfTable = (error) => error.status >= 500 && error.fields.type !== LEAVING && !isOfCounter(error);
 
 // No answer came: a write may have been applied or not.
 export class NoAnswer extends Error {}
@@ -35,14 +51,18 @@ async function asked(path, options) {
     answer = await fetch(path, {...options, cache: "no-store", credentials: "same-origin"});
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    events.dispatchEvent(new Event("offline"));
+    tell("offline");
     throw new NoAnswer("the service does not answer");
   }
-  events.dispatchEvent(new Event("online"));
-  if (answer.ok) return answer;
-  const fields = await answer.json().catch(() => ({}));
+  if (answer.ok) {
+    if (state !== "failing" || READS.test(path)) tell("online");
+    return answer;
+  }
+  const problem = new Problem(answer.status, await answer.json().catch(() => ({})));
+  if (isOfTable(problem)) tell("failing");
+  else if (state !== "failing") tell("online");
   if (answer.status === UNAUTHORIZED) events.dispatchEvent(new Event("signed-out"));
-  throw new Problem(answer.status, fields);
+  throw problem;
 }
 
 // Return the JSON at a path; `query` is a list of pairs.
@@ -64,14 +84,24 @@ export async function post(path, body, more = {}) {
 export const counterPath = (counter, rest = "") => `/v1/counters/${encodeURIComponent(counter)}${rest}`;
 
 // Follow the totals of up to 50 counters until the signal is aborted; connects again by itself.
-export async function follow(counters, onTotal, signal) {
+// `onBroken` is called where one of them cannot be read, as long as that is so.
+export async function follow(counters, {onTotal, onBroken, signal}) {
   const query = new URLSearchParams(counters.map((counter) => ["id", counter])).toString();
   let wait = RETRY_MS;
   while (!signal.aborted) {
     try {
       const answer = await asked(`/v1/live?${query}`, {headers: headers(), signal});
       wait = RETRY_MS;
-      await readEvents(answer.body, (name, data) => name === "total" && onTotal(data));
+      await readEvents(answer.body, (name, data) => {
+        if (name === "total") {
+          tell("online");
+          onTotal(data);
+        } else if (name === "problem") {
+          const problem = new Problem(data.status, data);
+          if (isOfCounter(problem)) onBroken?.();
+          else tell("failing");
+        }
+      });
     } catch (error) {
       if (signal.aborted || (error instanceof Problem && error.status < 500)) return;
     }

@@ -1,30 +1,19 @@
 // Charts as SVG: a stepped line of a balance over bars of changes. Amounts are exact elsewhere;
 // only the places in a chart are rounded.
 
+import {timeTicks, valueText, valueTicks} from "./ticks.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = {left: 12, right: 12, top: 12, bottom: 24};
 const CHARACTER = 6.8;
-const compact = new Intl.NumberFormat("en", {notation: "compact", maximumSignificantDigits: 4});
+const LABEL = 80;     // between two times on the axis, at least
+const LABEL_HALF = 32;
 
 function drawn(name, attributes, text) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   if (text !== undefined) made.textContent = text;
   return made;
-}
-
-// Return round values that divide a range into about so many steps.
-function ticks(low, high, about) {
-  const rough = (high - low) / about;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((one) => one * power >= rough) * power;
-  const found = [];
-  for (let at = Math.ceil(low / step); at * step <= high + step / 1e6; at += 1) found.push(at * step);
-  return found;
-}
-
-function tickText(value) {
-  return compact.format(Math.abs(value) < 1e-12 ? 0 : value).replace("-", "\u2212");
 }
 
 function rangeOf(values) {
@@ -38,8 +27,8 @@ function rangeOf(values) {
 }
 
 // Draw points [{x, y, label}] and bars [{from, to, y, label}] into an element.
-// `stepped`: the value holds until the next point; `fromZero` shows 0, `whole` no parts of 1.
-export function drawChart(place, {points, bars = [], label, xText, stepped = true, height = 220, fromZero = false, whole = false}) {
+// A value holds until the next point; `fromZero` shows 0, `whole` no parts of 1.
+export function drawChart(place, {points, bars = [], label, height = 220, fromZero = false, whole = false}) {
   const width = Math.max(280, place.clientWidth);
   const svg = drawn("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, width, height});
   place.replaceChildren(svg);
@@ -48,40 +37,32 @@ export function drawChart(place, {points, bars = [], label, xText, stepped = tru
   const [first, last] = [Math.min(...xs), Math.max(...xs)];
   const barRoom = bars.length ? Math.round(height * 0.26) : 0;
   const [low, high] = rangeOf([...points.map((one) => one.y), ...(fromZero ? [0] : [])]);
-  const values = ticks(low, high, 4).filter((value) => !whole || Number.isInteger(value));
-  const left = MARGIN.left + CHARACTER * Math.max(...values.map((value) => tickText(value).length)) + 6;
+  const values = valueTicks(low, high, 4).filter((value) => !whole || Number.isInteger(value));
+  const left = MARGIN.left + CHARACTER * Math.max(...values.map((value) => valueText(value).length)) + 6;
   const bottom = height - MARGIN.bottom - barRoom;
   const x = (value) => left + ((value - first) / Math.max(1, last - first)) * (width - left - MARGIN.right);
   const y = (value) => bottom - ((value - low) / (high - low)) * (bottom - MARGIN.top);
   for (const value of values) {
     svg.append(
       drawn("line", {x1: left, x2: width - MARGIN.right, y1: y(value), y2: y(value), class: "grid"}),
-      drawn("text", {x: left - 6, y: y(value) + 4, "text-anchor": "end"}, tickText(value)));
+      drawn("text", {x: left - 6, y: y(value) + 4, "text-anchor": "end"}, valueText(value)));
   }
-  let before = "";
-  const columns = Math.max(2, Math.min(6, Math.floor(width / 150)));
-  for (let at = 0; at <= columns; at += 1) {
-    const value = first + ((last - first) * at) / columns;
-    const anchor = at === 0 ? "start" : at === columns ? "end" : "middle";
-    if (xText(value) === before) continue;
-    before = xText(value);
-    svg.append(drawn("text", {x: x(value), y: height - 7, "text-anchor": anchor}, before));
+  for (const [time, text] of timeTicks(first, last, Math.max(2, Math.floor((width - left) / LABEL)))) {
+    const anchor = x(time) > width - LABEL_HALF ? "end" : x(time) < left + LABEL_HALF ? "start" : "middle";
+    svg.append(drawn("text", {x: x(time), y: height - 7, "text-anchor": anchor}, text));
   }
   drawBars(svg, bars, {x, middle: height - MARGIN.bottom - barRoom / 2 + 6, room: (barRoom - 14) / 2, left, right: width - MARGIN.right});
-  drawLine(svg, points, {x, y, last, stepped});
+  drawLine(svg, points, {x, y, last});
 }
 
-function drawLine(svg, points, {x, y, last, stepped}) {
+function drawLine(svg, points, {x, y, last}) {
   if (points.length === 0) return;
   const path = [`M${x(points[0].x).toFixed(1)},${y(points[0].y).toFixed(1)}`];
-  for (const one of points.slice(1)) {
-    if (stepped) path.push(`H${x(one.x).toFixed(1)}`);
-    path.push(`${stepped ? "V" : `L${x(one.x).toFixed(1)},`}${y(one.y).toFixed(1)}`);
-  }
-  if (stepped) path.push(`H${x(last).toFixed(1)}`);
+  for (const one of points.slice(1)) path.push(`H${x(one.x).toFixed(1)}V${y(one.y).toFixed(1)}`);
+  path.push(`H${x(last).toFixed(1)}`);
   svg.append(drawn("path", {d: path.join(""), class: "line"}));
   const end = points.at(-1);
-  svg.append(drawn("circle", {cx: x(stepped ? last : end.x), cy: y(end.y), r: 3, class: "end"}));
+  svg.append(drawn("circle", {cx: x(last), cy: y(end.y), r: 3, class: "end"}));
   if (points.length > 400) return;
   for (const one of points) {
     const dot = drawn("circle", {cx: x(one.x), cy: y(one.y), r: 6, class: "hit"});

@@ -1,34 +1,40 @@
 // One counter: its total, live, as every region shows it; curve, statement, writing and reversing.
 
 import {shown as amountText} from "./amounts.js";
-import {NoAnswer, counterPath, follow, get, repeat, untilAnswered} from "./api.js";
+import {NoAnswer, counterPath, follow, get, isOfCounter, pause, repeat, untilAnswered} from "./api.js";
 import {curvePanel} from "./curve.js";
-import {element, facts, mark, row, section, stateLine, table, userText} from "./dom.js";
+import {breakable, element, facts, mark, message, row, section, stateLine, table, userText} from "./dom.js";
 import {statementPanel} from "./statement.js";
-import {clockText, durationText} from "./times.js";
+import {clockText, clockZoneText, durationText, zoneText} from "./times.js";
 import {flash} from "./totals.js";
 import {confirmReversal, writePanel} from "./writing.js";
 
-const TICK_MS = 1000, REGIONS_MS = 3000, SETTLE_MS = 400;
+const TICK_MS = 1000, REGIONS_MS = 3000, SETTLE_MS = 400, RETRY_MS = 2000;
 
-export async function counterView(main, {session, argument: counter, signal}) {
+export async function counterView(main, asked) {
+  const {session, argument: counter, signal} = asked;
   const may = (scope) => session.scopes.includes(scope);
   const isHome = session.region === session.home;
   const value = element("output", {class: "total", "aria-live": "polite", "aria-label": "Total"}, "…");
   const details = element("div");
   const heading = element("h1", {class: "counter-name"}, userText(counter));
-  const regions = may("admin") ? regionsPanel(counter, signal) : null;
+  const cannotReverse = may("reverse") && !isHome &&
+    element("p", {class: "note"}, `Entries are reversed in the home region, ${session.home}: open the page of its service.`);
   let total = null, statement = null, reload = null;
 
-  try {
-    total = await untilAnswered(signal, () => get(counterPath(counter), [["max_age", 0]], {signal}));
-  } catch (error) {
-    if (!signal.aborted && error.status !== 401) {
+  while (total === null) {
+    try {
+      total = await untilAnswered(signal, () => get(counterPath(counter), [["max_age", 0]], {signal}));
+    } catch (error) {
+      if (signal.aborted || error.status === 401) return;
+      if (isOfCounter(error)) return showUncounted(error);
       main.replaceChildren(back(), heading, stateLine(error.message, {failed: true}));
+      if (!error.fields?.retryable) return;
+      await pause(RETRY_MS, signal);
     }
-    return;
   }
 
+  const regions = may("admin") ? regionsPanel(counter, signal) : null;
   const curve = curvePanel(counter, {signal, statement: () => statement});
   const entries = statementPanel(counter, {
     signal,
@@ -38,10 +44,9 @@ export async function counterView(main, {session, argument: counter, signal}) {
       take(found.total);
       curve.load();
     },
+    onFailed: reopened,
   });
   const write = may("write") && writePanel(counter, {onWritten: () => refresh()});
-  const cannotReverse = may("reverse") && !isHome &&
-    element("p", {class: "note"}, `Entries are reversed in the home region, ${session.home}: open the page of its service.`);
   const summary = element("section", {class: "panel summary", "aria-label": "Total"}, value, details);
   main.replaceChildren(back(), heading,
     element("div", {class: "columns"}, summary, regions?.panel ?? "", write || ""),
@@ -51,7 +56,7 @@ export async function counterView(main, {session, argument: counter, signal}) {
     total = found;
     const text = amountText(found.value);
     if (value.textContent !== "…" && value.textContent !== text) flash(value);
-    value.textContent = text;
+    if (value.textContent !== text) value.replaceChildren(breakable(text));
     curve.take(found);
     describe();
   }
@@ -63,7 +68,7 @@ export async function counterView(main, {session, argument: counter, signal}) {
       total.known ? "" : element("p", {class: "note"}, `${total.region} has no change of this counter. Check its id, or write its first change.`),
       facts([
         ["Region", total.region],
-        ["As of", clockText(total.as_of)],
+        ["As of", clockZoneText(total.as_of)],
         ["Unchanged for", durationText(Math.floor(age) || 1)],
         ["Read took", durationText(window)],
         ["Entries, not merged", total.entries.toLocaleString("en")],
@@ -82,20 +87,42 @@ export async function counterView(main, {session, argument: counter, signal}) {
   }
 
   function reverse(entry) {
-    confirmReversal(counter, entry, session, {onWritten: () => refresh()});
+    confirmReversal(counter, entry, session, {onWritten: total === null ? asked.reopen : refresh});
+  }
+
+  // A total that can no longer be read, or can again, makes another view.
+  function reopened(error) {
+    if (isOfCounter(error)) asked.reopen();
+    return isOfCounter(error);
+  }
+
+  function showUncounted(error) {
+    const entries = statementPanel(counter, {signal, onReverse: may("reverse") && isHome ? reverse : null, onLoaded: () => {}, isCounted: false});
+    main.replaceChildren(back(), heading,
+      element("section", {class: "panel", "aria-label": "Total"}, stateLine(error.message, {failed: true})),
+      entries.panel, cannotReverse || "");
+    entries.load();
+    follow([counter], {signal, onTotal: asked.reopen});
   }
 
   take(total);
   entries.load();
-  follow([counter], (found) => {
+  follow([counter], {signal, onBroken: asked.reopen, onTotal: (found) => {
     const isNew = found.value !== total.value || found.entries !== total.entries || found.merged !== total.merged;
     take(found);
     if (isNew) refresh();
-  }, signal);
+  }});
   repeat(TICK_MS, signal, async () => describe());
 }
 
 const back = () => element("p", {class: "back"}, element("a", {href: "#/"}, "← Totals"));
+
+function comparison(regions) {
+  const read = regions.filter((each) => each.totals);
+  if (new Set(read.map((each) => each.totals[0].value)).size > 1) return mark("warning", "differ: changes are on their way");
+  if (read.length === regions.length) return mark("ok", "all the same");
+  return mark("unknown", `not all read: ${read.length} of ${regions.length}`);
+}
 
 // What every region shows of the counter: they differ while replication is under way.
 function regionsPanel(counter, signal) {
@@ -105,14 +132,12 @@ function regionsPanel(counter, signal) {
   async function load() {
     try {
       const found = await get("/v1/fleet/totals", [["id", counter]], {signal});
-      const values = Object.values(found.regions).map((each) => each.totals?.[0].value).filter((each) => each != null);
-      const isSame = new Set(values).size <= 1;
-      const rows = Object.entries(found.regions).map(([region, shown]) => shown.failed
-        ? row([region, [mark("unknown", "not read"), "number"], [shown.failed, "note"]])
-        : row([region, [amountText(shown.totals[0].value), "number"], [clockText(shown.totals[0].as_of), "number note"]]));
+      const rows = Object.entries(found.regions).flatMap(([region, shown]) => shown.failed
+        ? [row([[region, "region"], [mark("unknown", "not read"), "number"], ""]), element("tr", {}, element("td", {colspan: 3, class: "note"}, message(shown.failed)))]
+        : [row([[region, "region"], [breakable(amountText(shown.totals[0].value)), "number"], [clockText(shown.totals[0].as_of), "number note"]])]);
       place.replaceChildren(
-        table("Total in every region", [["Region"], ["Total", true], ["Read", true]], rows),
-        element("p", {}, isSame ? mark("ok", "all the same") : mark("warning", "differ: changes are on their way")));
+        table("Total in every region", [["Region"], ["Total", true], [`Read, ${zoneText()}`, true]], rows),
+        element("p", {}, comparison(Object.values(found.regions))));
     } catch (error) {
       // Without an answer the whole page says so; what was shown before stays.
       if (!signal.aborted && !(error instanceof NoAnswer)) place.replaceChildren(stateLine(error.message, {failed: true}));

@@ -5,8 +5,8 @@ import {add, shown as amountText} from "./amounts.js";
 import {counterPath, get, untilAnswered} from "./api.js";
 import {drawChart} from "./chart.js";
 import {element, section, stateLine} from "./dom.js";
-import {periodsOf} from "./entries.js";
-import {clockText, dateText, fullText, shortText, timeOf} from "./times.js";
+import {mergedText, periodsOf} from "./entries.js";
+import {clockText, entryTimeText, fullText, timeOf, zoneText} from "./times.js";
 
 const HOUR_MS = 3600e3, DAY_MS = 24 * HOUR_MS;
 const KINDS = [["hour", "By hour"], ["day", "By day"], ["entry", "Each entry"], ["live", "Live"]];
@@ -60,7 +60,7 @@ export function curvePanel(counter, {signal, statement}) {
     try {
       const query = [["by", by], ["since", since]];
       found = await untilAnswered(signal, () => get(counterPath(counter, "/periods"), query, {signal}));
-      note.textContent = `Sums by ${by} as the table keeps them, ${found.zone}.`;
+      note.textContent = `Sums by ${by} of ${found.zone}, as the table keeps them: they contain merged entries. Times are ${zoneText()}.`;
     } catch (error) {
       if (signal.aborted) return;
       if (error.status !== 400) return place.replaceChildren(stateLine(error.message, {failed: true}));
@@ -82,22 +82,20 @@ export function curvePanel(counter, {signal, statement}) {
     const last = seen.at(-1);
     if (!last) return;
     const points = [...seen, {...last, x: Math.max(Date.now(), last.x)}];
-    drawChart(place, {points, xText: clockText, label: `Total since the page was opened, now ${last.text}`});
+    drawChart(place, {points, label: `Total since the page was opened, now ${last.text}`});
   }
 
   function drawEntries() {
     const known = statement();
     if (known === null) return;
     const lines = known.lines.filter(({entry}) => timeOf(entry.id) !== null);
-    if (lines.length === 0) return place.replaceChildren(stateLine("No entries in this time."));
+    if (lines.length === 0) return place.replaceChildren(stateLine(mergedText(known) || "No entries in this time."));
     const points = lines.map(({entry, balance}) => ({
       x: timeOf(entry.id), y: Number(balance),
-      label: `${fullText(timeOf(entry.id))}: ${amountText(entry.change, {signed: true})}, then ${amountText(balance)}`,
+      label: `${entryTimeText(entry.id)}: ${amountText(entry.change, {signed: true})}, then ${amountText(balance)}`,
     }));
-    const span = points.at(-1).x - points[0].x;
-    const xText = span < HOUR_MS ? clockText : span < 2 * DAY_MS ? shortText : dateText;
     points.unshift({x: points[0].x, y: Number(known.opening), label: `before: ${amountText(known.opening)}`});
-    drawChart(place, {points, xText, label: `Balance after each of ${lines.length} entries, up to ${amountText(known.closing)}`});
+    drawChart(place, {points, label: `Balance after each of ${lines.length} entries, up to ${amountText(known.closing)}`});
   }
 
   function draw() {
@@ -108,13 +106,12 @@ export function curvePanel(counter, {signal, statement}) {
     const bars = periods.map((one) => {
       balance = add(balance, one.value);
       const end = Math.min(Date.parse(one.end), Math.max(Date.now(), Date.parse(one.start) + 1));
-      points.push({x: end, y: Number(balance), label: `${fullText(end)}: ${amountText(balance)}`});
+      points.push({x: Date.parse(one.start), y: Number(balance), label: `by ${fullText(end)}: ${amountText(balance)}`});
       return {from: Date.parse(one.start), to: end, y: Number(one.value),
         label: `${fullText(one.start)}: ${amountText(one.value, {signed: true})}`};
     });
-    const isShort = points.at(-1).x - points[0].x < 2 * DAY_MS;
     drawChart(place, {
-      points, bars, stepped: false, xText: isShort ? shortText : dateText,
+      points, bars,
       label: `Balance and changes by ${choice.by}, from ${amountText(found.opening)} to ${amountText(balance)}`,
     });
   }

@@ -26,7 +26,30 @@ export async function statementSince(counter, since, {signal}) {
     lines.push({entry, balance});
     balance = add(balance, negated(entry.change));
   }
-  return {lines: lines.reverse(), opening: balance, closing: total.value, total, isCut};
+  const older = isCut ? 0 : await mergedBefore(counter, since, total, entries.length, signal);
+  return {lines: lines.reverse(), opening: balance, closing: total.value, total, isCut, older};
+}
+
+// Return the entries after a time without balances: those of a counter whose total cannot be read.
+export async function entriesOnly(counter, since, {signal}) {
+  const {entries, isCut} = await entriesSince(counter, since, signal);
+  return {lines: entries.map((entry) => ({entry, balance: null})), total: null, isCut, older: 0};
+}
+
+// Return how many entries were merged and are not kept: those that the total counts and no list has.
+async function mergedBefore(counter, since, total, listed, signal) {
+  const unlisted = Math.min(total.merged, total.entries + total.merged - listed);
+  if (unlisted <= 0 || since === null) return Math.max(0, unlisted);
+  const kept = await get(counterPath(counter, "/entries"), [["before", since], ["limit", 1]], {signal});
+  return kept.entries.length ? 0 : unlisted;
+}
+
+// Say what became of entries that are not in the list; "" where there are none.
+export function mergedText({older, total}) {
+  if (older === 0) return "";
+  const [what, whose] = older === 1 ? ["older entry is", "its change"] : ["older entries are", "their sum"];
+  const more = total.additions ? ", with what pipelines added," : "";
+  return `${older.toLocaleString("en")} ${what} merged: ${whose}${more} is the opening balance; single entries are no longer kept.`;
 }
 
 // Read a page at a time; of more than ENTRIES_MAX the oldest are left out, since balances count back.

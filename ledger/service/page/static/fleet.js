@@ -1,13 +1,14 @@
 // The fleet: regions, lag per pair, leaders, backlog with its trend, hot counters, errors.
 
-import {NoAnswer, get, post, repeat} from "./api.js";
+import {NoAnswer, get, post, repeat, tell} from "./api.js";
 import {drawChart} from "./chart.js";
-import {element, facts, mark, row, section, stateLine, table, userText} from "./dom.js";
-import {clockText, durationText, fullText, shortText} from "./times.js";
+import {element, facts, mark, message, row, section, stateLine, table, userText} from "./dom.js";
+import {clockText, clockZoneText, durationText, fullText, zoneText} from "./times.js";
 
 const REFRESH_MS = 10000;
 const LAG_USUAL = 5;
 const SLICES = 64;
+const HOT_FROM = 1;  // changes a second
 const DURATIONS = new Set(["settle", "retry_horizon", "signature_lifetime", "clock_skew", "observation_delay", "read_deadline", "contract_life"]);
 const WRONG = new Set(["problem", "warning", "unknown"]);
 
@@ -28,13 +29,14 @@ export async function fleetView(main, {session, signal}) {
       if (signal.aborted || error.status === 401) return;
       if (error instanceof NoAnswer) return;
       if (found === null) place.replaceChildren(stateLine(error.message, {failed: true}));
-      else status.textContent = `Not read again: ${error.message}. Shown as of ${clockText(found.at)}.`;
+      else status.textContent = `Not read again: ${error.message}. Shown as of ${clockZoneText(found.at)}.`;
     }
   }
 
   function take(answer) {
     found = answer;
-    status.textContent = `Table ${found.table}, as of ${clockText(found.at)}, by this machine. A look holds for 10 seconds.`;
+    tell(found.regions.some((one) => one.region === found.region && one.table.failed) ? "failing" : "online");
+    status.textContent = `Table ${found.table}, as of ${clockZoneText(found.at)}, by this machine. A look holds for 10 seconds.`;
     render();
   }
 
@@ -73,8 +75,8 @@ function errors(found) {
   const order = ["problem", "warning", "unknown"];
   wrong.sort((one, other) => order.indexOf(one.state) - order.indexOf(other.state));
   const rows = wrong.map((one) => row([
-    mark(one.state), one.check, one.region || "all",
-    [element("div", {}, element("p", {}, userText(one.what)), one.do && element("p", {class: "note"}, userText(adviceOf(one)))), "text"],
+    mark(one.state), one.check, [one.region || "all", "region"],
+    [element("div", {}, element("div", {}, message(one.what)), one.do && element("div", {class: "note"}, message(adviceOf(one)))), "text"],
   ]));
   const good = found.findings.length - wrong.length;
   const summary = element("p", {}, mark("ok", `${good} checks passed`));
@@ -91,7 +93,7 @@ function regions(found) {
   const leases = found.compactor.regions ?? {};
   const rows = found.regions.map((one) => row([
     element("span", {}, one.region, one.home && element("span", {class: "tag"}, "home"), one.region === found.region && element("span", {class: "tag"}, "here")),
-    one.table.failed ? [element("span", {}, mark("problem", "not read"), " ", userText(one.table.failed)), "text"] : mark(one.table.status === "ACTIVE" ? "ok" : "warning", one.table.status.toLowerCase()),
+    one.table.failed ? [element("span", {}, mark("problem", "not read"), " ", message(one.table.failed)), "text"] : mark(one.table.status === "ACTIVE" ? "ok" : "warning", one.table.status.toLowerCase()),
     clockOffset(one.clock),
     [one.contract?.failed ? mark("problem", "not read") : one.contract ? `${one.contract.revision}${one.contract.pending ? ", pending" : ""}` : "none", "number"],
     leases[one.region]?.error ? mark("unknown", "not read") : userText(leases[one.region]?.leader ?? "none"),
@@ -121,7 +123,7 @@ function lags(found, measure) {
     if (one.seconds === null) return element("td", {class: "number"}, mark("problem", "over 5 s"));
     return element("td", {class: "number"}, one.seconds > LAG_USUAL ? mark("warning", durationText(one.seconds)) : durationText(one.seconds));
   })));
-  const when = found.lags_at ? `Measured at ${clockText(found.lags_at)} by an item in each region.` : "From the home region, as the compactor's last pass measured it.";
+  const when = found.lags_at ? `Measured at ${clockZoneText(found.lags_at)} by an item in each region.` : "From the home region, as the compactor's last pass measured it.";
   return section("Replication lag",
     table("Replication lag, from row to column", [["From \\ to"], ...names.map((name) => [name, true])], rows),
     element("div", {class: "toolbar"}, element("button", {type: "button", id: "measure", click: measure}, "Measure every pair"),
@@ -138,7 +140,7 @@ function leaders(found) {
   ]));
   const passes = found.compactor.passes.map((one) => row([
     userText(one.owner ?? one.member),
-    one.error ? mark("unknown", one.error) : mark(one.outcome === "done" ? "ok" : one.outcome === "partial" ? "warning" : "problem", one.outcome),
+    one.error ? [element("span", {}, mark("unknown", "not read"), " ", message(one.error)), "text"] : mark(one.outcome === "done" ? "ok" : one.outcome === "partial" ? "warning" : "problem", one.outcome),
     [one.error ? "" : `${durationText(one.age_seconds)} ago`, "number"],
     [one.error ? "" : one.report.merged.toLocaleString("en"), "number"],
     [one.error ? "" : one.report.deleted.toLocaleString("en"), "number"],
@@ -156,7 +158,7 @@ function merging(found, chart) {
     ["Entries to merge", last ? last.backlog.toLocaleString("en") : "not known"],
     ["Trend", one.has_passes ? one.falls_behind ? mark("problem", "falls behind") : mark("ok", "keeps up") : mark("unknown", "no pass")],
     ["Late by", durationText(one.late_seconds)],
-    ["Oldest at the last search", one.search_oldest ? fullText(one.search_oldest) : "none"],
+    ["Oldest at the last search", one.search_oldest ? `${fullText(one.search_oldest)} ${zoneText(one.search_oldest)}` : "none"],
     ["Last success", one.success_age === null ? "never" : `${durationText(one.success_age)} ago`],
     ["Waits for", one.waits ? userText(one.waits) : null],
     ["Damage", one.damage ? userText(one.damage) : null],
@@ -170,16 +172,16 @@ function drawTrend(place, trend) {
     return;
   }
   const points = trend.map((one) => ({x: Date.parse(one.at), y: one.backlog, label: `${clockText(one.at)}: ${one.backlog.toLocaleString("en")}`}));
-  drawChart(place, {points, label: "Entries to merge when each pass began", xText: shortText, height: 150, fromZero: true, whole: true});
+  drawChart(place, {points, label: "Entries to merge when each pass began", height: 150, fromZero: true, whole: true});
 }
 
 function hot(found) {
   if (found.hot.failed) return section("Hot counters", stateLine(found.hot.failed, {failed: true}));
-  const rows = found.hot.counters.map((one) => row([
+  const rows = found.hot.counters.filter((one) => one.rate >= HOT_FROM).map((one) => row([
     element("a", {href: `#/counter/${encodeURIComponent(one.counter)}`}, userText(one.counter)),
     [one.rate.toFixed(1), "number"], [one.units.toFixed(0), "number"], [String(one.shards), "number"],
   ]));
-  return section("Hot counters", rows.length
+  return section("Hot counters", element("p", {class: "note"}, `With ${HOT_FROM} change a second or more.`), rows.length
     ? table("Hot counters", [["Counter"], ["Changes/s", true], ["Units/s", true], ["Shards", true]], rows)
     : stateLine(`None among ${found.hot.looked_at} collections that the newest hints name.`));
 }

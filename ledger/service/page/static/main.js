@@ -1,7 +1,7 @@
 // Finds out who asks, and shows the view that the address names.
 
-import {NoAnswer, events, get, pause, tokens} from "./api.js";
-import {element, stateLine} from "./dom.js";
+import {NoAnswer, events, get, pause, repeat, tokens} from "./api.js";
+import {element, message, stateLine} from "./dom.js";
 import {counterView} from "./counter.js";
 import {fleetView} from "./fleet.js";
 import {pipelinesView} from "./pipelines.js";
@@ -18,6 +18,7 @@ const VIEWS = {
 const at = (id) => document.getElementById(id);
 let session = null;
 let open = new AbortController();
+let failing = null;
 
 // Return the view that the address names, and its argument.
 function asked() {
@@ -45,7 +46,7 @@ function show() {
   }
   const main = at("main");
   main.replaceChildren(stateLine("Loading…"));
-  view(main, {session, argument, signal: open.signal});
+  view(main, {session, argument, signal: open.signal, reopen: show});
 }
 
 // Ask who we are: without a token first, since a service for trials asks for none.
@@ -68,6 +69,8 @@ async function begin() {
   const role = session.region === session.home ? "home region" : `home is ${session.home}`;
   at("place").replaceChildren(element("b", {}, session.region), ` ${role}`);
   at("sign-out").hidden = tokens.get() === null;
+  for (const link of document.querySelectorAll("nav a")) link.hidden = !session.scopes.includes(link.dataset.scope);
+  at("views").hidden = at("connection").hidden = false;
   show();
 }
 
@@ -76,7 +79,7 @@ function askForToken() {
   const wasRefused = tokens.get() !== null;
   tokens.clear();
   session = null;
-  at("sign-out").hidden = true;
+  at("sign-out").hidden = at("views").hidden = at("connection").hidden = true;
   at("place").replaceChildren();
   const input = element("input", {
     id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true,
@@ -92,31 +95,41 @@ function askForToken() {
     element("label", {for: "token"}, "Access token"),
     input,
     element("p", {id: "token-note", class: "note"},
-      "Made by `ledger token create`. It is kept in this tab until you close it or sign out."),
+      message("Made by `ledger token create`. It is kept in this tab until you close it or sign out.")),
     wasRefused ? stateLine("The token is not valid, or not any more.", {failed: true}) : null,
     element("button", {type: "submit"}, "Sign in")));
   document.title = "Sign in – Ledger";
   input.focus();
 }
 
-function connected(isOnline) {
-  at("offline").hidden = isOnline;
-  at("connection").textContent = isOnline ? "connected" : "no answer";
-  at("connection").className = isOnline ? "online" : "away";
+const STATES = {
+  online: ["connected", ""],
+  failing: ["table not read", "The service cannot read the table."],
+  offline: ["no answer", "The service does not answer."],
+};
+
+function connected(state) {
+  const [text, why] = STATES[state];
+  at("offline").hidden = why === "";
+  at("offline").textContent = `${why} What is shown may be old; trying again.`;
+  at("connection").textContent = text;
+  at("connection").className = state;
+  failing?.abort();
+  failing = new AbortController();
+  if (state === "failing") repeat(RETRY_MS, failing.signal, () => get("/readyz"));
 }
 
-// "/" goes to the search field of the view, as in other tools.
+// "/" goes to the search field of the view, as in other tools; there too while nothing is typed in it.
 function shortcut(event) {
-  const isTyping = event.target.closest("input, textarea, select, dialog");
   const search = document.querySelector("main input[type=search]");
+  const isTyping = event.target.closest("input, textarea, select, dialog") && (event.target !== search || search.value !== "");
   if (event.key !== "/" || isTyping || !search || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
   search.focus();
 }
 
 events.addEventListener("signed-out", askForToken);
-events.addEventListener("online", () => connected(true));
-events.addEventListener("offline", () => connected(false));
+events.addEventListener("state", (event) => connected(event.detail));
 addEventListener("hashchange", () => {
   if (location.hash === "#main") return;
   show();

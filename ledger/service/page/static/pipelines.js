@@ -1,8 +1,8 @@
 // Pipelines: their lanes, what of them waits, and the work on a whole pipeline that is under way.
 
 import {NoAnswer, get, repeat} from "./api.js";
-import {element, mark, row, section, stateLine, table, userText} from "./dom.js";
-import {clockText, durationText} from "./times.js";
+import {element, mark, message, row, section, stateLine, table, userText} from "./dom.js";
+import {clockZoneText, durationText} from "./times.js";
 
 const REFRESH_MS = 10000;
 
@@ -19,7 +19,7 @@ export async function pipelinesView(main, {session, signal}) {
   async function load() {
     try {
       const found = await get("/v1/fleet", [], {signal});
-      status.textContent = `As ${found.region} shows them at ${clockText(found.at)}.`;
+      status.textContent = `As ${found.region} shows them at ${clockZoneText(found.at)}.`;
       place.replaceChildren(...shown(found));
     } catch (error) {
       if (!signal.aborted && error.status !== 401 && !(error instanceof NoAnswer)) place.replaceChildren(stateLine(error.message, {failed: true}));
@@ -34,7 +34,7 @@ function shown(found) {
   if (found.pipelines.failed) return [stateLine(found.pipelines.failed, {failed: true})];
   if (found.pipelines.length === 0) {
     return [element("div", {class: "state"}, element("p", {}, "No pipeline has counted records into this table."),
-      element("p", {class: "note"}, "`ledger pipeline run` brings records in; each of its lanes is shown here."))];
+      element("p", {class: "note"}, message("`ledger pipeline run` brings records in; each of its lanes is shown here.")))];
   }
   return found.pipelines.map((one) => panel(one, found.at));
 }
@@ -43,7 +43,7 @@ function panel(pipeline, now) {
   const waiting = pipeline.lanes.reduce((all, lane) => all + lane.waiting, 0);
   const rows = pipeline.lanes.map((lane) => row([
     userText(lane.lane),
-    lane.failed ? [element("span", {}, mark("problem", "not read"), " ", userText(lane.failed)), "text"] : state(lane),
+    lane.failed ? [element("span", {}, mark("problem", "not read"), " ", message(lane.failed)), "text"] : state(lane),
     [userText(lane.position.replace(/^0+(?=.)/, "") || "–"), "number"],
     [lane.waiting.toLocaleString("en"), "number"],
     [lane.wrote ? `${durationText(Math.max(0, (Date.parse(now) - Date.parse(lane.wrote)) / 1000))} ago` : "–", "number"],

@@ -2,38 +2,40 @@
 
 import {shown as amountText} from "./amounts.js";
 import {untilAnswered} from "./api.js";
-import {element, row, section, stateLine, table, userText} from "./dom.js";
-import {ENTRIES_MAX, statementSince} from "./entries.js";
-import {ZONE, fullText, timeOf} from "./times.js";
+import {breakable, element, row, section, stateLine, table, userText} from "./dom.js";
+import {ENTRIES_MAX, entriesOnly, mergedText, statementSince} from "./entries.js";
+import {entryTimeText, zoneText} from "./times.js";
 
 const ROWS = 50;
 const DAY_MS = 24 * 3600e3;
 const SPANS = [["24 hours", 1], ["7 days", 7], ["30 days", 30], ["a year", 365], ["all", null]];
 
-// `onReverse` is asked to take an entry back; null where that cannot be done from here.
-export function statementPanel(counter, {signal, onReverse, onLoaded}) {
+// `onReverse` is asked to take an entry back; null where that cannot be done from here. Where the
+// total cannot be read there are no balances, and all entries: `isCounted` is false.
+export function statementPanel(counter, {signal, onReverse, onLoaded, onFailed = () => {}, isCounted = true}) {
   const place = element("div", {}, stateLine("Loading entries…"));
-  const choice = {days: 30, newestFirst: true, page: 0};
+  const choice = {days: isCounted ? 30 : null, newestFirst: true, page: 0};
   let found = null;
   const span = element("select", {id: "span", change: () => {
     choice.days = SPANS[span.selectedIndex][1];
     choice.page = 0;
     load();
   }}, SPANS.map(([name, days]) => element("option", {selected: days === choice.days}, name)));
-  const order = element("button", {type: "button", click: () => {
-    choice.newestFirst = !choice.newestFirst;
+  const order = element("select", {id: "order", change: () => {
+    choice.newestFirst = order.selectedIndex === 0;
     choice.page = 0;
     render();
-  }});
-  const tools = element("div", {class: "toolbar"}, element("label", {for: "span"}, "Last"), span, order);
+  }}, element("option", {}, "newest first"), element("option", {}, "oldest first"));
+  const tools = element("div", {class: "toolbar"},
+    element("label", {for: "span"}, "Last"), span, element("label", {for: "order"}, "Order"), order);
   const panel = section("Statement", tools, place);
 
   async function load() {
     const since = choice.days === null ? null : new Date(Date.now() - choice.days * DAY_MS).toISOString();
     try {
-      found = await untilAnswered(signal, () => statementSince(counter, since, {signal}));
+      found = await untilAnswered(signal, () => (isCounted ? statementSince : entriesOnly)(counter, since, {signal}));
     } catch (error) {
-      if (!signal.aborted) place.replaceChildren(stateLine(error.message, {failed: true}));
+      if (!signal.aborted && !onFailed(error)) place.replaceChildren(stateLine(error.message, {failed: true}));
       return;
     }
     render();
@@ -41,8 +43,6 @@ export function statementPanel(counter, {signal, onReverse, onLoaded}) {
   }
 
   function render() {
-    order.textContent = choice.newestFirst ? "Newest first" : "Oldest first";
-    order.setAttribute("aria-label", `Order: ${order.textContent}`);
     if (found === null) return;
     const reversed = new Set(found.lines.map(({entry}) => entry.reverses).filter(Boolean));
     const ordered = choice.newestFirst ? found.lines.toReversed() : found.lines;
@@ -50,16 +50,19 @@ export function statementPanel(counter, {signal, onReverse, onLoaded}) {
     choice.page = Math.min(choice.page, pages - 1);
     const shown = ordered.slice(choice.page * ROWS, (choice.page + 1) * ROWS);
     const rows = shown.map((line) => lineRow(line, reversed.has(line.entry.id)));
+    if (isCounted) addEdges(rows, pages);
+    const columns = [[`Time, ${zoneText()}`], ["Change", true], ["Balance", true], ["Note"], ["Region"], [""]];
+    place.replaceChildren(table("Statement", columns, rows, "stacked"), pager(pages), notes());
+  }
+
+  function addEdges(rows, pages) {
     const opening = edgeRow("Opening balance", found.opening), closing = edgeRow("Closing balance", found.closing);
     const [top, end] = choice.newestFirst ? [closing, opening] : [opening, closing];
     if (choice.page === 0) rows.unshift(top);
     if (choice.page === pages - 1) rows.push(end);
-    const columns = [["Time"], ["Change", true], ["Balance", true], ["Note"], ["Region"], [""]];
-    place.replaceChildren(table("Statement", columns, rows, "stacked"), pager(pages), notes());
   }
 
   function lineRow({entry, balance}, isReversed) {
-    const time = timeOf(entry.id);
     const details = [
       entry.note != null && userText(entry.note, {class: "entry-note"}),
       entry.reverses && element("span", {class: "tag"}, "reversal"),
@@ -71,16 +74,16 @@ export function statementPanel(counter, {signal, onReverse, onLoaded}) {
     const button = mayReverse && element("button", {type: "button", class: "quiet", click: () => onReverse(entry)},
       "Reverse", element("span", {class: "hidden"}, ` ${amountText(entry.change, {signed: true})}`));
     return row([
-      [element("span", {title: entry.id}, time === null ? userText(entry.id) : fullText(time)), "time"],
-      [amountText(entry.change, {signed: true}), entry.change.startsWith("-") ? "number down" : "number"],
-      [amountText(balance), "number"],
+      [element("span", {title: entry.id}, entryTimeText(entry.id) ?? userText(entry.id)), "time"],
+      [breakable(amountText(entry.change, {signed: true})), entry.change.startsWith("-") ? "number down" : "number"],
+      [isCounted ? breakable(amountText(balance)) : "\u2013", "number"],
       [details.some(Boolean) ? element("div", {class: "details"}, details.filter(Boolean)) : "", "notes"],
       [entry.region ?? "", "note region"],
       [button || "", "action"],
     ], {"data-entry": entry.id});
   }
 
-  const edgeRow = (name, value) => row([[name, "time"], "", [amountText(value), "number"], "", "", ""], {class: "edge"});
+  const edgeRow = (name, value) => row([[name, "time"], "", [breakable(amountText(value)), "number"], "", "", ""], {class: "edge"});
 
   function pager(pages) {
     if (pages === 1) return "";
@@ -96,11 +99,14 @@ export function statementPanel(counter, {signal, onReverse, onLoaded}) {
   }
 
   function notes() {
-    const parts = [`Times are of ${ZONE}. Balances are counted back from the total that was read with the entries.`];
-    if (found.lines.length === 0) parts.unshift("No entries in this time.");
+    const parts = [isCounted
+      ? "Balances are counted back from the total that was read with the entries."
+      : "Without the total there are no balances."];
+    if (found.older) parts.unshift(mergedText(found));
+    else if (found.lines.length === 0) parts.unshift("No entries in this time.");
     if (found.isCut) parts.push(`Only the last ${ENTRIES_MAX.toLocaleString("en")} entries are shown.`);
-    if (choice.days === null && found.opening !== "0") {
-      parts.push("The opening balance is what was merged before the entries that are kept, or was added by pipelines.");
+    if (choice.days === null && !found.older && found.total?.additions) {
+      parts.push("The opening balance is what pipelines added.");
     }
     return element("p", {class: "note"}, parts.join(" "));
   }

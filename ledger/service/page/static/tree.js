@@ -11,14 +11,16 @@ export function pathsOf(counter) {
   return found;
 }
 
-// Return the groups over counters, by path: how many are below each, and what they sum up to.
+// Return the groups over counters, by path: how many are below each, what they sum up to, and how many
+// are not in the sum, as they have no value.
 export function groupsOf(counters) {
   const found = new Map();
   for (const {counter, value} of counters) {
     for (const path of pathsOf(counter)) {
-      const group = found.get(path) ?? {path, count: 0, value: "0"};
+      const group = found.get(path) ?? {path, count: 0, value: "0", unread: 0};
       group.count += 1;
-      group.value = add(group.value, value);
+      if (value === null) group.unread += 1;
+      else group.value = add(group.value, value);
       found.set(path, group);
     }
   }

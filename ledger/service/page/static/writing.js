@@ -3,7 +3,7 @@
 import {isAmount, negated, shown as amountText} from "./amounts.js";
 import {NoAnswer, counterPath, newKey, post} from "./api.js";
 import {element, facts, section, stateLine, userText} from "./dom.js";
-import {fullText, timeOf} from "./times.js";
+import {entryTimeText, zoneText} from "./times.js";
 
 // A form that adds a change. Its key stays the same until the form says something else, so sending
 // it again after no answer cannot count it twice.
@@ -58,7 +58,7 @@ export function confirmReversal(counter, entry, session, {onWritten}) {
   const answer = element("div", {role: "status"});
   const cancel = element("button", {type: "button", autofocus: true, click: () => dialog.close()}, "Cancel");
   const confirm = element("button", {type: "submit", class: "danger"}, `Reverse ${amountText(entry.change, {signed: true})}`);
-  const time = timeOf(entry.id);
+  const time = entryTimeText(entry.id);
 
   async function submit(event) {
     event.preventDefault();
@@ -81,7 +81,7 @@ export function confirmReversal(counter, entry, session, {onWritten}) {
       element("h2", {id: "reverse-title"}, "Reverse this entry?"),
       facts([
         ["Counter", userText(counter)],
-        ["Entry", time === null ? userText(entry.id) : `${fullText(time)}, ${entry.region ?? "region not known"}`],
+        ["Entry", time === null ? userText(entry.id) : `${time} ${zoneText()}, ${entry.region ?? "region not known"}`],
         ["Change", amountText(entry.change, {signed: true})],
         ["Note", entry.note == null ? null : userText(entry.note)],
         ["Will be written", element("strong", {}, `${amountText(negated(entry.change), {signed: true})} in ${session.home}, as the reversal of this entry`)],

@@ -123,6 +123,19 @@ async def test_half_a_body_is_a_connection_cut() -> None:
     assert [one.result for one in told] == [CUT]
 
 
+async def test_a_connection_that_breaks_tells_which_side_closed_it() -> None:
+    """By what the socket said."""
+
+    def broken(_: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError("") from ConnectionResetError(104, "reset by peer")
+
+    client, told = a_balancer(an_instance(1, is_ready=True), answer=broken)
+    async with client:
+        with pytest.raises(httpx.ReadError):
+            await client.get(PATH)
+    assert "ReadError('') from ConnectionResetError(104, 'reset by peer')" in told[0].text
+
+
 def attempt(result: str, *, is_calm: bool = False, is_clear: bool = True, **life: bool) -> Attempt:
     """Return an attempt at an instance."""
     return Attempt("POST /v1/entries", result, 0.5, Life("a-0", 1, **life), is_calm, is_clear)

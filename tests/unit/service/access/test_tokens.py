@@ -79,7 +79,11 @@ def test_a_grant_lacks_what_it_does_not_name() -> None:
     """The scope first, then each counter."""
     assert GRANT.lacks("read", ["shop/a", "stock-7"]) == ""
     assert GRANT.lacks("reverse", ["shop/a"]) == "token 'shop' has not the scope 'reverse'"
-    assert GRANT.lacks("read", ["shop/a", "other"]) == "token 'shop' is not for counter 'other'"
+    allowed = "token 'shop' is for counters and prefixes that begin with 'shop/', 'stock'"
+    assert GRANT.lacks("read", ["shop/a", "other"]) == f"{allowed}, not for 'other'"
+    assert GRANT.lacks("read", [""]) == f"{allowed}, not for ''"
+    many = checked_grant("many", ["read"], [f"{number}/" for number in range(9)])
+    assert "'3/', '4/' and 4 more, not for 'x'" in many.lacks("read", ["x"])
     assert checked_grant("all", ["read"]).lacks("read", ["anything"]) == ""
 
 

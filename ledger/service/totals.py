@@ -1,0 +1,51 @@
+"""Totals of many counters: one that cannot be read takes nothing from the others."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError, NetVanished
+from ledger.ledger import Ledger
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+from ledger.totals.cache import READS_AT_ONCE, naming
+from ledger.totals.total import Total
+
+OF_ONE_COUNTER = (AmountOverflow, DamagedItem, NetVanished)
+"""Errors that say nothing of other counters; any other is that of the whole request."""
+_SECONDS_MIN = 0.001
+
+
+async def readable_totals(
+    ledger: Ledger,
+    counters: Sequence[str],
+    *,
+    clock: Clock,
+    max_age: float | None,
+    wait: float | None = None,
+) -> tuple[dict[str, Total], dict[str, LedgerError]]:
+    """Return the totals that can be read, in the order asked, and why each of the others cannot.
+
+    All are read within `wait` seconds.
+
+    Raises:
+        LedgerError: as `Ledger.totals`, but for errors of one counter.
+    """
+    began = clock.monotonic()
+    try:
+        return await ledger.totals(counters, max_age=max_age, timeout=wait), {}
+    except OF_ONE_COUNTER:
+        pass
+    left = None if wait is None else max(_SECONDS_MIN, wait - (clock.monotonic() - began))
+    errors: dict[str, LedgerError] = {}
+
+    async def one(counter: str) -> Total | None:
+        try:
+            return await ledger.total(counter, max_age=max_age, timeout=left)
+        except OF_ONE_COUNTER as error:
+            errors[counter] = error if len(asked) == 1 else naming(counter, error)
+            return None
+
+    asked = list(dict.fromkeys(counters))
+    read = await run_all([partial(one, counter) for counter in asked], at_once=READS_AT_ONCE)
+    found = {counter: total for counter, total in zip(asked, read, strict=True) if total}
+    return found, {counter: errors[counter] for counter in asked if counter in errors}
