@@ -90,24 +90,24 @@ async def hold(request: Request) -> Response:
     return _made(outcome)
 
 
-@router.post("/holds/{entry}/settle", openapi_extra=asks(SettleBody, returns("Entry")))
+@router.post("/holds/{entry}/settle", openapi_extra=written(SettleBody, "Entry"))
 async def settle(request: Request) -> Response:
-    """Settle a hold for what it came to, once; repeated it answers the same.
+    """Settle a hold for what it came to, once: 201, and 200 when it is repeated.
 
     What it came to less is free again; for more there must be as much, or it is a 409.
     """
     body = await body_of(request, _SETTLE)
     held = _held(request, body)
     outcome = await held.settle(body.actual, over=body.over, timeout=_wait(request))
-    return _made(outcome, HTTPStatus.OK)
+    return _made(outcome)
 
 
-@router.post("/holds/{entry}/void", openapi_extra=asks(VoidBody, returns("Entry")))
+@router.post("/holds/{entry}/void", openapi_extra=written(VoidBody, "Entry"))
 async def void(request: Request) -> Response:
-    """Give back all that a hold keeps aside, once; repeated it answers the same."""
+    """Give back all that a hold keeps aside, once: 201, and 200 when it is repeated."""
     body = await body_of(request, _VOID)
     outcome = await _held(request, body).void(timeout=_wait(request))
-    return _made(outcome, HTTPStatus.OK)
+    return _made(outcome)
 
 
 @router.post("/holds/{entry}/extend", openapi_extra=asks(ExtendBody, returns("Entry")))
@@ -168,13 +168,12 @@ def _wait(request: Request) -> float | None:
     return wait_of(request.headers.getlist("prefer"))
 
 
-def _made(outcome: Granted | Hold | Refused, status: HTTPStatus | None = None) -> Response:
+def _made(outcome: Granted | Hold | Refused) -> Response:
     """Return the answer of a spend: its entry, or, as an error, that it is refused."""
     if isinstance(outcome, Refused):
         raise exceeded(outcome)
     entry = outcome.entry
-    created = HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED
-    return answer(entry_fields(entry), status or created)
+    return answer(entry_fields(entry), HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED)
 
 
 def _unknown(error: OutcomeUnknown, budgets: Budgets, key: str | None) -> OutcomeUnknown:
