@@ -17,7 +17,6 @@ from ledger import client
 from ledger.client import budgets
 from ledger.client import sync as client_sync
 from ledger.core.errors import BudgetMissing, InvalidAmount, InvalidInput, OutcomeUnknown
-from ledger.core.values import Entry
 from ledger.limits import budget as library
 from ledger.limits.outcomes import Granted, Refused
 from ledger.testing import ManualClock, MemoryGlobalTable

@@ -31,7 +31,7 @@ def throttled() -> errors.Throttled:
         errors.ReadTooSlow("slow"),
         errors.DamagedItem("damaged"),
         errors.NotSent("closed"),
-        exceeded(Refused("key/42", Decimal("4"), Decimal("3.5"), Decimal(0))),
+        exceeded(Refused("key/42", Decimal(4), Decimal("3.5"), Decimal(0))),
     ],
 )
 def test_an_error_keeps_what_it_carries(error: LedgerError) -> None:
