@@ -11,7 +11,7 @@ from typing import Any
 from ledger.client.requests import NamedChange, Request, query, segment, time_text
 from ledger.core import amounts, keys
 from ledger.core.choices import checked_bool
-from ledger.core.errors import InvalidInput, LedgerError, OutcomeUnknown
+from ledger.core.errors import BudgetExceeded, InvalidInput, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.limits.budget import HOLDS_AT_ONCE, Expires
 from ledger.limits.explaining import explained
@@ -19,7 +19,6 @@ from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.state import BudgetState
 from ledger.runtime.tasks import run_all
 from ledger.wire.budgets import budget_of, refused_of
-from ledger.wire.problems import BudgetExceeded
 from ledger.wire.values import Fields, entry_of
 from ledger.writing.asked import listed_as
 from ledger.writing.plan import Change

@@ -6,9 +6,9 @@ Pure: no clock, no randomness, no I/O.
 from decimal import Decimal
 
 from ledger.core import amounts
+from ledger.core.errors import BudgetExceeded
 from ledger.limits.outcomes import Refused
 from ledger.limits.state import BudgetState, InFlight, OpenGrant, RegionRights
-from ledger.wire.problems import BudgetExceeded
 from ledger.wire.values import Fields, seconds_of, time_text
 
 

@@ -57,15 +57,6 @@ class Problem:
         }
 
 
-class BudgetExceeded(LedgerError):
-    """A service's answer that a budget has too little; the library and its client return `Refused`.
-
-    `members` are those of the problem: the budget, what was wanted, what is left here, elsewhere.
-    """
-
-    members: Mapping[str, str] = MappingProxyType({})
-
-
 INVALID = Kind(
     "invalid-request",
     HTTPStatus.BAD_REQUEST,
@@ -261,7 +252,7 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "An item of the table cannot be counted",
             f"No total is returned that would be wrong. {_OPERATOR}",
         ),
-        BudgetExceeded: Kind(
+        errors.BudgetExceeded: Kind(
             "budget-exceeded",
             HTTPStatus.CONFLICT,
             "The budget has less than is wanted",
@@ -365,7 +356,7 @@ def problem_of(error: LedgerError) -> Problem:
             members["limits"], members["counters"] = list(error.limits), list(error.counters)
         case errors.ClockOff():
             members["region"], members["offset_seconds"] = error.region, error.offset_seconds
-        case BudgetExceeded():
+        case errors.BudgetExceeded():
             members.update(error.members)
         case errors.ArchiveError():
             members["reason"] = error.reason
@@ -407,8 +398,8 @@ def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> Le
     if kind is errors.ArchiveError:
         return errors.ArchiveError(detail, reason=str(fields.get("reason", "")))
     error = kind(detail)
-    if isinstance(error, BudgetExceeded):
-        error.members = {name: fields[name] for name in _OF_REFUSAL}
+    if isinstance(error, errors.BudgetExceeded):
+        error.members = {name: fields[name] for name in _OF_REFUSAL if name in fields}
     if isinstance(error, errors.Throttled):
         error.limits = tuple(fields.get("limits", ()))
         error.counters = tuple(fields.get("counters", ()))
