@@ -49,7 +49,10 @@ python_use_unqualified_type_names = True
 SECTIONS = {
     "Guides": [
         "ledger/service/README",
-        *(f"ledger/service/guides/{name}" for name in ("stock", "votes", "accounts", "metering")),
+        *(
+            f"ledger/service/guides/{name}"
+            for name in ("stock", "votes", "accounts", "metering", "limits")
+        ),
     ],
     "Using it": [
         *(f"ledger/{name}/README" for name in ("client", "testing", "totals", "listing")),

@@ -12,6 +12,7 @@ from typing import Self
 
 import httpx
 
+from ledger.client.budgets import Budget, Budgets, Calls
 from ledger.client.exchange import Exchange
 from ledger.client.reads import Reads
 from ledger.client.recording import record_all, unknown, written
@@ -27,7 +28,7 @@ from ledger.client.requests import (
     segment,
 )
 from ledger.core import amounts, ids, keys
-from ledger.core.errors import InvalidEntry, InvalidInput, OutcomeUnknown
+from ledger.core.errors import InvalidEntry, InvalidInput, LedgerError, OutcomeUnknown
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock, SystemClock, system_random
@@ -308,9 +309,38 @@ class Ledger(Reads):
                 retryable=True,
             )
 
-        end = self._end(timeout)
-        status, fields = await self._opening.here().write(request, end=end, unknown=lost)
+        status, fields = await self._send(request, timeout, lost)
         return entry_of(fields, repeated=status != _CREATED)
+
+    def budget(self, counter: str) -> Budget:
+        """Return the limit of a counter: `await ledger.budget("key/42").spend(Decimal("0.12"))`.
+
+        Raises:
+            InvalidCounter: it is not a counter id.
+        """
+        return Budget(counter, self._calls())
+
+    def budgets(self, counters: Sequence[str]) -> Budgets:
+        """Return several limits that are spent from together, all or none, the narrowest first.
+
+        Raises:
+            InvalidInput: it is not a list of different counters.
+        """
+        return Budgets(counters, self._calls())
+
+    def _calls(self) -> Calls:
+        async def read(
+            path: str, params: Iterable[tuple[str, str]], timeout: float | None
+        ) -> Fields:
+            return await self._read(path, params, self._end(timeout))
+
+        return Calls(self._send, read, self._named)
+
+    async def _send(
+        self, request: Request, timeout: float | None, lost: Callable[[str], LedgerError]
+    ) -> tuple[int, Fields]:
+        end = self._end(timeout)
+        return await self._opening.here().write(request, end=end, unknown=lost)
 
     async def _write(
         self,
@@ -318,7 +348,7 @@ class Ledger(Reads):
         timeout: float | None,
         lost: Callable[[str], OutcomeUnknown],
     ) -> Fields:
-        _, fields = await self._opening.here().write(request, end=self._end(timeout), unknown=lost)
+        _, fields = await self._send(request, timeout, lost)
         return fields
 
     def _named(self, change: Change) -> NamedChange:

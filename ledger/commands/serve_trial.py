@@ -22,7 +22,7 @@ async def trial_table(regions: Sequence[str]) -> AsyncIterator[Settings]:
     All counters are in its index and have sums by period.
     """
     async with LocalGlobalTable.start(regions=regions) as world, background_tasks() as tasks:
-        settings = world.settings(index=["*"], periods={"*": {}})
+        settings = world.settings(index=["*"], periods={"*": {}}, budgets={"*": {}})
         compactor = Compactor(settings)
         tasks.start_soon(
             partial(compactor.run_every, PASS_SECONDS, on_error=partial(log.warning, "merging: %s"))

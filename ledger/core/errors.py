@@ -26,6 +26,7 @@
     ├── ContractDamaged             the contract's item was edited or cut
     ├── ContractChangeRefused       a change of the contract would break a promise, or has to wait
     ├── UpgradeNeeded               the table's items are newer than this release
+    ├── BudgetExceeded              a service's answer for a refusal, which is a value elsewhere
     ├── BudgetMissing               the budget has no limit yet
     ├── BudgetUndecided             a limit that decides a window's shares is only announced
     ├── LeaseLost                   another owner holds, or may hold, the lease
@@ -61,7 +62,8 @@ Expected outcomes of one step (applied, rejected, unknown) are values, not error
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ledger.core.values import Entry
@@ -248,6 +250,16 @@ class ContractChangeRefused(LedgerError):
 
 class UpgradeNeeded(LedgerError):
     """The table's items are of a newer format than this release reads and writes."""
+
+
+class BudgetExceeded(LedgerError):
+    """The budget has less than is wanted: nothing was spent.
+
+    The service answers so; the library, and its client, return `Refused`. `members` are those of
+    the problem: the budget, what was wanted, what is left here, and elsewhere.
+    """
+
+    members: Mapping[str, str] = MappingProxyType({})
 
 
 class BudgetMissing(LedgerError):

@@ -175,21 +175,24 @@ class Holder:
         return await store.transact(writes)
 
     async def _known(self, entry: Entry) -> Entry:
-        """Return an entry of which only counter and id may be known, as this region shows it.
+        """Return an entry of which only counter and id may be known, as its region shows it.
+
+        Without a region it is looked for here.
 
         Raises:
-            InvalidEntry: this region does not show it.
+            InvalidEntry: the region does not show it.
         """
         if entry.spending is not None and entry.shard is not None:
             return entry
+        store = await self._store_in(entry.region, entry)
         shards = self._settings.current.terms.shards_read(entry.counter)
         for shard in range(shards) if entry.shard is None else [entry.shard]:
-            item = await self._store.get(
+            item = await store.get(
                 Get((keys.partition_key(keys.checked_counter(entry.counter), shard), entry.id))
             )
             if item is not None:
                 return replace(entry_of(item), shard=shard)
-        raise _missing(entry, self._store.region)
+        raise _missing(entry, store.region)
 
     async def _found(self, entry: Entry) -> tuple[Store, Item, Spend]:
         """Return a hold as the region of its grants shows it, and that region's store.

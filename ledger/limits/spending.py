@@ -222,7 +222,8 @@ class Spender:
             try:
                 refused = await bounded(end, taken.renew(amount), not_sent)
             except StoreError:
-                if not may_owe or self._refuses_in_outage(taken):
+                # A hold without a grant could never be settled.
+                if not may_owe or asked.hold is not None or self._refuses_in_outage(taken):
                     raise
                 return None
             except BudgetUndecided:
@@ -309,7 +310,7 @@ class Spender:
 
     async def _write_over(self, asked: Asked, sought: _Sought, end: float) -> Granted:
         """Write an entry that no grant pays for, where the pattern allows it in an outage."""
-        spending = Spending((), asked.hold, is_over=True)
+        spending = Spending((), is_over=True)
         entry = await self._written(asked, sought.counter, spending, end)
         if not entry.repeated:
             for keeper in sought.keepers:

@@ -27,7 +27,7 @@ from ledger.service.answers import (
     on_refused,
     problem_answer,
 )
-from ledger.service.api import describing, entries, feed, live, probes, reading
+from ledger.service.api import budgets, describing, entries, feed, live, probes, reading
 from ledger.service.api.fleet import fleet_router
 from ledger.service.context import REQUEST, Context
 from ledger.service.fleet.looking import Fleet
@@ -73,12 +73,12 @@ def create_app(
     # that FastAPI takes; FastAPI's own routes of them are what the document is made of.
     app.router.routes.extend(
         _PlainRoute(route.path, route.endpoint, methods=list(route.methods or ()))
-        for route in entries.router.routes
+        for route in (*entries.router.routes, *budgets.router.routes)
         if isinstance(route, APIRoute)
     )
     routers = (
-        entries.router, reading.router, describing.router, live.router, feed.router,
-        probes.router,
+        entries.router, budgets.router, budgets.states, reading.router, describing.router,
+        live.router, feed.router, probes.router,
         probes.metrics_router(registry), fleet_router(registry), page_router(),
     )  # fmt: skip
     for router in routers:

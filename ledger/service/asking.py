@@ -174,6 +174,19 @@ def bound(name: str, text: str | None) -> datetime | date | None:
         return moment(name, text)
 
 
+def checked_region(region: str | None, regions: Sequence[str]) -> str | None:
+    """Return the region of an entry, if one was given.
+
+    Raises:
+        InvalidInput: it is none of the table's.
+    """
+    if region is not None and region not in regions:
+        raise InvalidInput(
+            f"body: region must be one of the table's ({', '.join(regions)}), got {region!r:.100}"
+        )
+    return region
+
+
 def _amount(value: object, read: Callable[[str], Decimal] = amounts.parse) -> Decimal:
     if not isinstance(value, str):
         rounded = ": a number of JSON is rounded by many programs"
@@ -302,6 +315,7 @@ class WrittenEntry(Body):
     effective: Effective | None = None
     count: Annotated[int, BeforeValidator(_whole)] = Field(1, ge=1, le=COUNT_MAX)
     reverses: None = Field(None, description="A reversal is repeated by the call that made it.")
+    spending: None = Field(None, description="A spend is repeated by the call that made it.")
 
 
 class RetryBody(Body):

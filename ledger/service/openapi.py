@@ -21,11 +21,20 @@ from ledger.service.asking import (
     ReverseBody,
 )
 from ledger.service.forms import COUNTER_SCHEMA, ENTRY_ID_SCHEMA
+from ledger.service.spending import (
+    BudgetBody,
+    ExtendBody,
+    HoldBody,
+    SettleBody,
+    SpendBody,
+    VoidBody,
+)
 from ledger.wire.problems import KINDS, MEDIA_TYPE
 
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (
     EntryBody, EntriesBody, RetryBody, ReverseBody, ReconcileBody, DescriptionBody,
+    SpendBody, HoldBody, SettleBody, VoidBody, ExtendBody, BudgetBody,
 )  # fmt: skip
 _PREFER = {
     "name": "Prefer",

@@ -11,6 +11,15 @@ class _Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Spending(_Answer):
+    """What an entry says of the budgets that it was spent from."""
+
+    grants: list[str] = Field(description="Those that pay for it, one of each budget.")
+    hold: str | None = Field(description="When it expires, if it is a hold.")
+    resolved: Literal["settled", "void", "expired"] | None = Field(description="How a hold ended.")
+    over: bool = Field(description="Whether it was let through while no grant could be had.")
+
+
 class Entry(_Answer):
     """One change of one counter."""
 
@@ -22,6 +31,7 @@ class Entry(_Answer):
     effective: str | None = Field(description="A date.")
     count: int = Field(description="How many changes it stands for, if it is combined.")
     reverses: str | None = Field(description="The id of the entry that it takes back.")
+    spending: Spending | None
 
 
 class Problem(BaseModel):
@@ -173,6 +183,62 @@ class Reconciled(_Answer):
     repeated: bool
 
 
+class RegionRights(_Answer):
+    """What one region has of a budget."""
+
+    region: str
+    free: str = Field(description="To be granted.")
+    granted: str = Field(description="What open grants of processes may come to.")
+    charged: str = Field(description="What closed grants came to.")
+    in_flight: str = Field(description="Sent to it, and not taken up yet.")
+    lost: bool = Field(description="Whether it is out of reach until it is reclaimed.")
+
+
+class OpenGrant(_Answer):
+    """An amount that one process may spend."""
+
+    region: str
+    version: int
+    amount: str
+    since: str
+    expires: str
+    over: bool = Field(description="Whether it is past, and waits to be closed by its entries.")
+
+
+class InFlight(_Answer):
+    """Rights on their way from one region to another."""
+
+    giver: str
+    taker: str
+    amount: str
+
+
+class Budget(_Answer):
+    """A budget, or one window of it, as the region shows it.
+
+    What was spent lies between `charged`, and `charged` and `granted` together.
+    """
+
+    budget: str
+    counter: str = Field(description="Of the spends: that of the window, if the budget has them.")
+    limit: str
+    target: str = Field(description="Where the limit is going, while it is lowered.")
+    charged: str
+    granted: str
+    free: str = Field(description="To be granted anywhere, with what is on its way.")
+    stranded: str = Field(description="What nobody can spend now.")
+    regions: list[RegionRights]
+    grants: list[OpenGrant]
+    in_flight: list[InFlight]
+
+
+class BudgetLimit(_Answer):
+    """The limit that a counter has been given."""
+
+    budget: str
+    limit: str
+
+
 class Session(_Answer):
     """What the caller may do, which region answers, and what the table's contract keeps."""
 
@@ -221,5 +287,5 @@ class Health(_Answer):
 
 ANSWERS: tuple[type[BaseModel], ...] = (
     Entry, Entries, Total, Totals, History, Feed, Periods, Counters, Top, Description, Reconciled,
-    Session, Fleet, RegionTotals, Health, Problem,
+    Budget, BudgetLimit, Session, Fleet, RegionTotals, Health, Problem,
 )  # fmt: skip

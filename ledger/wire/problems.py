@@ -252,6 +252,28 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "An item of the table cannot be counted",
             f"No total is returned that would be wrong. {_OPERATOR}",
         ),
+        errors.BudgetExceeded: Kind(
+            "budget-exceeded",
+            HTTPStatus.CONFLICT,
+            "The budget has less than is wanted",
+            "Nothing was spent. `budget` is the limit that refused `wanted`; it has `here` left in"
+            " this region, and `elsewhere` as this region shows the others. The same request may be"
+            " granted later: once the limit is raised, a hold is given back, or a region is reached"
+            " again.",
+        ),
+        errors.BudgetMissing: Kind(
+            "budget-missing",
+            HTTPStatus.NOT_FOUND,
+            "The counter has no limit, as far as this region shows",
+            "Nothing was spent. `PUT /v1/budgets/{counter}` makes one, for a counter that a pattern"
+            " of the contract's `budgets` has.",
+        ),
+        errors.BudgetUndecided: Kind(
+            "budget-undecided",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "A limit of this window is announced, and not in force yet",
+            f"Nothing was spent. {_AGAIN}",
+        ),
         errors.ContractChangeRefused: Kind(
             "contract-change",
             HTTPStatus.SERVICE_UNAVAILABLE,
@@ -334,6 +356,8 @@ def problem_of(error: LedgerError) -> Problem:
             members["limits"], members["counters"] = list(error.limits), list(error.counters)
         case errors.ClockOff():
             members["region"], members["offset_seconds"] = error.region, error.offset_seconds
+        case errors.BudgetExceeded():
+            members.update(error.members)
         case errors.ArchiveError():
             members["reason"] = error.reason
         case _:
@@ -374,12 +398,15 @@ def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> Le
     if kind is errors.ArchiveError:
         return errors.ArchiveError(detail, reason=str(fields.get("reason", "")))
     error = kind(detail)
+    if isinstance(error, errors.BudgetExceeded):
+        error.members = {name: fields[name] for name in _OF_REFUSAL if name in fields}
     if isinstance(error, errors.Throttled):
         error.limits = tuple(fields.get("limits", ()))
         error.counters = tuple(fields.get("counters", ()))
     return error
 
 
+_OF_REFUSAL = ("budget", "wanted", "here", "elsewhere")
 _KINDS_OF_SERVICE: Mapping[str, type[LedgerError]] = MappingProxyType(
     {
         INVALID.name: errors.InvalidInput,

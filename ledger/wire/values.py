@@ -7,15 +7,16 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from ledger.core import amounts
 from ledger.core.descriptions import Value
+from ledger.core.ids import EPOCH
 from ledger.core.index import Listed
 from ledger.core.reconciled import Reconciled
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Spending
 from ledger.feed.page import FeedPage
 from ledger.totals.periods import Period, PeriodTotals
 from ledger.totals.total import Total
@@ -34,7 +35,37 @@ def entry_fields(entry: Entry) -> Fields:
         "effective": entry.effective.isoformat() if entry.effective else None,
         "count": entry.count,
         "reverses": entry.reverses,
+        "spending": None if entry.spending is None else _spending_fields(entry.spending),
     }
+
+
+def _spending_fields(spending: Spending) -> Fields:
+    return {
+        "grants": list(spending.grants),
+        "hold": None if spending.hold is None else time_text(spending.hold),
+        "resolved": spending.resolved,
+        "over": spending.is_over,
+    }
+
+
+def _spending_of(fields: Fields) -> Spending:
+    hold = fields["hold"]
+    return Spending(
+        tuple(fields["grants"]),
+        None if hold is None else seconds_of(hold),
+        fields["resolved"],
+        fields["over"],
+    )
+
+
+def time_text(seconds: int) -> str:
+    """Return a time in whole seconds since 1970 as text."""
+    return (EPOCH + timedelta(seconds=seconds)).isoformat()
+
+
+def seconds_of(text: str) -> int:
+    """Return the time that `time_text` rendered."""
+    return (datetime.fromisoformat(text) - EPOCH) // timedelta(seconds=1)
 
 
 def feed_fields(page: FeedPage) -> Fields:
@@ -50,7 +81,7 @@ def feed_page_of(fields: Fields) -> FeedPage:
 
 def entry_of(fields: Fields, *, repeated: bool = False) -> Entry:
     """Return the entry that was rendered; its shard is not known."""
-    effective = fields.get("effective")
+    effective, spending = fields.get("effective"), fields.get("spending")
     return Entry(
         fields["counter"],
         fields["id"],
@@ -61,6 +92,7 @@ def entry_of(fields: Fields, *, repeated: bool = False) -> Entry:
         fields.get("count", 1),
         reverses=fields.get("reverses"),
         repeated=repeated,
+        spending=None if spending is None else _spending_of(spending),
     )
 
 

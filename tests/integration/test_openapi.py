@@ -51,8 +51,10 @@ class OneToken:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[str]:
-    """Run a service on a port; every counter is in the index, and has sums by period."""
-    table = MemoryGlobalTable(index=("*",), periods={"*": {"hours": 72, "days": 62}})
+    """Run a service on a port; every counter is in the index, and has sums and a budget."""
+    table = MemoryGlobalTable(
+        index=("*",), periods={"*": {"hours": 72, "days": 62}}, budgets={"*": {}}
+    )
     async with (
         served(table, access=OneToken(), body_max=1_000_000) as service,
         listening(service.app) as url,
@@ -153,4 +155,7 @@ async def test_a_generated_client_compiles_and_works(tmp_path: Path) -> None:
         "many": [[201, None], [400, "/problems/invalid-counter"]],
         "described": {"size": {"number": "42"}, "colour": "red"},
         "history": ["12.5", "1"],
+        "budget": ["5", "5"],
+        "spend 4": [201, "-4", 1],
+        "spend 2": [409, "/problems/budget-exceeded"],
     }

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.errors import LedgerError
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.tasks import run_all
@@ -25,6 +25,7 @@ from ledger.service.asking import (
     RetryBody,
     ReverseBody,
     WrittenEntry,
+    checked_region,
     counter_in,
     entry_in,
     key_of,
@@ -173,16 +174,11 @@ def _status_of(entry: Entry) -> HTTPStatus:
 
 
 def _as_written(entry: WrittenEntry, regions: Sequence[str]) -> Entry:
-    if entry.region is not None and entry.region not in regions:
-        raise InvalidInput(
-            f"body: region must be one of the table's ({', '.join(regions)}), got"
-            f" {entry.region!r:.100}"
-        )
     return Entry(
         entry.counter,
         entry.id,
         entry.change,
-        entry.region,
+        checked_region(entry.region, regions),
         entry.note,
         entry.effective,
         entry.count,

@@ -56,4 +56,25 @@ const history = await client.GET("/v1/counters/{counter}/entries", {
 });
 seen["history"] = history.data?.entries.map((entry) => entry.change);
 
+const limited = { path: { counter: "key/42" } };
+const limit = await client.PUT("/v1/budgets/{counter}", {
+  params: limited,
+  body: { limit: "5" },
+});
+const budget = await client.GET("/v1/budgets/{counter}", { params: limited });
+seen["budget"] = [limit.data?.limit, budget.data?.free];
+
+async function spend(amount: string): Promise<void> {
+  const { data, error, response } = await client.POST("/v1/budgets/{counter}/spends", {
+    params: limited,
+    body: { amount },
+  });
+  seen[`spend ${amount}`] = data
+    ? [response.status, data.change, data.spending?.grants.length]
+    : [response.status, error.type];
+}
+
+await spend("4");
+await spend("2");
+
 console.log(JSON.stringify(seen));

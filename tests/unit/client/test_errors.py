@@ -1,5 +1,6 @@
 """Errors that the service sends are raised again with all that they carry."""
 
+from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -9,6 +10,8 @@ from support.serving import SERVICE, served
 from ledger.client import Ledger
 from ledger.core import errors
 from ledger.core.errors import LedgerError
+from ledger.limits.outcomes import Refused
+from ledger.wire.budgets import exceeded
 from ledger.wire.problems import error_of, problem_of
 
 
@@ -28,6 +31,7 @@ def throttled() -> errors.Throttled:
         errors.ReadTooSlow("slow"),
         errors.DamagedItem("damaged"),
         errors.NotSent("closed"),
+        exceeded(Refused("key/42", Decimal(4), Decimal("3.5"), Decimal(0))),
     ],
 )
 def test_an_error_keeps_what_it_carries(error: LedgerError) -> None:

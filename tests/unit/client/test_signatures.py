@@ -15,6 +15,8 @@ DIFFERENT = {
     "watch": "calls a function of the process that reads; the service has webhooks",
     "store": "is the table's, which a client does not reach",
     "close": "is the same, and no coroutine in the plain classes",
+    "budget": "is a method of the table in the library; `test_budgets.py` compares what it returns",
+    "budgets": "as `budget`",
     "live_totals": "is the service's stream of events; the library has `watch`",
 }
 """Public names that the client has otherwise than the library, or only one of them; and why."""

@@ -1,0 +1,188 @@
+"""Endpoints of budgets: spends, holds, limits."""
+
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, TypeVar
+
+from fastapi import APIRouter, Query, Request
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from ledger.core import amounts
+from ledger.core.errors import OutcomeUnknown
+from ledger.core.values import Entry
+from ledger.ledger import budget_parts, live_settings
+from ledger.limits.budget import Budget, Budgets, Hold
+from ledger.limits.outcomes import Granted, Refused
+from ledger.service.answers import answer
+from ledger.service.api.bodies import body_of
+from ledger.service.asking import checked_region, counter_in, entry_in, moment, wait_of
+from ledger.service.context import Context, allow
+from ledger.service.openapi import asks, returns, written
+from ledger.service.spending import (
+    BudgetBody,
+    BudgetQuery,
+    ExtendBody,
+    HoldBody,
+    SettleBody,
+    SpendBody,
+    VoidBody,
+)
+from ledger.wire.budgets import budget_fields, exceeded
+from ledger.wire.values import entry_fields
+
+_SPEND = TypeAdapter(SpendBody)
+_HOLD = TypeAdapter(HoldBody)
+_SETTLE = TypeAdapter(SettleBody)
+_VOID = TypeAdapter(VoidBody)
+_EXTEND = TypeAdapter(ExtendBody)
+_BUDGET = TypeAdapter(BudgetBody)
+_NOTHING = Decimal(0)
+AnySpend = TypeVar("AnySpend", bound=SpendBody)
+
+router = APIRouter(prefix="/v1", tags=["budgets"])
+states = APIRouter(prefix="/v1", tags=["budgets"])
+
+
+@router.post("/budgets/{counter}/spends", openapi_extra=written(SpendBody, "Entry", keyed=True))
+async def spend(request: Request) -> Response:
+    """Spend from a budget, if it has as much; the entry is durable in this region then.
+
+    201 with the entry, 200 with it if an earlier request of this key had spent it; the 409
+    `budget-exceeded` names the budget that has too little, and what is left of it. With `also` it
+    is spent from each of these, too, or from none.
+    """
+    budgets, body, wait = await _asked(request, _SPEND)
+    headers = request.headers
+    key, at = body.named(headers.getlist("idempotency-key"), headers.getlist("idempotency-time"))
+    try:
+        outcome = await budgets.spend(
+            body.amount, note=body.note, key=key, at=at, wait=body.waits(wait), timeout=wait
+        )
+    except OutcomeUnknown as error:
+        raise _unknown(error, budgets, key) from None
+    return _made(outcome)
+
+
+@router.post("/budgets/{counter}/holds", openapi_extra=written(HoldBody, "Entry", keyed=True))
+async def hold(request: Request) -> Response:
+    """Keep an amount aside, which counts at once, until it is settled or voided, or expires.
+
+    Its entry is what settles, voids and extends it. Else as a spend.
+    """
+    budgets, body, wait = await _asked(request, _HOLD)
+    headers = request.headers
+    key, at = body.named(headers.getlist("idempotency-key"), headers.getlist("idempotency-time"))
+    try:
+        outcome = await budgets.hold(
+            body.amount,
+            expires=body.expires,
+            note=body.note,
+            key=key,
+            at=at,
+            wait=body.waits(wait),
+            timeout=wait,
+        )
+    except OutcomeUnknown as error:
+        raise _unknown(error, budgets, key) from None
+    return _made(outcome)
+
+
+@router.post("/holds/{entry}/settle", openapi_extra=written(SettleBody, "Entry"))
+async def settle(request: Request) -> Response:
+    """Settle a hold for what it came to, once: 201, and 200 when it is repeated.
+
+    What it came to less is free again; for more there must be as much, or it is a 409.
+    """
+    body = await body_of(request, _SETTLE)
+    held = _held(request, body)
+    outcome = await held.settle(body.actual, over=body.over, timeout=_wait(request))
+    return _made(outcome)
+
+
+@router.post("/holds/{entry}/void", openapi_extra=written(VoidBody, "Entry"))
+async def void(request: Request) -> Response:
+    """Give back all that a hold keeps aside, once: 201, and 200 when it is repeated."""
+    body = await body_of(request, _VOID)
+    outcome = await _held(request, body).void(timeout=_wait(request))
+    return _made(outcome)
+
+
+@router.post("/holds/{entry}/extend", openapi_extra=asks(ExtendBody, returns("Entry")))
+async def extend(request: Request) -> Response:
+    """Let a hold expire later."""
+    body = await body_of(request, _EXTEND)
+    extended = await _held(request, body).extend(body.expires, timeout=_wait(request))
+    return answer(entry_fields(extended.entry))
+
+
+@router.put("/budgets/{counter}", openapi_extra=written(BudgetBody, "BudgetLimit"))
+async def create(request: Request) -> Response:
+    """Give a counter its limit, through the home region.
+
+    201; 200 if it has this limit already, 400 if it has another. A pattern of the contract's
+    `budgets` must have the counter.
+    """
+    counter = counter_in(request.path_params["counter"])
+    context = allow(request, "admin", counter)
+    body = await body_of(request, _BUDGET)
+    budget = Budget(counter, partial(budget_parts, context.ledger))
+    is_new = await budget.create(body.limit, weights=body.weights, timeout=_wait(request))
+    fields = {"budget": counter, "limit": amounts.to_text(body.limit)}
+    return answer(fields, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
+
+
+@states.get("/budgets/{counter}", openapi_extra=returns("Budget"))
+async def state(request: Request, asked: Annotated[BudgetQuery, Query()]) -> Response:
+    """Return limit, rights, open grants and transfers of a budget, or a window, as shown here."""
+    counter = counter_in(request.path_params["counter"])
+    context = allow(request, "read", counter)
+    at: datetime | None = None if asked.at is None else moment("at", asked.at)
+    budget = Budget(counter, partial(budget_parts, context.ledger))
+    return answer(budget_fields(await budget.state(at=at, timeout=_wait(request))))
+
+
+async def _asked(
+    request: Request, kind: TypeAdapter[AnySpend]
+) -> tuple[Budgets, AnySpend, float | None]:
+    """Return the budgets to spend from, what is asked of them, and how long it may take."""
+    counter = counter_in(request.path_params["counter"])
+    allow(request, "write", counter)
+    body = await body_of(request, kind)
+    context = allow(request, "write", *body.also)
+    budgets = Budgets([counter, *body.also], partial(budget_parts, context.ledger))
+    return budgets, body, _wait(request)
+
+
+def _held(request: Request, body: VoidBody) -> Hold:
+    """Return the hold whose entry the path names."""
+    context: Context = allow(request, "write", body.counter)
+    region = checked_region(body.region, live_settings(context.ledger).current.home_first)
+    entry = Entry(body.counter, entry_in(request.path_params["entry"]), _NOTHING, region)
+    return Hold(entry, partial(budget_parts, context.ledger))
+
+
+def _wait(request: Request) -> float | None:
+    return wait_of(request.headers.getlist("prefer"))
+
+
+def _made(outcome: Granted | Hold | Refused) -> Response:
+    """Return the answer of a spend: its entry, or, as an error, that it is refused."""
+    if isinstance(outcome, Refused):
+        raise exceeded(outcome)
+    entry = outcome.entry
+    return answer(entry_fields(entry), HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED)
+
+
+def _unknown(error: OutcomeUnknown, budgets: Budgets, key: str | None) -> OutcomeUnknown:
+    """Return the error of a spend: unlike other changes it is repeated by its key alone."""
+    advice = "it had no Idempotency-Key, so it cannot be repeated: a repeat is another spend"
+    if key is not None:
+        advice = "the same request, with its key, spends nothing more"
+    return OutcomeUnknown(
+        f"no answer for a spend from {budgets.names[0]!r}, which may be made or not: {advice}",
+        entries=error.entries,
+        retryable=key is not None,
+    )

@@ -1,0 +1,122 @@
+"""What requests about budgets ask for: spends, holds, what a hold came to, limits.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+
+from ledger.core.errors import InvalidInput
+from ledger.service.asking import WAIT_SECONDS_MAX, Addend, At, Body, key_of, moment
+from ledger.service.forms import CounterId, Named, Since
+
+ALSO_MAX = 10
+"""Wider budgets that one spend takes from, beside that of the path."""
+SHARE_FOR_RIGHTS = 0.9
+"""The part of a request's time for which rights may be waited for; the rest is for the answer."""
+EXPIRES_SCHEMA: dict[str, JsonValue] = {
+    "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 1_000_000_000},
+        {"type": "string", "format": "date-time"},
+    ],
+    "description": "Seconds from now, or a time.",
+    "examples": [600],
+}
+
+
+def _expires(value: object) -> datetime | float:
+    if isinstance(value, str):
+        return moment("body: expires", value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"body: expires must be seconds or a time, got {value!r:.100}")
+    return float(value)
+
+
+Expires = Annotated[datetime | float, BeforeValidator(_expires), WithJsonSchema(EXPIRES_SCHEMA)]
+Region = Annotated[
+    str | None,
+    Field(description="The `region` of its entry, which has not arrived in this one yet."),
+]
+
+
+class SpendBody(Body):
+    """An amount to be spent from the budget of the path, and from wider ones, or from none.
+
+    `key` and `at` name it, in place of the headers; `wait` is for how many seconds rights that lie
+    elsewhere are waited for, by default those of `Prefer: wait=N`.
+    """
+
+    amount: Addend
+    note: str | None = Field(None, description="Free text, kept with the entry.")
+    also: list[CounterId] = Field(default_factory=list, max_length=ALSO_MAX)
+    key: Named | None = None
+    at: At | None = None
+    wait: float | None = Field(None, ge=0, le=WAIT_SECONDS_MAX)
+
+    def named(
+        self, keys: Sequence[str], times: Sequence[str]
+    ) -> tuple[str | None, datetime | None]:
+        """Return key and time: those of the headers with these values, or else of the body.
+
+        Raises:
+            InvalidInput: both have one; and as `key_of`.
+        """
+        found = key_of(keys, times)
+        if found == (None, None):
+            return self.key, self.at
+        if (self.key, self.at) != (None, None):
+            raise InvalidInput("the key is in the header Idempotency-Key, or in the body: send one")
+        return found
+
+    def waits(self, seconds: float | None) -> float:
+        """Return for how long rights are waited for in a request that may take so many seconds."""
+        if seconds is None:
+            return self.wait or 0.0
+        most = SHARE_FOR_RIGHTS * seconds
+        return most if self.wait is None else min(self.wait, most)
+
+
+class HoldBody(SpendBody):
+    """An amount to be kept aside until it is settled or voided, or expires."""
+
+    expires: Expires
+
+
+class VoidBody(Body):
+    """Which counter the entry of a hold is of."""
+
+    counter: CounterId
+    region: Region = None
+
+
+class SettleBody(VoidBody):
+    """What a hold came to; with `over` also more than there is, since the cost was incurred."""
+
+    actual: Addend
+    over: bool = False
+
+
+class ExtendBody(VoidBody):
+    """Until when a hold is to be kept."""
+
+    expires: Expires
+
+
+class BudgetBody(Body):
+    """The limit of a counter, or of each of its windows, which regions share by `weights`."""
+
+    limit: Addend
+    weights: dict[str, int] | None = Field(
+        None, description="By region a whole number; by default they share equally."
+    )
+
+
+class BudgetQuery(BaseModel):
+    """Which window of a budget is to be shown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    at: Since | None = Field(None, description="That of this time, by default of now.")
