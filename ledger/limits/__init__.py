@@ -3,8 +3,8 @@
 Without I/O, what to write and on which condition: `rights` is the item in which a region keeps its
 part of a budget, `plan` each change of it, `spends` what an entry says of the grant that paid for
 it, `holds` amounts kept aside, `windows` limits by step, `calendar` the windows themselves,
-`shares` what an account begins with, `balance` who sends rights to whom, `lost` what a lost region leaves,
-`allowance` what a process may still spend under a grant, `sizes` how large a grant is.
+`shares` what an account begins with, `balance` who sends rights to whom, `lost` what a lost region
+leaves, `allowance` what a process may still spend under a grant, `sizes` how large a grant is.
 
 At the edge, in a process that spends: `budget` is the face, over `spending`, `holding` and
 `administering`; a `keeper` holds the grants of one budget, and `fetching` gets rights from other

@@ -275,7 +275,8 @@ class Spender:
             self._tasks.start_soon(self._tend)
 
     async def _tend(self) -> None:
-        """Look after the grants as long as there are any."""
+        """Look after the grants as long as there are any; of failures in a row one is told."""
+        failing: set[tuple[str, str]] = set()
         try:
             while self._keepers and not self._is_closed:
                 await self._clock.sleep(TEND_SECONDS)
@@ -285,8 +286,11 @@ class Spender:
                         continue
                     try:
                         await keeper.tend()
+                        failing.discard(key)
                     except LedgerError as error:
-                        log.warning("budget %r: %s", keeper.budget, error)
+                        if key not in failing:
+                            log.warning("budget %r: %s", keeper.budget, error)
+                        failing.add(key)
         finally:
             self._is_tending = False
 
