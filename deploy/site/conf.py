@@ -50,6 +50,7 @@ SECTIONS = {
     "Guides": [
         "ledger/service/README",
         *(f"ledger/service/guides/{name}" for name in ("stock", "votes", "accounts", "metering")),
+        *(f"ledger/limits/tutorials/{name}" for name in ("flash-sale", "ai-gateway")),
     ],
     "Using it": [
         *(f"ledger/{name}/README" for name in ("client", "testing", "totals", "listing")),
