@@ -27,7 +27,7 @@ async def sell(engine: str, folder: Path, pieces: int, buyers: int, way: str) ->
     page = program(SALE, folder)
     by, counter = {
         "budget": (page["by_budget"], "lamp"),
-        "total": (page["by_total"](pieces, 0 if pieces < 1_000 else 0.5), "lamps-sold"),
+        "total": (page["by_total"](pieces, 0 if pieces < 1_000 else 5), "lamps-sold"),
     }[way]
     async with three_regions(engine, budgets={"lamp": {}}) as regions:
         shops = [(await regions.open(region))[0] for region in THREE]
