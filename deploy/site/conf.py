@@ -53,6 +53,7 @@ SECTIONS = {
             f"ledger/service/guides/{name}"
             for name in ("stock", "votes", "accounts", "metering", "limits")
         ),
+        *(f"ledger/limits/tutorials/{name}" for name in ("flash-sale", "ai-gateway")),
     ],
     "Using it": [
         *(f"ledger/{name}/README" for name in ("client", "testing", "totals", "listing")),

@@ -15,12 +15,14 @@ import anyio
 from ledger.core import amounts
 from ledger.core.errors import LedgerError
 from ledger.limits import plan
+from ledger.limits.balance import quantum_of as smallest_piece
 from ledger.limits.balance import transfers
 from ledger.limits.calendar import Window
 from ledger.limits.items import ControlItems, Shown
 from ledger.limits.plan import Short
 from ledger.limits.rights import Account, Rights
 from ledger.limits.shares import created
+from ledger.limits.sizes import quantum_of
 from ledger.limits.windows import Limit
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
@@ -61,10 +63,18 @@ class Fetcher:
     ) -> Shown | None:
         """Let other regions send what is missing here, those that have most first.
 
+        Amounts are multiples of `quantum`, or finer where what is missing can be had only so: as
+        where settled holds left a part of a piece in each region.
+
         Returns what is shown with the givers' items as they are now, or None if nothing was sent.
         """
         items = dict(shown.items)
         left, is_fetched = missing, False
+        others = amounts.total_wide(
+            max(_ZERO, item.available) for account, item in items.items() if account != me
+        )
+        if others >= missing:
+            quantum = min(quantum, quantum_of(missing), smallest_piece(items.values()))
         async for giver, region in self._reachable(me, items):
             sent = await self._from(giver, region, window, me, left, items, limit, quantum)
             if sent is None:

@@ -343,7 +343,8 @@ class Spender:
             self._tasks.start_soon(self._tend)
 
     async def _tend(self) -> None:
-        """Look after the grants as long as there are any."""
+        """Look after the grants as long as there are any; of failures in a row one is told."""
+        failing: set[tuple[str, str]] = set()
         try:
             while self._keepers and not self._is_closed:
                 await self._clock.sleep(TEND_SECONDS)
@@ -357,8 +358,11 @@ class Spender:
                     try:
                         await keeper.tend()
                         await self._confirm(keeper)
+                        failing.discard(key)
                     except LedgerError as error:
-                        log.warning("budget %r: %s", keeper.budget, error)
+                        if key not in failing:
+                            log.warning("budget %r: %s", keeper.budget, error)
+                        failing.add(key)
         finally:
             self._is_tending = False
 

@@ -1,8 +1,10 @@
 """A global table in memory for tests of programs that use the ledger."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from compactor.job import Compactor
 from compactor.report import CompactorReport
@@ -15,6 +17,7 @@ from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.table import Table
 from ledger.testing.clock import ManualClock
+from ledger.testing.cutting import CutStore
 from ledger.testing.manual import ManualWorld
 
 if TYPE_CHECKING:
@@ -80,6 +83,8 @@ class MemoryGlobalTable:
             self._world.put(region, dict(contract_item(Contract(terms=self.settings.terms))))
             self._world.deliver()
         self._compactors = 0
+        self._isolated: set[str] = set()
+        self._crashed: WeakSet[Ledger] = WeakSet()
 
     def store(self, region: str | None = None) -> "Store":
         """Return the store of a region, by default home.
@@ -117,19 +122,32 @@ class MemoryGlobalTable:
         Raises:
             SettingsError: there is no such region.
         """
-        return Table(
+        own = region or self.settings.home
+
+        def is_dead() -> bool:
+            return table.ledger in self._crashed
+
+        table = Table(
             self.settings,
-            region=region or self.settings.home,
-            store=self.store(region),
-            others=self._others(region),
+            region=own,
+            store=CutStore(self.store(own), is_dead),
+            others={name: CutStore(store, is_dead) for name, store in self._others(region).items()},
             clock=self.clock,
             randomness=self._new_random(),
-            stream=self._world.streams[region or self.settings.home],
+            stream=self._world.streams[own],
         )
+        return table
 
     def _others(self, region: str | None) -> dict[str, "Store"]:
         own = region or self.settings.home
-        return {name: self.store(name) for name in self.settings.regions if name != own}
+        return {
+            name: CutStore(self.store(name), partial(self._are_apart, own, name))
+            for name in self.settings.regions
+            if name != own
+        }
+
+    def _are_apart(self, *regions: str) -> bool:
+        return not self._isolated.isdisjoint(regions)
 
     def sync_ledger(self, region: str | None = None) -> sync.Ledger:
         """Return a ledger without async, to be used in `with`; see `ledger`."""
@@ -147,12 +165,24 @@ class MemoryGlobalTable:
         self._world.pause(self._checked(source), self._checked(target))
 
     def isolate(self, region: str) -> None:
-        """Hold back what a region sends and what it is sent, until `heal`."""
+        """Hold back what a region sends and what it is sent, until `heal`.
+
+        Nor do budgets of programs in other regions reach it, or those of its own the others.
+        """
         self._world.isolate(self._checked(region))
+        self._isolated.add(region)
 
     def heal(self) -> None:
         """Hold nothing back any more; what was held arrives with the next `replicate`."""
         self._world.heal()
+        self._isolated.clear()
+
+    def crash(self, table: Table) -> None:
+        """Let nothing more of what a program sends arrive, as if its process had died.
+
+        It closes as usual, but what it would give back then is left as a crash leaves it.
+        """
+        self._crashed.add(table.ledger)
 
     def _checked(self, region: str) -> str:
         self.settings.region(region)

@@ -30,7 +30,7 @@ def test_the_pages_are_found() -> None:
     names = {example.page for example in examples()}
     assert {MAIN, "ledger/pipeline/README.md"} <= names
     assert {str(guide.relative_to(ROOT)) for guide in guides()} <= names
-    assert len(guides()) == 5
+    assert len(guides()) == 7
     assert sum(name.startswith("ledger/primitives/") for name in names) == 4
     silent = [str(one) for one in examples() if not one.promised and one.page != MAIN]
     assert silent == []

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from ledger.commands.main import app
-from ledger.lab.bench import archive, cases, life, scale
+from ledger.lab.bench import archive, budgets, cases, life, scale
 from ledger.lab.bench.report import NOTE, VERSION, BenchReport
 from ledger.lab.bench.rounds import Round, Task
 from ledger.lab.bench.scale_stages import STAGES
@@ -72,6 +72,19 @@ async def test_a_change_s_life() -> None:
     assert units[0] < 2.2
     assert ours.extra["requests of a merged total"] == 1
     assert ours.extra["read units of a merged total"] <= 3
+
+
+@pytest.mark.slow
+async def test_limits_are_measured() -> None:
+    """A spend writes its entry and a part of a grant's item; one item takes a unit each time."""
+    options = {"callers": 50, "away_seconds": 0.0, "settings": {"compactor": {"hint_every": 0}}}
+    plain, spent, item = [
+        await run(Round(Task("", 0.5, options)))
+        for run in (budgets.record, budgets.spend, budgets.item)
+    ]
+    assert plain.units == plain.work
+    assert item.units == item.work
+    assert spent.work <= spent.units < spent.work * 1.2
 
 
 @pytest.mark.slow

@@ -62,8 +62,8 @@ def pages() -> list[Path]:
 
 
 def guides() -> list[Path]:
-    """Return the guides for whole programs."""
-    return sorted(ROOT.glob("ledger/service/guides/*.md"))
+    """Return the guides and tutorials for whole programs."""
+    return sorted([*ROOT.glob("ledger/service/guides/*.md"), *ROOT.glob("ledger/*/tutorials/*.md")])
 
 
 def _is_ours(path: Path) -> bool:

@@ -41,7 +41,7 @@ class Case:
     @property
     def has_stub(self) -> bool:
         """Whether it writes to the stub, on a core of its own, and not to a local table."""
-        return self.group not in ("life", "archive", "merge", "sharing", "scale")
+        return self.group not in ("life", "archive", "merge", "sharing", "scale", "budgets")
 
 
 LEAN = {"transport": "lean"}
@@ -82,6 +82,15 @@ LIFE: Options = {
 }
 MERGED = 50_000
 """Entries of a case that times merging alone, with the connections open."""
+
+
+RECORD = "record, no limit"
+SPENDING: Options = {"callers": 500, "settings": LEAN}
+ROUND_TRIP_SECONDS = 0.08
+"""To a home region on another continent and back."""
+TAKING: Options = {"callers": 50, "settings": LEAN, "away_seconds": 0.0}
+SLOW_SECONDS = 90.0
+"""Long enough for some renewals of a grant, which lives for a minute."""
 
 
 PERIODS: Options = {"settings": {"periods": {"life-*": {}}}}
@@ -175,6 +184,12 @@ def _offered_together(rate: int, size: int) -> Case:
     )
 
 
+def _slow_spends(rate: int) -> Case:
+    """Return the spends of one process at a low rate, whose grants are renewed by time."""
+    options = {"calls_per_second": rate, "seconds": SLOW_SECONDS, "settings": LEAN}
+    return Case(f"spend, {rate} a second", "budgets", "budgets:spend", RECORD, options)
+
+
 def _folds(size: int) -> Case:
     """Return the life of changes that are merged in folds of one size, one of each counter."""
     settings = {"compactor": {"fold_max": size, "fold_min": 1}}
@@ -215,6 +230,17 @@ ALL: tuple[Case, ...] = (
     Case("1,000 merged totals a call, lean", "totals", "reads:many", QUERY, COUNTERS),
     Case("requests that write", "service", "service:requests", PUT, SERVED),
     Case("requests that read", "service", "service:requests", QUERY, {**SERVED, "kind": "read"}),
+    Case(RECORD, "budgets", "budgets:record", options=SPENDING),
+    Case("spend", "budgets", "budgets:spend", RECORD, SPENDING),
+    *map(_slow_spends, (5, 20)),
+    Case("one item a region, on a condition", "budgets", "budgets:item", RECORD, TAKING),
+    Case(
+        "one item at home, 80 ms away",
+        "budgets",
+        "budgets:item",
+        RECORD,
+        {**TAKING, "away_seconds": ROUND_TRIP_SECONDS},
+    ),
     Case(USUAL, "life", "life:usual", options=LIFE),
     Case(UNARCHIVED, "life", "life:ledger", USUAL, LIFE),
     *map(_folds, (100, 20)),

@@ -186,7 +186,7 @@ def _pages(life: Life) -> float:
 async def opened(round_: Round) -> AsyncIterator[Life]:
     """Open the table and ledger of a round."""
     options = round_.options
-    table_options = LabOptions(engine=_engine(), lag=LAG_SECONDS, jitter=JITTER_SECONDS)
+    table_options = LabOptions(engine=engine(), lag=LAG_SECONDS, jitter=JITTER_SECONDS)
     settings = {
         "settle": options["settle"],
         "retry_horizon": options["settle"] / 2,
@@ -204,7 +204,7 @@ async def opened(round_: Round) -> AsyncIterator[Life]:
             yield Life(round_, table, opened)
 
 
-def _engine() -> str:
+def engine() -> str:
     """Return the faster engine if it is installed."""
     try:
         find_binary()

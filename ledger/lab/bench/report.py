@@ -27,6 +27,8 @@ _TITLES = {
     "read": "entries read, collections of 10,000 unless another number is named",
     "totals": "totals of 1,000 merged counters, each read from the table",
     "service": "requests over HTTP, each with a token: one write, or one total from the table",
+    "budgets": "spends of one counter's limit on a local table of two regions, beside no limit and"
+    " other ways to keep one",
     "scale": "counters by Zipf's law, the hottest of 100,000 entries, in one region",
     "merge": "50,000 entries merged in three regions of a local table: read, folded, deleted,"
     " forgotten",

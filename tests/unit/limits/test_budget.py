@@ -60,6 +60,26 @@ async def test_rights_are_fetched_from_the_region_that_has_them() -> None:
         assert (await east.ledger.total("key/42", max_age=0)).value == -10
 
 
+async def test_parts_of_a_piece_in_each_region_make_a_whole_one() -> None:
+    """What settled holds left is fetched although each region has less than is ever asked for."""
+    async with opened(2) as (world, east, west):
+        for table in (east, west):
+            hold = await table.budget("key/42").hold(1, expires=600)
+            assert not isinstance(hold, Refused)
+            assert await hold.settle(Decimal("0.25"))
+        world.replicate()
+        for table in (east, west):
+            await table.close()
+        world.replicate()
+        async with world.table(WEST) as again, world.table(EAST) as other:
+            await world.clock.advance(31)
+            assert await again.budget("key/42").spend(1)
+            refused = await other.budget("key/42").spend(1)
+            assert isinstance(refused, Refused)
+            world.replicate()
+            assert (await other.ledger.total("key/42", max_age=0)).value == Decimal("-1.50")
+
+
 async def test_a_repeat_with_its_key_spends_once() -> None:
     """Sequential or at the same time, also when the budget is spent by then."""
     key = "019ac3d8-8e80-7000-8000-000000000001"
@@ -266,3 +286,33 @@ async def test_rights_on_their_way_to_a_region_are_fetched_from_there() -> None:
         await world.store(EAST).write(Put(rights_item(sent, "key/42"), None))
         world.replicate()
         assert await south.budget("key/42").spend(10)
+
+
+async def test_an_outage_is_told_once_for_each_budget(caplog: pytest.LogCaptureFixture) -> None:
+    """Not with each try to renew a grant."""
+    async with opened(100) as (world, east, _west):
+        assert await east.budget("key/42").spend(1)
+        world.crash(east)
+        await world.clock.advance(120)
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_a_crash_leaves_the_grant_open() -> None:
+    """Closing gives nothing back, as if the process had died."""
+    async with opened(100) as (world, east, west):
+        assert await east.budget("key/42").spend(1)
+        world.crash(east)
+        await east.close()
+        world.replicate()
+        state = await west.budget("key/42").state()
+        assert (int(state.charged), state.granted > 0) == (0, True)
+
+
+async def test_budgets_do_not_reach_an_isolated_region() -> None:
+    """Rights that lie there are fetched once it is healed."""
+    async with opened(10) as (world, _east, west):
+        world.isolate(WEST)
+        assert not await west.budget("key/42").spend(1)
+        world.heal()
+        await world.pass_time(31)
+        assert await west.budget("key/42").spend(10)

@@ -1,0 +1,121 @@
+"""The tutorials of budgets on both engines: what is sold and spent is the limit, exactly."""
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+from support.tutorials import THREE, program, three_regions
+
+from ledger.limits import fetching, sizes
+
+GATEWAY = "ledger/limits/tutorials/ai-gateway.md"
+SALE = "ledger/limits/tutorials/flash-sale.md"
+IS_WHOLE = bool(os.environ.get("LEDGER_WHOLE"))
+ENGINES = ["memory", pytest.param("dynoxide", marks=pytest.mark.engines("dynoxide"))]
+PAUSE_SECONDS = 1.0
+
+
+@pytest.fixture(autouse=True)
+def asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a region that could not be reached be asked again after a second, not 30."""
+    monkeypatch.setattr(fetching, "PAUSE_SECONDS", PAUSE_SECONDS)
+
+
+async def sell(engine: str, folder: Path, pieces: int, buyers: int, way: str) -> tuple[int, int]:
+    """Run the sale; return how many buyers got a piece, and what the counter shows everywhere."""
+    page = program(SALE, folder)
+    by, counter = {
+        "budget": (page["by_budget"], "lamp"),
+        "total": (page["by_total"](pieces, 0 if pieces < 1_000 else 5), "lamps-sold"),
+    }[way]
+    async with three_regions(engine, budgets={"lamp": {}}) as regions:
+        shops = [(await regions.open(region))[0] for region in THREE]
+        await shops[0].budget("lamp").create(pieces)
+        await regions.table.wait_replicated()
+
+        async def heal() -> None:
+            await regions.heal()
+            await anyio.sleep(PAUSE_SECONDS + sizes.REFUSAL_SECONDS)
+
+        sold = await page["sale"](
+            shops, pieces, buyers, by, cut=regions.cut, heal=heal, meanwhile=lambda: None
+        )
+        await regions.table.wait_replicated()
+        shown = {int((await shop.ledger.total(counter, max_age=0)).value) for shop in shops}
+        (value,) = shown
+        return sold, value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_small_flash_sale_sells_each_piece_once(engine: str, tmp_path: Path) -> None:
+    """300 pieces, 3,000 buyers, one region of three cut off in the middle."""
+    assert await sell(engine, tmp_path, 300, 3_000, "budget") == (300, -300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_total_as_guard_oversells(engine: str, tmp_path: Path) -> None:
+    """The control: the same sale, each region looking at what it knows."""
+    sold, shown = await sell(engine, tmp_path, 300, 3_000, "total")
+    assert sold == shown
+    assert sold > 300
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+@pytest.mark.skipif(not IS_WHOLE, reason="LEDGER_WHOLE is not set")
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_whole_flash_sale_sells_each_piece_once(engine: str, tmp_path: Path) -> None:
+    """10,000 pieces, 100,000 buyers."""
+    assert await sell(engine, tmp_path, 10_000, 100_000, "budget") == (10_000, -10_000)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+@pytest.mark.skipif(not IS_WHOLE, reason="LEDGER_WHOLE is not set")
+async def test_the_whole_sale_by_totals_oversells(tmp_path: Path) -> None:
+    """The control of it."""
+    sold, shown = await sell("memory", tmp_path, 10_000, 100_000, "total")
+    assert sold == shown
+    assert sold > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_key_spends_no_more_than_its_cap(engine: str, tmp_path: Path) -> None:
+    """A cap of 10, three regions, one of them cut off, a gateway that crashes with open holds."""
+    page = program(GATEWAY, tmp_path)
+    async with three_regions(engine, budgets={"key/*": {}}) as regions:
+        tables = [(await regions.open(region))[0] for region in THREE]
+        crashing, number = await regions.open(THREE[0])
+        await tables[0].budget("key/42").create(10)
+        await regions.table.wait_replicated()
+        gateways = [page["BudgetStore"](table) for table in tables]
+        held = await page["begin"](page["BudgetStore"](crashing), "open-1", "open-2")
+        regions.kill(number)
+        regions.cut(THREE[2])
+        made = await page["spend_all"](gateways, 60)
+        await regions.heal()
+        await anyio.sleep(PAUSE_SECONDS + sizes.REFUSAL_SECONDS)
+        made += await page["spend_all"](gateways, 60)
+        await regions.table.wait_replicated()
+        spent = {await gateway.get_spend("42") for gateway in gateways}
+        assert (made, held, spent) == (8, 2, {10})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_counter_in_each_region_spends_twice_the_cap(engine: str, tmp_path: Path) -> None:
+    """The control: two regions that see each other spend 10 together, the third 10 again."""
+    page = program(GATEWAY, tmp_path)
+    async with three_regions(engine) as regions:
+        counters = [page["RegionCounter"]((await regions.open(region))[0]) for region in THREE]
+        regions.cut(THREE[2])
+        spent = 0
+        for _ in range(12):
+            for counter in counters:
+                spent += await page["call"](counter, "call")
+                await anyio.sleep(0.1)  # more than replication takes between the other two
+        assert spent == 20

@@ -1,0 +1,85 @@
+"""The programs of the tutorials of budgets, on three regions of a local global table."""
+
+import runpy
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.examples import examples
+
+from ledger.lab.harness.options import REGIONS, LabOptions
+from ledger.lab.harness.table import TestTable, open_table
+from ledger.settings import Settings
+from ledger.store.port import Store
+from ledger.table import Table
+from ledger.testing.cutting import CutStore
+
+THREE = REGIONS[:3]
+
+
+def program(page: str, folder: Path) -> dict[str, Any]:
+    """Return what the program of a page defines, without running it."""
+    (example,) = (one for one in examples() if one.page == page)
+    script = folder / "program.py"
+    script.write_text(example.code, encoding="utf-8")
+    return runpy.run_path(str(script))
+
+
+@dataclass(slots=True)
+class Regions:
+    """Three regions, a process in each by default; a region can be cut off, a process can die."""
+
+    table: TestTable
+    stack: AsyncExitStack
+    isolated: set[str] = field(default_factory=set)
+    dead: set[int] = field(default_factory=set)
+    opened: int = 0
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the table."""
+        return self.table.settings
+
+    async def open(self, region: str) -> tuple[Table, int]:
+        """Open a table of a region, as another process would; the number is for `kill`."""
+        self.opened += 1
+        number = self.opened
+        opened = Table(
+            self.settings,
+            region=region,
+            store=CutStore(self.table.stores[region], lambda: number in self.dead),
+            others={name: self._reached(region, name, number) for name in THREE if name != region},
+        )
+        return await self.stack.enter_async_context(opened), number
+
+    def _reached(self, region: str, name: str, number: int) -> Store:
+        return CutStore(
+            self.table.stores[name],
+            lambda: number in self.dead or bool({region, name} & self.isolated),
+        )
+
+    def kill(self, number: int) -> None:
+        """Let nothing more that a process sends arrive."""
+        self.dead.add(number)
+
+    def cut(self, region: str) -> None:
+        """Let a region neither replicate nor be reached from others."""
+        self.table.isolate(region)
+        self.isolated.add(region)
+
+    async def heal(self) -> None:
+        """Reach all again, and wait until everything has arrived."""
+        self.isolated.clear()
+        await self.table.heal()
+
+
+@asynccontextmanager
+async def three_regions(engine: str, **settings: Any) -> AsyncIterator[Regions]:
+    """Start a local global table of three regions."""
+    async with (
+        open_table(LabOptions(engine=engine, lag=0.02, jitter=0.05), THREE, **settings) as table,
+        AsyncExitStack() as stack,
+    ):
+        yield Regions(table, stack)
