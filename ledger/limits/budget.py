@@ -225,6 +225,7 @@ class Budgets:
             InvalidInput: it is not a list of holds and amounts.
         """
         end_of(timeout)
+        self._parts()  # of a closed table no hold is settled
         for each in listed_as("settled", settled):
             if not (isinstance(each, tuple) and len(each) == len(("hold", "amount"))):
                 raise InvalidInput(f"settled must have pairs of a hold and an amount, got {each!r}")
@@ -250,6 +251,7 @@ class Budgets:
             InvalidInput: it is not a list of holds.
         """
         end_of(timeout)
+        self._parts()  # as above
         for each in listed_as("held", held):
             _checked_hold(each)
 

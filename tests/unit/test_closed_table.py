@@ -23,6 +23,7 @@ def make(store: SilentStore | None = None) -> Table:
     settings = make_settings(
         index=("*",),
         periods={"*": {"zone": "UTC"}},
+        budgets={"key/*": {}},
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )
     return Table(
@@ -51,7 +52,11 @@ async def test_what_was_made_of_a_closed_table_says_so(name: str, tmp_path: Path
         assert "not open: use it inside `async with`" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", CALLS)
+LOST = {"LightHold.settle"}
+"""Of what closing gives back: it was kept aside in memory."""
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - LOST))
 async def test_it_goes_on_once_the_table_is_opened_anew(name: str, tmp_path: Path) -> None:
     """Each call then does what it does for what is made of the new opening."""
     table, other = make(), make()

@@ -29,7 +29,7 @@ def with_step(seconds_ahead: float) -> Terms:
 async def test_a_step_of_shards_too_near_is_not_announced() -> None:
     """Its date must lie beyond the wait and the skew of clocks."""
     world = await established()
-    with pytest.raises(ContractChangeRefused, match=r"'hot': the date .* is too near"):
+    with pytest.raises(ContractChangeRefused, match=r"'hot': the date .* is too early"):
         await world.operator().change(to(with_step(WAIT + TERMS.clock_skew)))
     assert all_show(world, Contract(terms=TERMS))
 
