@@ -143,7 +143,9 @@ async def test_only_entries_are_retried(entries: Any) -> None:
     store = MemoryStore(HOME)
     async with make_ledger(store) as book:
         for together in (True, False):
-            with pytest.raises(InvalidInput, match="entries must be a list of the entries of an Outcome"):
+            with pytest.raises(
+                InvalidInput, match="entries must be a list of the entries of an Outcome"
+            ):
                 await book.retry(entries, together=together)
     assert not store.table.partitions
 
