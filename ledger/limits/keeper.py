@@ -99,6 +99,8 @@ class Keeper:
         self._lock = anyio.Lock()
         self._retired: list[Allowance] = []
         self._debt = _ZERO
+        self._charging = _ZERO
+        """Of the debt, what the write under way charges."""
         self._waiting = _ZERO
         self._quantum = Decimal(1)
         self._largest = _ZERO
@@ -177,6 +179,8 @@ class Keeper:
                 self._around.metrics.budget_fetched(me.region)
                 shown = fetched
                 done = await self._grant(shown, amount)
+                if isinstance(done, Short):
+                    shown = await self._take_up(shown, limit)
         if isinstance(done, Rights):
             self._refusal = None
             return None
@@ -214,6 +218,27 @@ class Keeper:
                 self.budget, me, asked, seconds=GRANT_SECONDS, known=shown.of(me)
             )
 
+    async def _take_up(self, shown: Shown, limit: Limit) -> Shown:
+        """Take up what was sent here, though it is too little: others may spend it."""
+        around = self._around
+        me = around.account
+        steps: list[plan.Step] = [
+            partial(created, window=self.window, limit=limit),
+            *(
+                partial(plan.take_up, giver=one)
+                for one in shown.items.values()
+                if one.account in around.accounts
+            ),
+        ]
+
+        def planned(rights: Rights) -> Rights:
+            done = plan.in_one_write(rights, steps)
+            return done if isinstance(done, Rights) else rights
+
+        with signed_within(around.settings.validity, around.clock):
+            taken = await around.items.change(self.budget, me, planned, seconds=GRANT_SECONDS)
+        return Shown({**shown.items, me: taken}, shown.limit)
+
     async def _grant(self, shown: Shown, amount: Decimal) -> Rights | Short | Crowded:
         """Take or enlarge a grant in one write, with all else that there is to write."""
         around, now = self._around, self._around.clock.now()
@@ -222,7 +247,7 @@ class Keeper:
         expires = _seconds(now) + life
         if self._has_ended():
             raise ended(self.window, self._late())
-        token = self._token = self._token or around.token()
+        token = self._asked_for()
         if self.allowance and _seconds(now) - self.allowance.grant.since >= ROTATE_SECONDS:
             self._retire()
         held = self.allowance
@@ -302,8 +327,19 @@ class Keeper:
         shown = rights.grants.get(held.name.version)
         return shown is not None and shown.expires > held.grant.expires
 
+    def _asked_for(self) -> str:
+        """Return the token of the grant that is asked for: of one that may be there, the same."""
+        if self._token is None:
+            self._token, self._charging = self._around.token(), self._debt
+        return self._token
+
     def _pays_debt(self, rights: Rights) -> Rights | None:
-        return plan.charge(rights, self._debt) if self._debt else None
+        return plan.charge(rights, self._charging) if self._charging else None
+
+    def _paid(self) -> None:
+        """Note that what was to be charged is: what was owed meanwhile stays owed."""
+        self._debt = amounts.total((self._debt, self._charging.copy_negate()))
+        self._charging = _ZERO
 
     def _retire(self) -> None:
         """Let nothing more be spent under the grant at hand: what it came to will be written."""
@@ -326,7 +362,7 @@ class Keeper:
 
     def _take_in(self, rights: Rights, token: str) -> None:
         """Take in what was written."""
-        self._debt = _ZERO
+        self._paid()
         held = self.allowance
         version = plan.granted_to(rights, token)
         if version is not None:
@@ -359,7 +395,7 @@ class Keeper:
             await self.give_up()
         elif allowance is not None and self._is_low(allowance):
             await self.renew(min(self._quantum, allowance.remaining), ahead=True)
-        elif any(one.is_quiet for one in self._retired):
+        elif self._debt or any(one.is_quiet for one in self._retired):
             await self._close_retired()
         if now - self._balanced_at > PERIOD_SECONDS and self.allowance is not None:
             self._balanced_at = now
@@ -374,7 +410,8 @@ class Keeper:
     def is_idle(self) -> bool:
         """Whether it holds nothing, and nothing was spent of late."""
         since = self._around.clock.monotonic() - self._used_at
-        return self.allowance is None and not self._retired and since > IDLE_SECONDS
+        holds = self.allowance is not None or self._retired or self._debt
+        return not holds and since > IDLE_SECONDS
 
     async def give_up(self) -> None:
         """Close the grant at hand: what is left of it is free for others.
@@ -391,22 +428,40 @@ class Keeper:
             await self._close_retired_locked()
 
     async def _close_retired_locked(self) -> None:
-        if not self._retired:
+        if not (self._retired or self._debt):
             return
         around = self._around
-        debt: list[plan.Step] = [self._pays_debt]
+        if self._token is None:  # else a write that was not answered may have charged it
+            self._charging = self._debt
+        written: Rights | None = None
 
         def planned(rights: Rights) -> Rights:
-            steps, debt[:] = [*debt, *self._closings()], []  # a lost answer may have charged it
-            done = plan.in_one_write(rights, steps)
-            return done if isinstance(done, Rights) else rights
+            nonlocal written
+            if written is not None and self._shows(rights, written):
+                return rights  # by a write that was not answered
+            debt = [self._pays_debt] if self._token is None else []
+            done = plan.in_one_write(rights, [*debt, *self._closings()])
+            written = done if isinstance(done, Rights) else None
+            return rights if written is None else written
 
         with signed_within(around.settings.validity, around.clock):
             done = await around.items.change(
                 self.budget, around.account, planned, seconds=GRANT_SECONDS
             )
-        self._debt = _ZERO
+        if self._token is None:
+            self._paid()
         self._forget_closed(done)
+
+    def _shows(self, rights: Rights, written: Rights) -> bool:
+        """Return whether an item shows the grants that are left as a write of ours would."""
+        versions = [one.name.version for one in self._retired]
+        return (
+            bool(versions)
+            and rights.version >= written.version
+            and all(
+                rights.grants.get(version) == written.grants.get(version) for version in versions
+            )
+        )
 
     async def _balance(self) -> None:
         """Take up what was sent here, and send what others need more."""

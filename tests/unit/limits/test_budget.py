@@ -11,7 +11,13 @@ import pytest
 
 from ledger import Table
 from ledger.core.entry import Item
-from ledger.core.errors import BudgetMissing, InvalidAmount, InvalidEntry, InvalidInput
+from ledger.core.errors import (
+    BudgetMissing,
+    InvalidAmount,
+    InvalidEntry,
+    InvalidInput,
+    Unreachable,
+)
 from ledger.limits.budget import Hold
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import send
@@ -316,3 +322,37 @@ async def test_budgets_do_not_reach_an_isolated_region() -> None:
         world.heal()
         await world.pass_time(31)
         assert await west.budget("key/42").spend(10)
+
+
+async def test_what_an_outage_let_through_is_charged_once_it_is_over() -> None:
+    """Also where nothing more is spent, and what was owed while another part was charged."""
+    async with opened(10, on_outage="allow") as (world, east, _west):
+        store = world.store(EAST)
+        query = store.query
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "query", down)
+            granted = await east.budget("key/42").spend(3)
+            assert isinstance(granted, Granted)
+            assert granted.entry.spending is not None
+            assert granted.entry.spending.is_over
+        assert store.query == query
+        await world.clock.advance(5)
+        assert (await east.budget("key/42").state()).charged == 3
+        await world.clock.advance(5)
+        assert not await east.budget("key/42").spend(8)
+        assert (await east.budget("key/42").state()).charged == 3
+
+
+async def down(*_: object) -> None:
+    """Answer as a region that does not."""
+    raise Unreachable("down")
+
+
+async def test_rights_that_were_fetched_in_vain_can_be_spent_here() -> None:
+    """They were too little for the call that fetched them, and have not replicated yet."""
+    async with opened(10) as (_, east, west):
+        assert await east.budget("key/42").spend(7)
+        assert not await west.budget("key/42").spend(4)
+        items = (await west.budget("key/42").state()).regions
+        assert {one.region: int(one.free) for one in items}[WEST] == 3
+        assert await west.budget("key/42").spend(3)
