@@ -207,3 +207,12 @@ def test_changes_are_tallied_by_all_that_is_known_of_them() -> None:
     assert checker.counters == ["a"]
     read(checker, 1)
     assert checker.reads == {"fresh": 1}
+
+
+def test_at_rest_a_counter_that_was_begun_while_totals_were_read_is_left_out() -> None:
+    """By a call that is to be refused: it is in none of the totals."""
+    checker = TaggedChecker()
+    called(checker, 0, "acknowledged")
+    shown = {EAST: {"a": Decimal(1)}, WEST: {"a": Decimal(1)}}
+    checker.begin_call([("b", 0)])
+    assert list(checker.check_rest(shown)) == []
