@@ -19,7 +19,7 @@ from ledger.core.entry import entry_of
 from ledger.core.errors import NeverApplied, RetryHorizonPassed
 from ledger.core.fold import named_by
 from ledger.core.ids import moment_of
-from ledger.core.values import Entry, NetChange, same_call
+from ledger.core.values import Entry, NetChange, same_asked
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -134,6 +134,6 @@ def _same(ours: Entry, theirs: Entry, line: Line | None = None) -> Entry:
         KeyConflict: it is another change.
     """
     is_erased = line is not None and line.is_erased
-    if not same_call(replace(ours, note=None) if is_erased else ours, theirs):
+    if not same_asked(replace(ours, note=None) if is_erased else ours, theirs):
         raise conflict(ours, theirs)
     return replace(theirs, repeated=True)

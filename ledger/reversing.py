@@ -88,11 +88,12 @@ class Reverser:
         """Write a reversal; return None if there is one already.
 
         Raises:
-            InvalidInput: there is no such entry.
+            InvalidInput: there is no such entry, or it is an open hold.
             OutcomeUnknown: no answer.
         """
         original = await self._original(entry)
         _check(original)
+        _check_resolved(original)
         planned = self._planned(original, note)
         reversal = planned.entry
         actions = [Put(record_of(reversal), Absent(), not_after=planned.latest), planned.put]
@@ -179,6 +180,16 @@ def _check(entry: object) -> None:
     if entry.reverses is not None:
         raise InvalidInput(
             f"entry {entry.id} is itself the reversal of {entry.reverses}: record a new change"
+        )
+
+
+def _check_resolved(original: Entry) -> None:
+    """Refuse a hold that can still be settled or voided: what it comes to is not known."""
+    spending = original.spending
+    if spending is not None and spending.hold is not None and spending.resolved is None:
+        raise InvalidInput(
+            f"entry {original.id} of {original.counter!r} is an open hold: void it, or settle it"
+            " before it is reversed"
         )
 
 

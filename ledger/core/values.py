@@ -28,6 +28,16 @@ class Spending:
     is_over: bool = False
     until: datetime | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def region(self) -> str | None:
+        """The region whose grants pay: only through it is the entry written. None without any."""
+        return self.grants[0].partition(".")[0] if self.grants else None
+
+    @property
+    def budgets(self) -> tuple[str, ...]:
+        """The budgets beside the entry's own that its grants are of."""
+        return tuple(sorted(name.partition("@")[2] for name in self.grants))
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -75,9 +85,26 @@ def same_change(ours: Entry, theirs: Entry) -> bool:
 def same_call(ours: Entry, theirs: Entry) -> bool:
     """Return whether an entry that was found is what a call asked for, perhaps an earlier one.
 
-    Of a hold that was resolved meanwhile the amount is what it came to.
+    A hold, a spend from other budgets and a change that no budget pays for are not the same.
     """
-    is_resolved = theirs.spending is not None and theirs.spending.resolved is not None
+    return _is_same_kind(ours.spending, theirs.spending) and same_asked(ours, theirs)
+
+
+def _is_same_kind(ours: Spending | None, theirs: Spending | None) -> bool:
+    if ours is None or theirs is None:
+        return ours is theirs
+    if (ours.hold is None) != (theirs.hold is None):
+        return False
+    return ours.is_over or theirs.is_over or ours.budgets == theirs.budgets
+
+
+def same_asked(ours: Entry, theirs: Entry) -> bool:
+    """Return whether an entry has what a call asked for, whatever pays for it.
+
+    Of a hold that was resolved meanwhile the amount is what it came to; the archive keeps nothing
+    of how an entry was paid for.
+    """
+    is_resolved = theirs.spending is None or theirs.spending.resolved is not None
     if is_resolved and ours.spending is not None and ours.spending.hold is not None:
         ours = replace(ours, change=theirs.change)
     return same_change(ours, theirs)

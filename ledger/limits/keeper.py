@@ -12,7 +12,7 @@ used, it is left shrunk, to be closed by reading.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -164,7 +164,7 @@ class Keeper:
             return None  # by the call before this one
         refusal, age = self._refusal, clock.monotonic() - self._refused_at
         if refusal is not None and amount >= refusal.wanted and age < REFUSAL_SECONDS:
-            return refusal
+            return replace(refusal, wanted=amount)
         self._quantum = min(self._quantum, quantum_of(amount))
         self._largest = max(self._largest, amount)
         shown = await self._around.items.read(self.budget)

@@ -72,6 +72,12 @@ class _Sought:
     amount: Decimal
     keepers: Sequence[Keeper]
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of no grant, of the budgets that an entry's grants would be of."""
+        own = self.counter
+        return tuple(["" if each.budget == own else f"@{each.budget}" for each in self.keepers])
+
 
 class Spender:
     """Spends from budgets through one region, under grants that this process holds."""
@@ -231,7 +237,7 @@ class Spender:
                 raise
             if refused is None:
                 checked_amount(amount, taken.limit)
-            elif found := await self._applied_before(asked, sought.counter):
+            elif found := await self._applied_before(asked, sought):
                 return found
             elif (left := until - self._clock.monotonic()) <= 0:
                 break
@@ -321,7 +327,7 @@ class Spender:
         rule = self._settings.current.terms.budget_of(keeper.window.budget)
         return rule is None or rule.on_outage == "refuse"
 
-    async def _applied_before(self, asked: Asked, counter: str) -> Entry | None:
+    async def _applied_before(self, asked: Asked, sought: _Sought) -> Entry | None:
         """Return the entry that an earlier call with its key made, as this region shows it.
 
         Raises:
@@ -330,8 +336,9 @@ class Spender:
         if asked.key is None:
             return None
         try:
-            asked_for = Spending((), asked.hold)
-            planned = self._planner.plan(asked.change(counter), spending=asked_for)
+            planned = self._planner.plan(
+                asked.change(sought.counter), spending=Spending(sought.kinds, asked.hold)
+            )
         except RetryHorizonPassed as error:
             return await self._late.applied(error)
         item = await self._store.get(Get(planned.put.key))

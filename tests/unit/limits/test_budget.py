@@ -1,6 +1,6 @@
 """Budgets of programs: what is granted, refused, repeated, and what comes back."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
@@ -16,6 +16,7 @@ from ledger.core.errors import (
     InvalidAmount,
     InvalidEntry,
     InvalidInput,
+    KeyConflict,
     Unreachable,
 )
 from ledger.limits.budget import Hold
@@ -356,3 +357,59 @@ async def test_rights_that_were_fetched_in_vain_can_be_spent_here() -> None:
         items = (await west.budget("key/42").state()).regions
         assert {one.region: int(one.free) for one in items}[WEST] == 3
         assert await west.budget("key/42").spend(3)
+
+
+async def test_an_unknown_hold_is_retried_in_its_region_alone() -> None:
+    """Elsewhere it would be put over how it was settled."""
+    async with opened(10) as (_, east, west):
+        hold = await east.budget("key/42").hold(4, expires=600)
+        assert isinstance(hold, Hold)
+        with pytest.raises(InvalidEntry, match="is repeated there alone, not in eu-west-1"):
+            await west.ledger.retry([hold.entry])
+        assert await hold.void()
+        (again,) = await east.ledger.retry([hold.entry])
+        assert again.change == 0
+
+
+@pytest.mark.parametrize("first", ["record", "spend", "hold", "both"])
+@pytest.mark.parametrize("second", ["spend", "hold", "both"])
+async def test_a_key_stands_for_one_kind_of_call(first: str, second: str) -> None:
+    """With the same amount, too: none is taken for another, and nothing more is taken."""
+    async with opened(10) as (world, east, _west):
+        await east.budget("key/team").create(10)
+        key, one, both = "k", east.budget("key/42"), east.budgets(["key/42", "key/team"])
+        at = world.clock.now()
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "record": lambda: east.ledger.record("key/42", -2, key=key, at=at),
+            "spend": lambda: one.spend(2, key=key, at=at),
+            "hold": lambda: one.hold(2, expires=600, key=key, at=at),
+            "both": lambda: both.spend(2, key=key, at=at),
+        }
+        assert await calls[first]()
+        if first == second:
+            assert await calls[second]()
+        else:
+            with pytest.raises(KeyConflict):
+                await calls[second]()
+        assert await one.spend(8)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -10
+
+
+async def test_an_open_hold_is_voided_and_not_reversed() -> None:
+    """What it comes to is not known; once it is settled that is taken back."""
+    async with opened(10) as (_, east, _west):
+        hold = await east.budget("key/42").hold(3, expires=600)
+        assert isinstance(hold, Hold)
+        with pytest.raises(InvalidInput, match="is an open hold: void it, or settle it"):
+            await east.ledger.reverse(hold.entry)
+        assert await hold.settle(1)
+        assert (await east.ledger.reverse(hold.entry)).change == 1
+
+
+async def test_a_refusal_names_what_was_asked_for() -> None:
+    """Also if it is repeated from memory."""
+    async with opened(3) as (_, east, _west):
+        for amount in (4, 7):
+            refused = await east.budget("key/42").spend(amount)
+            assert isinstance(refused, Refused)
+            assert refused.wanted == amount
