@@ -136,6 +136,8 @@ class CompactorMetrics(RegistryMetrics):
             " their own region does.",
             ("how",),
         )
+        for how in ("agreed", "unagreed"):  # shown before the first
+            self.grants_closed.labels(how)
         self.grants_exceeded = make.counter(
             "compactor_budget_grants_exceeded_total",
             "Grants whose entries come to more than they had: each was used twice.",

@@ -59,7 +59,7 @@ SECTIONS = {
         *(f"ledger/{name}/README" for name in ("client", "testing", "totals", "listing")),
         *(
             f"ledger/{name}/README"
-            for name in ("watching", "feed", "webhooks", "archive", "pipeline")
+            for name in ("limits", "watching", "feed", "webhooks", "archive", "pipeline")
         ),
         "ledger/primitives/*/README",
     ],

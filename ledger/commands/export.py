@@ -88,7 +88,8 @@ def export(
         async with Ledger.open(settings, region=place) as ledger:
             names = asked or await counters_in(ledger.store)
             async for entry in _entries(ledger, names):
-                writer.take(entry_fields(entry))
+                fields = entry_fields(entry)
+                writer.take({name: fields[name] for name in FIELDS})
                 written += 1
         writer.end()
         return written
