@@ -76,7 +76,7 @@ PERIOD_MUTANTS = (
         "borders-alone",
         "what has aged behind a border is put together by the write that moves it",
         "changes of one hour are partly in its sum, partly in that of its day",
-        40,
+        80,
         ((Axis, "behind", behind_unmoved),),
         worlds=keeps_periods,
     ),
