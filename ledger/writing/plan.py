@@ -185,10 +185,11 @@ def replan(
             f"entry {entry.id} was spent from a budget: only the call that made it knows until when"
             " it may be repeated; repeat that, with its key"
         )
-    if entry.spending is not None and entry.spending.region not in {None, region}:
+    spending = entry.spending
+    if spending and spending.hold is not None and spending.region not in {None, region}:
         raise InvalidEntry(
-            f"entry {entry.id} is paid for by rights of {entry.spending.region}, so it is repeated"
-            f" there alone, not in {region}: a hold may have been resolved there"
+            f"hold {entry.id} is paid for by rights of {spending.region}, so it is repeated there"
+            f" alone, not in {region}: it may have been resolved there"
         )
     check_horizon(entry, entry_id.at, settings=settings, now=now)
     return _planned(entry, entry_id.at, settings=settings, keyed=True, until=until)

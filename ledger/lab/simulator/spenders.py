@@ -282,7 +282,7 @@ class Spenders:
                 error = again
             except (RetryHorizonPassed, ArchiveError):
                 return
-            except _REFUSALS:
+            except (InvalidEntry, *_REFUSALS):  # a hold is repeated in its region alone
                 continue
             else:
                 await self._granted(spender, planned, note, entry)

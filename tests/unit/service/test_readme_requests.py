@@ -61,6 +61,6 @@ async def test_budgets_are_spent_as_the_page_says() -> None:
         assert (refused["budget"], refused["wanted"]) == ("key/42", "4")
         assert {name: refused[name] for name in ("type", "here", "elsewhere")} == {
             "type": "/problems/budget-exceeded",
-            "here": "0",
-            "elsewhere": "3.5",
+            "here": "3",
+            "elsewhere": "0.5",
         }
