@@ -14,11 +14,10 @@ from functools import partial
 from compactor.plan import Plan
 from compactor.succession import Again, Succession
 from ledger.core.capacity import item_size
-from ledger.core.entry import Item, net_item
+from ledger.core.entry import HOLD, RESOLVED, Item, net_item
 from ledger.core.fold import COPIES
 from ledger.core.sums import Sum, copy_item
 from ledger.core.values import NetChange
-from ledger.limits.spends import HOLD, RESOLVED
 from ledger.runtime.tasks import run_requests
 from ledger.store.conditions import Absent, AllOf, AnyOf, Compares, Condition, Equals, Has, Not
 from ledger.store.port import Store

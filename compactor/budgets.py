@@ -17,7 +17,7 @@ from compactor.observe import Observed
 from compactor.pass_terms import PassTerms
 from compactor.report import CompactorReport
 from ledger.core import amounts
-from ledger.core.entry import key_of
+from ledger.core.entry import HOLD, RESOLVED, key_of
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.fold import Collection
 from ledger.limits.balance import in_flight
@@ -32,7 +32,7 @@ from ledger.limits.reclaiming import (
     resolve_expired,
 )
 from ledger.limits.rights import Account, Rights
-from ledger.limits.spends import HOLD, RESOLVED, Spend, spend_of
+from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all, run_requests
 from ledger.runtime.validity import signed_within

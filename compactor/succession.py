@@ -42,10 +42,11 @@ from datetime import datetime
 
 from compactor.plan import Observation, Plan, Rules, decide, is_committed, older_than
 from ledger.core import ids, keys
+from ledger.core.entry import HOLD, RESOLVED
 from ledger.core.fold import Collection, Stamp, named_by, stamp_of
 from ledger.core.sums import Sum, SumPlace, to_copy
 from ledger.core.values import NetChange
-from ledger.limits.spends import HOLD, RESOLVED, spend_of
+from ledger.limits.spends import spend_of
 
 
 @dataclass(frozen=True, slots=True)

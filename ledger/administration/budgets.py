@@ -7,9 +7,8 @@ from decimal import Decimal
 from random import Random
 
 from ledger.contract.opening import OpenTable, open_table
-from ledger.core.errors import BudgetMissing
 from ledger.limits.administering import Administrator
-from ledger.limits.calendar import Window, window_of
+from ledger.limits.calendar import Window, rule_of, window_of
 from ledger.limits.items import ControlItems
 from ledger.limits.losing import Minted, reclaim_lost, stakes
 from ledger.limits.lost import Stake
@@ -42,13 +41,7 @@ class LostRights:
         """
         terms, now = self.regions.terms, self.clock.now()
         names = [budget] if budget is not None else await self._all()
-        found = []
-        for name in names:
-            rule = terms.budget_of(name)
-            if rule is None:
-                raise BudgetMissing(f"{name!r} matches no pattern of the contract's budgets")
-            found.append(window_of(name, rule, now))
-        return found
+        return [window_of(name, rule_of(terms, name), now) for name in names]
 
     async def stakes(self, window: Window) -> Mapping[Account, Stake]:
         """Return what is at stake of a budget; see `ledger.limits.losing.stakes`."""

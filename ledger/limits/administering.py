@@ -17,7 +17,7 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.limits import plan
-from ledger.limits.calendar import Window, window_of
+from ledger.limits.calendar import Window, rule_of, window_of
 from ledger.limits.items import ControlItems, Shown
 from ledger.limits.reading import budget_of, date_in, scanned
 from ledger.limits.rights import (
@@ -73,9 +73,7 @@ class Administrator:
         """
         settings = self._settings.current
         terms = settings.terms
-        rule = terms.budget_of(budget)
-        if rule is None:
-            raise BudgetMissing(f"{budget!r} matches no pattern of the contract's budgets")
+        rule = rule_of(terms, budget)
         amount = amounts.addend(limit)
         checked_amount(amount, amount, "limit")
         shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))

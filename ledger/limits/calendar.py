@@ -13,7 +13,8 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from ledger.core.budgets import WINDOW_MARK, BudgetRule
-from ledger.core.errors import InvalidCounter
+from ledger.core.contract import Terms
+from ledger.core.errors import BudgetMissing, InvalidCounter
 from ledger.core.ids import EPOCH
 from ledger.core.keys import checked_new_counter
 from ledger.core.periods import zone_of
@@ -41,6 +42,21 @@ class Window:
     def is_whole(self) -> bool:
         """Whether the budget has no windows."""
         return self.ends is None
+
+
+def rule_of(terms: Terms, budget: str) -> BudgetRule:
+    """Return the rule of a budget.
+
+    Raises:
+        BudgetMissing: no pattern of the contract has its counter.
+    """
+    rule = terms.budget_of(budget)
+    if rule is None:
+        raise BudgetMissing(
+            f"{budget!r} matches no pattern of the contract's budgets: add one by"
+            " `ledger table set budgets PATTERN=`"
+        )
+    return rule
 
 
 def checked_budget(counter: str, rule: BudgetRule) -> str:
@@ -85,8 +101,11 @@ def _day(budget: str, zone: str, day: date) -> Window:
 
 
 def _window(budget: str, name: str, begins: datetime, ends: datetime) -> Window:
-    return Window(budget, f"{budget}{WINDOW_MARK}{name}", _seconds(begins), _seconds(ends))
+    return Window(
+        budget, f"{budget}{WINDOW_MARK}{name}", whole_seconds(begins), whole_seconds(ends)
+    )
 
 
-def _seconds(at: datetime) -> int:
+def whole_seconds(at: datetime) -> int:
+    """Return an aware time in whole seconds since 1970, rounded down."""
     return (at.astimezone(UTC) - EPOCH) // timedelta(seconds=1)

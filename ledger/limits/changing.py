@@ -10,7 +10,7 @@ the running one is raised or lowered at once, as a budget without windows.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from math import ceil
@@ -29,7 +29,7 @@ from ledger.core.errors import (
 )
 from ledger.core.ids import EPOCH
 from ledger.limits import plan, windows
-from ledger.limits.calendar import Window, window_of
+from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
 from ledger.limits.rights import Account, Rights, checked_amount, write_of
 from ledger.limits.shares import created, weighed
@@ -329,9 +329,7 @@ class LimitChanger:
 
     async def _place(self, budget: str) -> _Place:
         terms = self._settings.current.terms
-        rule = terms.budget_of(budget)
-        if rule is None:
-            raise BudgetMissing(f"{budget!r} matches no pattern of the contract's budgets")
+        rule = rule_of(terms, budget)
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: limits are changed once it is")
         regions = await self._regions()
@@ -408,7 +406,7 @@ class LimitChanger:
         return ceil(seconds_to_wait(terms, terms) + 2 * terms.clock_skew)
 
     def _seconds(self) -> int:
-        return (self._clock.now().astimezone(UTC) - EPOCH) // timedelta(seconds=1)
+        return whole_seconds(self._clock.now())
 
 
 def _made(place: _Place, limit: Limit, rights: Rights) -> Rights:

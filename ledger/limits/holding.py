@@ -7,7 +7,7 @@ alone; anyone else, or later, writes it with the rights item of each grant, in o
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from random import Random
 
@@ -18,6 +18,7 @@ from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
 from ledger.limits import holds
 from ledger.limits.allowance import Allowance
+from ledger.limits.calendar import whole_seconds
 from ledger.limits.holds import Resolved
 from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Granted, Refused
@@ -251,7 +252,7 @@ def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
         at = _time_of(expires, now)
         if at <= now:
             raise InvalidInput(f"expires must be in the future, got {at.isoformat()}")
-        return (at.astimezone(UTC) - EPOCH) // timedelta(seconds=1)
+        return whole_seconds(at)
     except OverflowError:
         raise InvalidInput(f"expires must be a time in the calendar, got {expires!r:.80}") from None
 

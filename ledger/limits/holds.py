@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.core.entry import Key
+from ledger.core.entry import ADJUSTED, HOLD, RESOLVED, Key
 from ledger.core.errors import InvalidInput
 from ledger.limits.plan import Short, adjust
 from ledger.limits.rights import GrantName, Rights, write_of
-from ledger.limits.spends import ADJUSTED, HOLD, RESOLVED, Resolution, Spend, spend_attributes
+from ledger.limits.spends import Resolution, Spend, spend_attributes
 from ledger.store.conditions import AllOf, Condition, Equals, Has, Not
 from ledger.store.writes import Put, Update
 

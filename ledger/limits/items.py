@@ -11,11 +11,11 @@ from random import Random
 from typing import TypeVar
 
 from ledger.core.errors import Unreachable
+from ledger.limits.reading import read_own
 from ledger.limits.rights import (
     Account,
     Rights,
     is_rights,
-    key_of,
     partition_of,
     rights_of,
     write_of,
@@ -23,7 +23,7 @@ from ledger.limits.rights import (
 from ledger.limits.windows import LIMIT_PREFIX, Limit, limit_of
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
-from ledger.store.reads import Get, Query
+from ledger.store.reads import Query
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import Applied, Rejected
 
@@ -82,8 +82,7 @@ class ControlItems:
             DamagedItem: it cannot be read whole.
             StoreError: DynamoDB could not do it.
         """
-        item = await self.store.get(Get(key_of(counter, account)))
-        return Rights(account) if item is None else rights_of(item)
+        return await read_own(self.store, counter, account) or Rights(account)
 
     async def change(
         self,

@@ -25,7 +25,7 @@ from ledger.core.ids import EPOCH
 from ledger.limits import plan
 from ledger.limits.allowance import Allowance
 from ledger.limits.balance import PERIOD_SECONDS, free, transfers
-from ledger.limits.calendar import Window
+from ledger.limits.calendar import Window, whole_seconds
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems, Shown
 from ledger.limits.outcomes import Refused
@@ -244,11 +244,11 @@ class Keeper:
         around, now = self._around, self._around.clock.now()
         limit = await self._limit(shown)
         life = self._life()
-        expires = _seconds(now) + life
+        expires = whole_seconds(now) + life
         if self._has_ended():
             raise ended(self.window, self._late())
         token = self._asked_for()
-        if self.allowance and _seconds(now) - self.allowance.grant.since >= ROTATE_SECONDS:
+        if self.allowance and whole_seconds(now) - self.allowance.grant.since >= ROTATE_SECONDS:
             self._retire()
         held = self.allowance
         self._count_rate()
@@ -286,7 +286,7 @@ class Keeper:
                 last = partial(
                     plan.take,
                     amount=size,
-                    since=_seconds(now),
+                    since=whole_seconds(now),
                     expires=expires,
                     token=token,
                     counter="" if self.counter == self.budget else self.counter,
@@ -559,7 +559,3 @@ def ended(window: Window, late: float) -> InvalidEntry:
     return InvalidEntry(
         f"window {window.counter!r} has ended, and is spent from for {late:g} s after that"
     )
-
-
-def _seconds(at: datetime) -> int:
-    return (at - EPOCH) // timedelta(seconds=1)

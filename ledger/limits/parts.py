@@ -8,10 +8,9 @@ from random import Random
 
 from anyio.abc import TaskGroup
 
-from ledger.core.errors import BudgetMissing
 from ledger.late import LateAnswers
 from ledger.limits.administering import Administrator
-from ledger.limits.calendar import Window, checked_budget, window_of
+from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.changing import LimitChanger
 from ledger.limits.holding import Holder
 from ledger.limits.spending import Spender
@@ -97,9 +96,7 @@ class BudgetParts:
             BudgetMissing: no pattern of the contract has its counter.
             InvalidCounter: it is not the counter of a budget.
         """
-        rule = self.settings.current.terms.budget_of(budget)
-        if rule is None:
-            raise BudgetMissing(f"{budget!r} matches no pattern of the contract's budgets")
+        rule = rule_of(self.settings.current.terms, budget)
         return window_of(checked_budget(budget, rule), rule, at or self.clock.now())
 
 

@@ -19,24 +19,14 @@ from functools import partial
 
 from ledger.core import keys
 from ledger.core.contract import Terms
-from ledger.core.entry import Key
+from ledger.core.entry import ADJUSTED, GRANT, HOLD, RESOLVED, Key
 from ledger.core.errors import StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId
 from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
 from ledger.limits.reading import date_in, read_own, read_rights
 from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
-from ledger.limits.spends import (
-    ADJUSTED,
-    GRANT,
-    HOLD,
-    RESOLVED,
-    Spend,
-    agree,
-    charge_of,
-    spend_of,
-    to_close_unagreed,
-)
+from ledger.limits.spends import Spend, agree, charge_of, spend_of, to_close_unagreed
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store

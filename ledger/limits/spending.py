@@ -19,7 +19,6 @@ from anyio.abc import TaskGroup
 
 from ledger.core import amounts
 from ledger.core.errors import (
-    BudgetMissing,
     BudgetUndecided,
     LedgerError,
     RetryHorizonPassed,
@@ -30,7 +29,7 @@ from ledger.core.values import Entry, Spending
 from ledger.late import LateAnswers
 from ledger.limits.allowance import Allowance, Taken
 from ledger.limits.asked import Asked
-from ledger.limits.calendar import Window, checked_budget, window_of
+from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
 from ledger.limits.keeper import Keeper, Surroundings, ended
@@ -248,12 +247,7 @@ class Spender:
         return refused
 
     def _window(self, budget: str, at: datetime) -> Window:
-        rule = self._settings.current.terms.budget_of(budget)
-        if rule is None:
-            raise BudgetMissing(
-                f"{budget!r} matches no pattern of the contract's budgets: add one by"
-                " `ledger table set budgets PATTERN=`"
-            )
+        rule = rule_of(self._settings.current.terms, budget)
         window = window_of(checked_budget(budget, rule), rule, at)
         over = 0 if window.ends is None else window.ends + rule.late
         if window.ends is not None and self._clock.now().timestamp() > over:

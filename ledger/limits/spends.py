@@ -20,12 +20,21 @@ from decimal import Decimal
 from typing import Literal
 
 from ledger.core import amounts
-from ledger.core.entry import AttributeValue, Item, damaged, number_of
+from ledger.core.entry import (
+    ADJUSTED,
+    GRANT,
+    HOLD,
+    RESOLVED,
+    AttributeValue,
+    Item,
+    damaged,
+    number_of,
+    spending_attributes,
+)
 from ledger.core.ids import EPOCH
+from ledger.core.values import Spending
 from ledger.limits.rights import Account, Grant, GrantName, Rights
 
-GRANT, HOLD, RESOLVED, ADJUSTED = "grant", "hold", "resolved", "adjusted"
-"""The attributes of an entry that are about budgets."""
 WAITING_MAX = 16
 """How many grants of an item that are over may wait until all regions show their entries alike."""
 
@@ -64,12 +73,8 @@ class Spend:
 
 def spend_attributes(spend: Spend) -> dict[str, AttributeValue]:
     """Return what an entry has beside its own attributes (`ledger.core.entry.entry_item`)."""
-    names: list[AttributeValue] = [{"S": str(name)} for name in spend.grants]
-    attributes = {GRANT: names[0] if len(names) == 1 else {"L": names}}
-    if spend.hold is not None:
-        attributes[HOLD] = {"N": str(spend.hold)}
-    if spend.resolved is not None:
-        attributes[RESOLVED] = {"S": spend.resolved}
+    names = tuple(str(name) for name in spend.grants)
+    attributes = spending_attributes(Spending(names, spend.hold, spend.resolved))
     if spend.adjusted:
         attributes[ADJUSTED] = {"L": [{"S": str(written)} for written in spend.adjusted]}
     return attributes

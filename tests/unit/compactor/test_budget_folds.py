@@ -15,12 +15,12 @@ from compactor.plan import Observation, Rules, decide
 from compactor.succession import succeed
 from ledger.core.budgets import BudgetRule
 from ledger.core.contract import Terms, stricter
-from ledger.core.entry import Item
+from ledger.core.entry import RESOLVED, Item
 from ledger.core.errors import DamagedItem
 from ledger.core.fold import Collection
 from ledger.limits.plan import Spent, close
 from ledger.limits.rights import GrantName, Rights
-from ledger.limits.spends import RESOLVED, View
+from ledger.limits.spends import View
 from ledger.testing.clock import START, ManualClock
 
 REGIONS = (HOME, WEST, SOUTH)

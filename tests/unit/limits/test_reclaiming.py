@@ -25,7 +25,7 @@ from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract import ShardStep
-from ledger.core.entry import Item, key_of
+from ledger.core.entry import RESOLVED, Item, key_of
 from ledger.core.errors import DamagedItem, Unreachable
 from ledger.limits.plan import take
 from ledger.limits.reclaiming import (
@@ -37,7 +37,7 @@ from ledger.limits.reclaiming import (
     resolve_expired,
 )
 from ledger.limits.rights import GrantName, Rights
-from ledger.limits.spends import RESOLVED, WAITING_MAX, spend_of
+from ledger.limits.spends import WAITING_MAX, spend_of
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.testing.clock import START

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ledger.core.entry import HOLD, RESOLVED
 from ledger.lab.simulator.explorer.limits.held import KEY, LESS, MORE, Case, Updating
 from ledger.lab.simulator.explorer.limits.rules import KEPT, UNCONDITIONAL
 from ledger.limits.holds import Apart, Resolved
 from ledger.limits.lost import Stake
 from ledger.limits.rights import Rights
-from ledger.limits.spends import HOLD, RESOLVED, Spend, View
+from ledger.limits.spends import Spend, View
 from ledger.store.conditions import AllOf, Condition, Has, Not
 from ledger.store.writes import Update
 
