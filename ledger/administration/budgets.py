@@ -12,6 +12,7 @@ from ledger.limits.calendar import Window, rule_of, window_of
 from ledger.limits.items import ControlItems
 from ledger.limits.losing import Minted, reclaim_lost, stakes
 from ledger.limits.lost import Stake
+from ledger.limits.reach import Reach
 from ledger.limits.reclaiming import Regions
 from ledger.limits.rights import Account
 from ledger.limits.windows import Undecided, step_of
@@ -61,14 +62,14 @@ class LostRights:
         async def none() -> Mapping[str, Store]:
             return {}
 
-        administrator = Administrator(
-            self.home,
+        reach = Reach(
+            store=self.home,
             settings=self.table.view,
             clock=self.clock,
             randomness=self.randomness,
             others=none,
         )
-        return [state.budget async for state in administrator.states()]
+        return [state.budget async for state in Administrator(reach).states()]
 
     async def _shares(self, window: Window) -> Mapping[Account, Decimal]:
         """Return the shares of a window that the lost region may have made, unseen."""

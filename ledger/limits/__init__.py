@@ -11,5 +11,6 @@ At the edge, in a process that spends: `budget` is the face, over `spending`, `l
 `administering` and `changing`, which raises and lowers limits; a `keeper` holds the grants of one
 budget, and `fetching` gets rights from other regions. For whoever reads every region: `reclaiming`
 closes grants by their entries and resolves holds that expired, `balancing` moves rights, `losing`
-reclaims those of a lost region. `items` and `reading` read the control items.
+reclaims those of a lost region. `items` and `reading` read the control items, `reach` has the ways
+to the regions.
 """

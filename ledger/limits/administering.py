@@ -1,10 +1,9 @@
 """`Administrator`: budgets made, and shown, through home and the regions that hold their rights."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from functools import partial
-from random import Random
 
 from ledger.core import amounts
 from ledger.core.contract import NO_HOME
@@ -14,11 +13,11 @@ from ledger.core.errors import (
     HomeMoving,
     InvalidInput,
     OutcomeUnknown,
-    Unreachable,
 )
 from ledger.limits import plan
 from ledger.limits.calendar import Window, rule_of, window_of
-from ledger.limits.items import ControlItems, Shown
+from ledger.limits.items import Shown
+from ledger.limits.reach import Reach
 from ledger.limits.reading import budget_of, date_in, scanned
 from ledger.limits.rights import (
     Account,
@@ -31,11 +30,8 @@ from ledger.limits.rights import (
 from ledger.limits.shares import created, weighed
 from ledger.limits.state import BudgetState, state_of
 from ledger.limits.windows import LIMIT_PREFIX, Limit, LimitStep, limit_item, limit_of
-from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
-from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent
-from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Put, Rejected, Unknown
 
@@ -43,20 +39,8 @@ from ledger.store.writes import Put, Rejected, Unknown
 class Administrator:
     """Makes and shows budgets; `others` opens the stores of other regions."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
-        others: Callable[[], Awaitable[Mapping[str, Store]]],
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._clock = clock
-        self._random = randomness
-        self._others = others
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
 
     async def create(
         self, budget: str, limit: int | Decimal, *, weights: Mapping[str, int] | None = None
@@ -71,7 +55,7 @@ class Administrator:
             BudgetMissing: no pattern of the contract has its counter.
             HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
-        settings = self._settings.current
+        settings = self._reach.settings.current
         terms = settings.terms
         rule = rule_of(terms, budget)
         amount = amounts.addend(limit)
@@ -80,14 +64,14 @@ class Administrator:
         made = Limit(1, (LimitStep.of(amount, shares),))
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: budgets are made once it is")
-        home = await self._region(terms.home)
+        home = await self._reach.store_of(terms.home)
         puts = [Put(limit_item(made, budget, terms.generation), Absent())]
         if rule.window == "none":
             account = Account(terms.home, terms.epoch_of(terms.home))
             none = plan.create(account, amount)
             puts.append(write_of(Rights(account), none, budget))
-        retrier = Retrier.of(home, clock=self._clock, randomness=self._random)
-        with signed_within(self._settings.validity, self._clock):
+        retrier = Retrier.of(home, clock=self._reach.clock, randomness=self._reach.randomness)
+        with signed_within(self._reach.settings.validity, self._reach.clock):
             final = await retrier.until_answered(lambda: home.transact(puts))
         if isinstance(final.outcome, Unknown):
             raise OutcomeUnknown(
@@ -96,7 +80,7 @@ class Administrator:
                 retryable=True,
             )
         if isinstance(final.outcome, Rejected):
-            there = (await self._items(home).read(budget)).limit
+            there = (await self._reach.items(home).read(budget)).limit
             if there is None or there.steps[-1].limit != amount:
                 had = "" if there is None else f" of {amounts.to_text(there.steps[-1].limit)}"
                 raise InvalidInput(
@@ -111,11 +95,13 @@ class Administrator:
         Raises:
             BudgetMissing: this region shows no limit of it.
         """
-        items = self._items(self._store)
+        items = self._reach.items(self._reach.store)
         shown = await items.read(window.counter)
         limit = shown.limit if window.is_whole else (await items.read(window.budget)).limit
         if limit is None:
-            raise BudgetMissing(f"budget {window.budget!r} has no limit in {self._store.region}")
+            raise BudgetMissing(
+                f"budget {window.budget!r} has no limit in {self._reach.store.region}"
+            )
         return self._state(window, shown, limit)
 
     async def states(self) -> AsyncIterator[BudgetState]:
@@ -129,7 +115,7 @@ class Administrator:
         """
         items: dict[str, dict[Account, Rights]] = {}
         limits: dict[str, dict[str, Limit]] = {}
-        async for item in scanned(self._store):
+        async for item in scanned(self._reach.store):
             counter, sort_key = budget_of(item), item["sk"]["S"]
             if counter is None:
                 continue
@@ -138,19 +124,19 @@ class Administrator:
                 items.setdefault(counter, {})[rights.account] = rights
             elif sort_key.startswith(LIMIT_PREFIX):
                 limits.setdefault(counter, {})[sort_key] = limit_of(item)
-        now = self._clock.now()
+        now = self._reach.clock.now()
         for budget in sorted(limits):
-            rule = self._settings.current.terms.budget_of(budget)
+            rule = self._reach.settings.current.terms.budget_of(budget)
             if rule is not None:
                 window = window_of(budget, rule, now)
                 limit = limits[budget][max(limits[budget])]
                 yield self._state(window, Shown(items.get(window.counter, {}), limit), limit)
 
     def _state(self, window: Window, shown: Shown, limit: Limit) -> BudgetState:
-        terms = self._settings.current.terms
+        terms = self._reach.settings.current.terms
         is_over = partial(
             plan.is_over,
-            date=date_in(self._store, self._clock, clock_skew=terms.clock_skew),
+            date=date_in(self._reach.store, self._reach.clock, clock_skew=terms.clock_skew),
             signature_lifetime=terms.signature_lifetime,
             clock_skew=terms.clock_skew,
         )
@@ -163,14 +149,3 @@ class Administrator:
                     items[account] = made or shown.of(account)
         target = limit.newest.limit if window.is_whole else None
         return state_of(window, items, target=target, terms=terms, is_over=is_over)
-
-    async def _region(self, region: str) -> Store:
-        if region == self._store.region:
-            return self._store
-        others = await self._others()
-        if region not in others:
-            raise Unreachable(f"region {region} cannot be reached from here")
-        return others[region]
-
-    def _items(self, store: Store) -> ControlItems:
-        return ControlItems(store, clock=self._clock, randomness=self._random)

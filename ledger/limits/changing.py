@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from math import ceil
-from random import Random
 
 from ledger.core import amounts
 from ledger.core.budgets import BudgetRule
@@ -31,15 +30,12 @@ from ledger.core.ids import EPOCH
 from ledger.limits import plan, windows
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
+from ledger.limits.reach import Reach
 from ledger.limits.rights import Account, Rights, checked_amount, write_of
 from ledger.limits.shares import created, weighed
 from ledger.limits.windows import Limit, limit_item
-from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
-from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Equals
-from ledger.store.port import Store
-from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import Applied, Put, Unknown
 
 CHANGE_SECONDS = 10.0
@@ -84,20 +80,8 @@ class _Place:
 class LimitChanger:
     """Changes limits; `others` opens the stores of other regions."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
-        others: Callable[[], Awaitable[Mapping[str, Store]]],
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._clock = clock
-        self._random = randomness
-        self._others = others
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
 
     async def raise_limit(
         self, budget: str, amount: int | Decimal, raise_id: str, weights: Mapping[str, int] | None
@@ -194,7 +178,7 @@ class LimitChanger:
         try:
             shown = [
                 (await ControlItems.read(items, place.budget)).limit
-                for items in (await self._regions()).values()
+                for items in (await self._reach.items_everywhere()).values()
             ]
         except StoreError:
             return None  # that region has yet to show it
@@ -205,7 +189,7 @@ class LimitChanger:
         self, place: _Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None
     ) -> windows.LimitStep:
         """Return the step of another amount: of now, or of windows that begin later."""
-        terms = self._settings.current.terms
+        terms = self._reach.settings.current.terms
         since = None if place.window.is_whole else self._since(place)
         if weights is not None:
             return windows.LimitStep.of(target, weighed(terms, weights), since=since)
@@ -219,7 +203,7 @@ class LimitChanger:
         return windows.announce(limit, step, now=self._seconds(), wait=self._wait)
 
     def _limit_put(self, place: _Place, before: Limit, after: Limit) -> Put:
-        item = limit_item(after, place.budget, self._settings.current.terms.generation)
+        item = limit_item(after, place.budget, self._reach.settings.current.terms.generation)
         return Put(item, Equals("revision", {"N": str(before.revision)}))
 
     async def _retire(self, place: _Place, target: Decimal) -> None:
@@ -279,7 +263,7 @@ class LimitChanger:
             assert isinstance(done, Rights)  # noqa: S101 (there is as much)
             return done
 
-        with signed_within(self._settings.validity, self._clock):
+        with signed_within(self._reach.settings.validity, self._reach.clock):
             await region.change(place.window.counter, giver, planned, seconds=CHANGE_SECONDS)
         return sent
 
@@ -302,13 +286,9 @@ class LimitChanger:
         Raises:
             OutcomeUnknown: no answer in time; the same call is harmless.
         """
-        deadline = self._clock.monotonic() + CHANGE_SECONDS
-        retrier = Retrier.of(
-            place.home.store, clock=self._clock, randomness=self._random, backoff=DEADLINE_BACKOFF
-        )
-        tries = retrier.begin("write", deadline=deadline)
+        tries = self._reach.tries(place.home.store, seconds=CHANGE_SECONDS)
         unknown = ""
-        with signed_within(self._settings.validity, self._clock):
+        with signed_within(self._reach.settings.validity, self._reach.clock):
             while puts := await planned():
                 outcome = await place.home.store.transact(puts)
                 if isinstance(outcome, Applied):
@@ -328,14 +308,14 @@ class LimitChanger:
                     raise Unreachable(f"{text}: repeat the call")
 
     async def _place(self, budget: str) -> _Place:
-        terms = self._settings.current.terms
+        terms = self._reach.settings.current.terms
         rule = rule_of(terms, budget)
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: limits are changed once it is")
-        regions = await self._regions()
+        regions = await self._reach.items_everywhere()
         if terms.home not in regions:
             raise Unreachable(f"home, region {terms.home}, cannot be reached from here")
-        window = window_of(budget, rule, self._clock.now())
+        window = window_of(budget, rule, self._reach.clock.now())
         me = Account(terms.home, terms.epoch_of(terms.home))
         return _Place(budget, rule, window, regions[terms.home], me)
 
@@ -351,7 +331,7 @@ class LimitChanger:
                 f"budget {place.budget!r} has no limit in {place.me.region}: create it first"
             )
         found = [limit]
-        for region, items in (await self._regions()).items():
+        for region, items in (await self._reach.items_everywhere()).items():
             if region != place.me.region:
                 try:
                     shown = (await items.read(place.budget)).limit
@@ -378,23 +358,16 @@ class LimitChanger:
         return found
 
     async def _accounts(self) -> dict[Account, ControlItems]:
-        terms = self._settings.current.terms
+        terms = self._reach.settings.current.terms
         return {
             Account(region, terms.epoch_of(region)): items
-            for region, items in (await self._regions()).items()
+            for region, items in (await self._reach.items_everywhere()).items()
             if region in terms.regions
-        }
-
-    async def _regions(self) -> dict[str, ControlItems]:
-        stores = {self._store.region: self._store, **await self._others()}
-        return {
-            region: ControlItems(store, clock=self._clock, randomness=self._random)
-            for region, store in stores.items()
         }
 
     def _since(self, place: _Place) -> int:
         """Return when the first window begins that a step announced now can decide."""
-        at = self._clock.now() + timedelta(seconds=self._wait + CONFIRM_SECONDS)
+        at = self._reach.clock.now() + timedelta(seconds=self._wait + CONFIRM_SECONDS)
         ends = window_of(place.budget, place.rule, at).ends
         assert ends is not None  # noqa: S101 (it has windows)
         return ends
@@ -402,11 +375,11 @@ class LimitChanger:
     @property
     def _wait(self) -> int:
         """The contract's wait; whoever confirms may have another clock than whoever looked."""
-        terms = self._settings.current.terms
+        terms = self._reach.settings.current.terms
         return ceil(seconds_to_wait(terms, terms) + 2 * terms.clock_skew)
 
     def _seconds(self) -> int:
-        return whole_seconds(self._clock.now())
+        return whole_seconds(self._reach.clock.now())
 
 
 def _made(place: _Place, limit: Limit, rights: Rights) -> Rights:

@@ -5,11 +5,10 @@ condition that it is open and as it was read. Its owner, whose grant is at hand,
 alone; anyone else, or later, writes it with the rights item of each grant, in one transaction.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from random import Random
 
 from ledger.core import amounts, keys
 from ledger.core.entry import Item, Key, entry_of
@@ -20,17 +19,14 @@ from ledger.limits import holds
 from ledger.limits.allowance import Allowance
 from ledger.limits.calendar import whole_seconds
 from ledger.limits.holds import Resolved
-from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import Short
+from ledger.limits.reach import Reach
 from ledger.limits.rights import GrantName
 from ledger.limits.spends import Spend, spend_of
-from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
-from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import Applied, Rejected, Unknown, Update
 
 Held = Callable[[str, str], Allowance | None]
@@ -41,21 +37,8 @@ Resolve = Callable[[Spend], Resolved]
 class Holder:
     """Resolves and extends holds, each through the region that its entry was written in."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
-        others: Callable[[], Awaitable[Mapping[str, Store]]],
-        at_hand: Held,
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._clock = clock
-        self._random = randomness
-        self._others = others
+    def __init__(self, reach: Reach, *, at_hand: Held) -> None:
+        self._reach = reach
         self._at_hand = at_hand
 
     async def resolve(self, entry: Entry, how: Resolve, *, over: bool = False) -> Granted | Refused:
@@ -70,11 +53,8 @@ class Holder:
         """
         entry = await self._known(entry)
         store, item, hold = await self._found(entry)
-        deadline = self._clock.monotonic() + self._settings.current.write_deadline
-        retrier = Retrier.of(
-            store, clock=self._clock, randomness=self._random, backoff=DEADLINE_BACKOFF
-        )
-        tries = retrier.begin("write", deadline=deadline)
+        seconds = self._reach.settings.current.write_deadline
+        tries = self._reach.tries(store, seconds=seconds)
         is_unsure = False
         while True:
             if hold.resolved is not None:
@@ -102,7 +82,7 @@ class Holder:
         entry = await self._known(entry)
         store, item, hold = await self._found(entry)
         extended = holds.extend(hold, expires)
-        with signed_within(self._settings.validity, self._clock):
+        with signed_within(self._reach.settings.validity, self._reach.clock):
             outcome = await store.write(holds.extension_of(_key_of(entry), extended))
         if isinstance(outcome, Unknown):
             raise _unsettled(entry, outcome.cause, is_unsure=True)
@@ -117,7 +97,7 @@ class Holder:
         self, store: Store, entry: Entry, hold: Spend, resolved: Resolved, *, over: bool
     ) -> Applied | Rejected | Unknown | Refused:
         update = holds.update_of(_key_of(entry), resolved)
-        with signed_within(self._settings.validity, self._clock):
+        with signed_within(self._reach.settings.validity, self._reach.clock):
             own = self._own(store, entry, hold)
             if own and (done := await self._by_owner(store, update, resolved, own)) is not None:
                 return done
@@ -125,7 +105,7 @@ class Holder:
 
     def _own(self, store: Store, entry: Entry, hold: Spend) -> list[Allowance]:
         """Return the grants that the hold names if this process has them all at hand."""
-        if store.region != self._store.region:
+        if store.region != self._reach.store.region:
             return []
         found = [self._at_hand(str(name), entry.counter) for name in hold.grants]
         own = [each for each in found if each is not None]
@@ -163,7 +143,7 @@ class Holder:
         self, store: Store, entry: Entry, resolved: Resolved, *, over: bool
     ) -> Applied | Rejected | Unknown | Refused:
         """Write the entry together with the rights item of each grant."""
-        control = ControlItems(store, clock=self._clock, randomness=self._random)
+        control = self._reach.items(store)
         items = {
             name.budget: await control.rights(name.budget or entry.counter, name.account)
             for name in resolved.before.grants
@@ -185,8 +165,8 @@ class Holder:
         """
         if entry.spending is not None and entry.shard is not None:
             return entry
-        store = await self._store_in(entry.region, entry)
-        shards = self._settings.current.terms.shards_read(entry.counter)
+        store = await self._store_in(entry.region)
+        shards = self._reach.settings.current.terms.shards_read(entry.counter)
         for shard in range(shards) if entry.shard is None else [entry.shard]:
             item = await store.get(
                 Get((keys.partition_key(keys.checked_counter(entry.counter), shard), entry.id))
@@ -210,20 +190,15 @@ class Holder:
         except ValueError as error:
             raise InvalidInput(f"entry {entry.id}: {error}") from None
         for _ in range(2):
-            store = await self._store_in(region, entry)
+            store = await self._store_in(region)
             item, hold = await self._read(store, entry)
             region = hold.grants[0].account.region
             if region == store.region:
                 return store, item, hold
         raise Unreachable(f"hold {entry.id} was made in two regions, which do not agree on it yet")
 
-    async def _store_in(self, region: str | None, entry: Entry) -> Store:
-        if region in {None, self._store.region}:
-            return self._store
-        others = await self._others()
-        if region not in others:
-            raise Unreachable(f"hold {entry.id} is of region {region}, which is not reached here")
-        return others[str(region)]
+    async def _store_in(self, region: str | None) -> Store:
+        return self._reach.store if region is None else await self._reach.store_of(region)
 
     async def _read(self, store: Store, entry: Entry) -> tuple[Item, Spend]:
         item = await store.get(Get(_key_of(entry)))

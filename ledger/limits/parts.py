@@ -13,6 +13,7 @@ from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.changing import LimitChanger
 from ledger.limits.holding import Holder
+from ledger.limits.reach import Reach
 from ledger.limits.spending import Spender
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
@@ -60,9 +61,10 @@ class BudgetParts:
                 for region, one in (await others()).items()
             }
 
-        changer = LimitChanger(
-            own, settings=settings, clock=clock, randomness=randomness, others=asked
+        reach = Reach(
+            store=own, settings=settings, clock=clock, randomness=randomness, others=asked
         )
+        changer = LimitChanger(reach)
         spender = Spender(
             store,
             writer,
@@ -76,17 +78,8 @@ class BudgetParts:
             metrics=metrics,
             go_on=changer.go_on,
         )
-        holder = Holder(
-            own,
-            settings=settings,
-            clock=clock,
-            randomness=randomness,
-            others=asked,
-            at_hand=spender.at_hand,
-        )
-        administrator = Administrator(
-            own, settings=settings, clock=clock, randomness=randomness, others=asked
-        )
+        holder = Holder(reach, at_hand=spender.at_hand)
+        administrator = Administrator(reach)
         return BudgetParts(spender, holder, administrator, changer, settings, clock)
 
     def window(self, budget: str, at: datetime | None = None) -> Window:

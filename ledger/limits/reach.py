@@ -1,0 +1,52 @@
+"""What a part works with that reads or writes budgets through any region of the table."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from ledger.core.errors import Unreachable
+from ledger.limits.items import ControlItems
+from ledger.runtime.clock import Clock
+from ledger.settings.live import LiveSettings
+from ledger.store.port import Store
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier, Tries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The store of this region, and what opens those of the others when they are needed."""
+
+    store: Store
+    settings: LiveSettings
+    clock: Clock
+    randomness: Random
+    others: Callable[[], Awaitable[Mapping[str, Store]]]
+
+    async def store_of(self, region: str) -> Store:
+        """Return the store of a region.
+
+        Raises:
+            Unreachable: it cannot be reached from here.
+        """
+        stores = {self.store.region: self.store}
+        if region not in stores:
+            stores.update(await self.others())
+        if region not in stores:
+            raise Unreachable(f"region {region} cannot be reached from here")
+        return stores[region]
+
+    def items(self, store: Store) -> ControlItems:
+        """Return the control items of budgets in the region of a store."""
+        return ControlItems(store, clock=self.clock, randomness=self.randomness)
+
+    async def items_everywhere(self) -> dict[str, ControlItems]:
+        """Return those of each region that can be reached."""
+        stores = {self.store.region: self.store, **await self.others()}
+        return {region: self.items(store) for region, store in stores.items()}
+
+    def tries(self, store: Store, *, seconds: float) -> Tries:
+        """Begin a write through a store that is repeated for so many seconds."""
+        retrier = Retrier.of(
+            store, clock=self.clock, randomness=self.randomness, backoff=DEADLINE_BACKOFF
+        )
+        return retrier.begin("write", deadline=self.clock.monotonic() + seconds)
