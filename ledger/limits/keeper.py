@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from typing import TypeVar
 
 import anyio
 
@@ -46,6 +47,8 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
+
+Refusal = TypeVar("Refusal")
 
 _ZERO = Decimal(0)
 _TOKEN_BITS = 64
@@ -168,9 +171,9 @@ class Keeper:
         self._quantum = min(self._quantum, quantum_of(amount))
         self._largest = max(self._largest, amount)
         shown = await self._around.items.read(self.budget)
-        done = await self._grant(shown, amount)
+        limit = await self._limit(shown)
+        done = await self._grant(shown, limit, amount)
         if isinstance(done, Short):
-            limit = await self._limit(shown)
             me = self._around.account
             fetched = await self._around.fetcher.fetch(
                 self.window, me, self._missing(amount, done), shown, limit, self._quantum
@@ -178,7 +181,7 @@ class Keeper:
             if fetched is not None:
                 self._around.metrics.budget_fetched(me.region)
                 shown = fetched
-                done = await self._grant(shown, amount)
+                done = await self._grant(shown, limit, amount)
                 if isinstance(done, Short):
                     shown = await self._take_up(shown, limit)
         if isinstance(done, Rights):
@@ -211,38 +214,40 @@ class Keeper:
         if now - self._asked_at < PERIOD_SECONDS:
             return
         self._asked_at = now
-        me = around.account
         asked = partial(plan.ask, rate=self._rate, want=amount)
-        with signed_within(around.settings.validity, around.clock):
-            await around.items.change(
-                self.budget, me, asked, seconds=GRANT_SECONDS, known=shown.of(me)
-            )
+        await self._change(asked, known=shown.of(around.account))
 
     async def _take_up(self, shown: Shown, limit: Limit) -> Shown:
         """Take up what was sent here, though it is too little: others may spend it."""
-        around = self._around
-        me = around.account
-        steps: list[plan.Step] = [
-            partial(created, window=self.window, limit=limit),
-            *(
-                partial(plan.take_up, giver=one)
-                for one in shown.items.values()
-                if one.account in around.accounts
-            ),
-        ]
+        make: plan.Step = partial(created, window=self.window, limit=limit)
+        steps = [make, *self._take_ups(shown)]
 
         def planned(rights: Rights) -> Rights:
             done = plan.in_one_write(rights, steps)
             return done if isinstance(done, Rights) else rights
 
-        with signed_within(around.settings.validity, around.clock):
-            taken = await around.items.change(self.budget, me, planned, seconds=GRANT_SECONDS)
-        return Shown({**shown.items, me: taken}, shown.limit)
+        taken = await self._change(planned)
+        return Shown({**shown.items, taken.account: taken}, shown.limit)
 
-    async def _grant(self, shown: Shown, amount: Decimal) -> Rights | Short | Crowded:
+    def _take_ups(self, shown: Shown) -> list[plan.Step]:
+        """Return the steps that take up what regions in the contract are shown to have sent."""
+        accounts = self._around.accounts
+        givers = (one for one in shown.items.values() if one.account in accounts)
+        return [partial(plan.take_up, giver=giver) for giver in givers]
+
+    async def _change(
+        self, planned: Callable[[Rights], Rights | Refusal], *, known: Rights | None = None
+    ) -> Rights | Refusal:
+        """Change this region's item, under the contract as it is known now."""
+        around = self._around
+        with signed_within(around.settings.validity, around.clock):
+            return await around.items.change(
+                self.budget, around.account, planned, seconds=GRANT_SECONDS, known=known
+            )
+
+    async def _grant(self, shown: Shown, limit: Limit, amount: Decimal) -> Rights | Short | Crowded:
         """Take or enlarge a grant in one write, with all else that there is to write."""
         around, now = self._around, self._around.clock.now()
-        limit = await self._limit(shown)
         life = self._life()
         expires = whole_seconds(now) + life
         if self._has_ended():
@@ -252,14 +257,14 @@ class Keeper:
             self._retire()
         held = self.allowance
         self._count_rate()
-        given = [one for one in shown.items.values() if one.account in around.accounts]
+        taken = self._take_ups(shown)
 
         def planned(rights: Rights) -> Rights | Short | Crowded:
             if plan.granted_to(rights, token) is not None or self._has_grown(rights, held):
                 return rights  # by a write that was not answered
             steps: list[plan.Step] = [
                 partial(created, window=self.window, limit=limit),
-                *(partial(plan.take_up, giver=giver) for giver in given),
+                *taken,
                 self._pays_debt,
                 *self._closings(),
             ]
@@ -301,14 +306,7 @@ class Keeper:
             return self._never(done)
 
         done: Rights | Short | Crowded
-        with signed_within(around.settings.validity, around.clock):
-            done = await around.items.change(
-                self.budget,
-                around.account,
-                planned,
-                seconds=GRANT_SECONDS,
-                known=shown.of(around.account),
-            )
+        done = await self._change(planned, known=shown.of(around.account))
         self._token = None
         if isinstance(done, Rights):
             around.metrics.budget_renewed(around.account.region)
@@ -430,7 +428,6 @@ class Keeper:
     async def _close_retired_locked(self) -> None:
         if not (self._retired or self._debt):
             return
-        around = self._around
         if self._token is None:  # else a write that was not answered may have charged it
             self._charging = self._debt
         written: Rights | None = None
@@ -444,10 +441,7 @@ class Keeper:
             written = done if isinstance(done, Rights) else None
             return rights if written is None else written
 
-        with signed_within(around.settings.validity, around.clock):
-            done = await around.items.change(
-                self.budget, around.account, planned, seconds=GRANT_SECONDS
-            )
+        done = await self._change(planned)
         if self._token is None:
             self._paid()
         self._forget_closed(done)
@@ -468,27 +462,19 @@ class Keeper:
         around = self._around
         shown = await around.items.read(self.budget)
         me = around.account
-        given = [one for one in shown.items.values() if one.account in around.accounts]
+        accounts = around.accounts
+        others = {account: one for account, one in shown.items.items() if account in accounts}
+        take_ups = self._take_ups(shown)
 
         def planned(rights: Rights) -> Rights:
-            taken = plan.in_one_write(
-                rights, [partial(plan.take_up, giver=giver) for giver in given]
-            )
+            taken = plan.in_one_write(rights, take_ups)
             before = taken if isinstance(taken, Rights) else rights
-            items = {one.account: one for one in given} | {me: before}
-            sends: list[plan.Step] = [
-                partial(plan.send, to=to, amount=amount)
-                for to, amount in transfers(me, items, quantum=self._quantum).items()
-            ]
-            steps: list[plan.Step] = [partial(plan.take_up, giver=giver) for giver in given]
-            steps += sends
-            done = plan.in_one_write(rights, steps)
+            moved = transfers(me, {**others, me: before}, quantum=self._quantum)
+            sends = [partial(plan.send, to=to, amount=amount) for to, amount in moved.items()]
+            done = plan.in_one_write(rights, [*take_ups, *sends])
             return done if isinstance(done, Rights) else before
 
-        with signed_within(around.settings.validity, around.clock):
-            await around.items.change(
-                self.budget, me, planned, seconds=GRANT_SECONDS, known=shown.of(me)
-            )
+        await self._change(planned, known=shown.of(me))
 
     async def _limit(self, shown: Shown) -> Limit:
         """Return the budget's limit: of a window, it lies with the budget itself."""
