@@ -14,6 +14,7 @@ from ledger.core.archived import BEGUN, Archived
 from ledger.core.fold import Collection
 from ledger.core.ids import EPOCH, MICROSECOND, EntryIds, sort_key
 from ledger.core.values import NetChange
+from ledger.lab.simulator.explorer.stepping import Step
 from ledger.late import unknown_because
 
 REGIONS = ("us-east-1", "eu-west-1")
@@ -67,14 +68,6 @@ class State(NamedTuple):
     lost: int = NEVER
 
 
-class Step(NamedTuple):
-    """What happens, the state after it, and what is wrong then."""
-
-    label: str
-    state: State
-    wrong: str = ""
-
-
 Settled = Callable[[Observed, Iterable[str], Rules], int]
 Unknown = Callable[[str, Archived, Sequence[str], datetime | None], str]
 
@@ -117,7 +110,7 @@ class Model:
         """Return the state of a key."""
         return key  # type: ignore[no-any-return]
 
-    def steps(self, state: State) -> Iterator[Step]:
+    def steps(self, state: State) -> Iterator[Step[str, State]]:
         """Yield everything that may happen next."""
         for label, after in self._events(state):
             yield Step(label, after, self._wrong(after))
@@ -126,7 +119,7 @@ class Model:
         """Return whether time is over."""
         return state.now == self._case.ticks and not state.coming
 
-    def described(self, step: Step) -> str:
+    def described(self, step: Step[str, State]) -> str:
         """Return one line: what happens, and what each net says after it."""
         said = "; ".join(
             f"{name}: kept {sorted(net.kept)}, settled {net.settled}"

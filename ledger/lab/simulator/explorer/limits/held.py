@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ledger.core.entry import Item
 from ledger.lab.simulator.explorer.limits.book import ACCOUNTS, LIVE, NONE, OVER, Book
 from ledger.lab.simulator.explorer.limits.rules import KEPT, Rules
+from ledger.lab.simulator.explorer.stepping import Step
 from ledger.limits import holds
 from ledger.limits.holds import Apart, Resolved
 from ledger.limits.plan import Short
@@ -102,14 +103,6 @@ class State(NamedTuple):
     other: int = NONE
 
 
-class Step(NamedTuple):
-    """What happens, the state after it, and what is wrong then."""
-
-    label: str
-    state: State
-    wrong: str = ""
-
-
 class Model:
     """One case, in every order of events."""
 
@@ -142,7 +135,7 @@ class Model:
         grants = self._book[state.items[-1]].grants
         return not grants and not state.requests
 
-    def described(self, step: Step) -> str:
+    def described(self, step: Step[str, State]) -> str:
         """Return one line: what happens, and what there is after it."""
         state = step.state
         rights = self._book[state.items[-1] if state.other == NONE else state.other]
@@ -150,7 +143,7 @@ class Model:
         said = entry if isinstance(entry, str) else f"{entry.amount} {entry.resolved or 'open'}"
         return f"{step.label:45} entry {said}; charged {rights.charged}, granted {rights.granted}"
 
-    def steps(self, state: State) -> Iterator[Step]:
+    def steps(self, state: State) -> Iterator[Step[str, State]]:
         """Yield everything that may happen next."""
         for label, after in self._events(state):
             yield Step(label, after, self._wrong(state, after))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ledger.lab.simulator.explorer.limits.book import ACCOUNTS
 from ledger.lab.simulator.explorer.limits.state import replaced
+from ledger.lab.simulator.explorer.stepping import Step
 from ledger.limits import plan, spends
 from ledger.limits.rights import Grant, GrantName, Rights
 from ledger.limits.spends import Spend
@@ -65,14 +66,6 @@ class State(NamedTuple):
     folded: bool = False
 
 
-class Step(NamedTuple):
-    """What happens, the state after it, and what is wrong then."""
-
-    label: str
-    state: State
-    wrong: str = ""
-
-
 def _rights(account: int) -> Rights:
     return Rights(ACCOUNTS[account], 2, _GRANTED, grants={2: Grant(_GRANTED, 0, 1, "t")})
 
@@ -102,13 +95,13 @@ class Model:
         is_shown = state.folded or state.shown[0] == state.shown[1]
         return is_quiet and is_shown and _OPEN not in state.closed
 
-    def described(self, step: Step) -> str:
+    def described(self, step: Step[str, State]) -> str:
         """Return one line: what happens, and what there is after it."""
         shown = [None if one is None else f"grant {one.grant}" for one in step.state.shown]
         charged = ["open" if one == _OPEN else one for one in step.state.closed]
         return f"{step.label:45} shown {shown}, charged {charged}"
 
-    def steps(self, state: State) -> Iterator[Step]:
+    def steps(self, state: State) -> Iterator[Step[str, State]]:
         """Yield everything that may happen next."""
         for label, after in self._events(state):
             yield Step(label, after, self._wrong(after))

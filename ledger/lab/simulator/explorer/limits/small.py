@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ledger.lab.simulator.explorer.limits.book import ACCOUNTS
 from ledger.lab.simulator.explorer.limits.state import replaced
+from ledger.lab.simulator.explorer.stepping import Step
 from ledger.limits import plan, spends, windows
 from ledger.limits.rights import Grant, GrantName, Rights
 from ledger.limits.spends import Spend
@@ -18,14 +19,6 @@ from ledger.limits.windows import Limit, LimitStep, Undecided
 HOME, OTHER = 0, 1
 ONE = Decimal(1)
 Events = Iterator[tuple[str, Any]]
-
-
-class Step(NamedTuple):
-    """What happens, the state after it, and what is wrong then."""
-
-    label: str
-    state: Any
-    wrong: str = ""
 
 
 class Model:
@@ -46,7 +39,7 @@ class Model:
         """Return the state of a key."""
         return key
 
-    def steps(self, state: Any) -> Iterator[Step]:
+    def steps(self, state: Any) -> Iterator[Step[str, Any]]:
         """Yield everything that may happen next."""
         for label, after in self._case.events(state):
             yield Step(label, after, self._case.wrong(after))
@@ -55,7 +48,7 @@ class Model:
         """Return whether nothing more can happen."""
         return next(iter(self._case.events(state)), None) is None
 
-    def described(self, step: Step) -> str:
+    def described(self, step: Step[str, Any]) -> str:
         """Return one line: what happens, and the state after it."""
         return f"{step.label:45} {step.state}"
 

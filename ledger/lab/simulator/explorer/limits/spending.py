@@ -4,6 +4,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from ledger.lab.simulator.explorer.limits.book import ACCOUNTS, LIVE, NONE, OVER
 from ledger.lab.simulator.explorer.limits.rules import REGIONS
@@ -17,12 +18,12 @@ from ledger.lab.simulator.explorer.limits.state import (
     Look,
     Process,
     State,
-    Step,
     Taking,
     replaced,
     with_entries,
 )
 from ledger.lab.simulator.explorer.limits.world import Events, World
+from ledger.lab.simulator.explorer.stepping import Step
 
 _TAKERS_MAX = 2
 """Who has read what was sent and not taken it up yet."""
@@ -31,7 +32,7 @@ _TAKERS_MAX = 2
 class Model(World):
     """The steps of one case; see `walk.Walkable`."""
 
-    def steps(self, state: State) -> Iterator[Step]:
+    def steps(self, state: State) -> Iterator[Step[tuple[Any, ...], State]]:
         """Yield everything that may happen next."""
         for label, after in self._events(state):
             yield Step(label, after, self.wrong(after))

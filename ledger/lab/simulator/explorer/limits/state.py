@@ -129,14 +129,6 @@ class State(NamedTuple):
     charged_again: int = NONE
 
 
-class Step(NamedTuple):
-    """What happens, the state after it, and what is wrong then."""
-
-    label: tuple[Any, ...]
-    state: State
-    wrong: str = ""
-
-
 def with_entries(state: State, entries: tuple[Entry, ...]) -> State:
     """Return a state with other entries, in their order: equal ones may be exchanged."""
     return state._replace(entries=tuple(sorted(entries)))

@@ -16,10 +16,10 @@ from ledger.lab.simulator.explorer.limits.state import (
     Case,
     Process,
     State,
-    Step,
     replaced,
     with_entries,
 )
+from ledger.lab.simulator.explorer.stepping import Step
 
 Events = Iterator[tuple[tuple[Any, ...], State]]
 
@@ -55,7 +55,7 @@ class World:
         """Return whether nothing is open and nothing is under way."""
         return self._is_at_rest(state)
 
-    def described(self, step: Step) -> str:
+    def described(self, step: Step[tuple[Any, ...], State]) -> str:
         """Return one line: what happens, and what there is after it."""
         state = step.state
         items = [self.book[number] for number in self.currents(state)]

@@ -12,6 +12,7 @@ from compactor.slices import HEAD, Slice, Turn, member_name, slice_item, slice_k
 from ledger.core.entry import Item, Key
 from ledger.core.keys import LEASE_PARTITION
 from ledger.lab.simulator.explorer.slices.rules import LEASE, Case
+from ledger.lab.simulator.explorer.stepping import Step
 from ledger.primitives.leases.state import LeaseGrant
 from ledger.store.conditions import holds
 from ledger.store.writes import Action, Check, Put
@@ -65,14 +66,6 @@ class State(NamedTuple):
     has_net: bool = False
 
 
-class Step(NamedTuple):
-    """What happens, the state after it, and what is wrong then."""
-
-    label: str
-    state: State
-    wrong: str = ""
-
-
 class Model:
     """One case, in every order of events."""
 
@@ -94,7 +87,7 @@ class Model:
         """Return the state of a key."""
         return key  # type: ignore[no-any-return]
 
-    def steps(self, state: State) -> Iterator[Step]:
+    def steps(self, state: State) -> Iterator[Step[str, State]]:
         """Yield everything that may happen next."""
         for label, after, wrong in self._events(state):
             yield Step(label, after, wrong or self._wrong(after))
@@ -112,7 +105,7 @@ class Model:
             for number, one in enumerate(state.processes)
         )
 
-    def described(self, step: Step) -> str:
+    def described(self, step: Step[str, State]) -> str:
         """Return one line: what happens, and who leads what after it."""
         led = ", ".join(
             f"{number + 1}: {[place for place, _ in one.led] if one.is_safe else 'over'}"

@@ -9,6 +9,7 @@ from compactor.apply import newer_than_there
 from ledger.core.entry import Item
 from ledger.core.fold import collect
 from ledger.core.sums import Sum
+from ledger.lab.simulator.explorer.stepping import Step
 from ledger.lab.simulator.explorer.sums.rules import COUNTER, LOST, REGIONS, Case
 from ledger.store.conditions import holds
 from ledger.store.writes import Action, Delete, Update
@@ -57,14 +58,6 @@ class State(NamedTuple):
     """0: not lost; 1: lost; 2: added again."""
 
 
-class Step(NamedTuple):
-    """What happens, the state after it, and what is wrong then."""
-
-    label: str
-    state: State
-    wrong: str = ""
-
-
 @cache
 def _items(table: Table) -> tuple[Item, ...]:
     return tuple(_item(key, content) for key, (_, content) in table if content is not None)
@@ -100,7 +93,7 @@ class Model:
         """Return the state of a key."""
         return key  # type: ignore[no-any-return]
 
-    def steps(self, state: State) -> Iterator[Step]:
+    def steps(self, state: State) -> Iterator[Step[str, State]]:
         """Yield everything that may happen next."""
         for label, after in self._events(state):
             yield Step(label, after, self._wrong(after))
@@ -111,7 +104,7 @@ class Model:
         shown = (state.waiting[region] for region in self._live(state))
         return is_quiet and not any(shown) and not (state.lost and self._to_copy(state))
 
-    def described(self, step: Step) -> str:
+    def described(self, step: Step[str, State]) -> str:
         """Return one line: what happens, and what every region shows after it."""
         live = self._live(step.state)
         totals = ", ".join(
