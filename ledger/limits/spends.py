@@ -120,21 +120,6 @@ def charge_unagreed(spends: Iterable[Spend], name: GrantName) -> Decimal:
     return charge_of((spend for spend in spends if spend.amount > 0), name)
 
 
-def span_of(grant: Grant, *, retry_horizon: float) -> tuple[datetime, datetime]:
-    """Return the first and last time that an id of the grant's entries may have, both included.
-
-    An entry whose id lies outside is not sent, so whoever closes the grant by reading finds all.
-    """
-    begin = EPOCH + timedelta(seconds=grant.since - retry_horizon)
-    return begin, EPOCH + timedelta(seconds=grant.expires)
-
-
-def may_name(grant: Grant, at: datetime, *, retry_horizon: float) -> bool:
-    """Return whether an entry of this time in its id may name the grant."""
-    first, last = span_of(grant, retry_horizon=retry_horizon)
-    return first <= at <= last
-
-
 def may_send(grant: Grant, signed_at: datetime) -> bool:
     """Return whether a request that names the grant may be sent, by its signature's own date.
 

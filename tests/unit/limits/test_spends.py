@@ -87,17 +87,6 @@ def test_a_request_is_sent_until_the_grant_expires() -> None:
     assert not spends.may_send(GRANT, at + timedelta(microseconds=1))
 
 
-def test_ids_lie_in_the_span_that_is_read() -> None:
-    """From the retry horizon before the grant to its expiry, both included."""
-    first, last = spends.span_of(GRANT, retry_horizon=60)
-    assert first == EPOCH + timedelta(seconds=40)
-    assert last == EPOCH + timedelta(seconds=160)
-    tick = timedelta(microseconds=1)
-    asked = [first - tick, first, last, last + tick]
-    found = [spends.may_name(GRANT, at, retry_horizon=60) for at in asked]
-    assert found == [False, True, True, False]
-
-
 def test_regions_agree_once_all_show_the_same_entries() -> None:
     """One that has got nothing yet, or another's under the same key, does not."""
     other = replace(SPEND, grants=(GrantName(THERE, 2),))
