@@ -112,6 +112,8 @@ class Keeper:
         self._counted_at = self._used_at = around.clock.monotonic()
         self._balanced_at = self._used_at
         self._asked_at = -PERIOD_SECONDS
+        self._until = EPOCH
+        """Until when something new may be spent under the grant at hand."""
         self._token: str | None = None
         """Of a grant that was asked for, until it is known whether there is one."""
         self._refusal: Refused | None = None
@@ -126,7 +128,7 @@ class Keeper:
     def take(self, amount: Decimal) -> Allowance | None:
         """Take an amount from the grant at hand; None if there is too little, or none."""
         allowance = self.allowance
-        if allowance is None or self._around.clock.now() > self._new_until(allowance):
+        if allowance is None or self._around.clock.now() > self._until:
             return None
         if not allowance.take(amount):
             return None
@@ -162,7 +164,7 @@ class Keeper:
 
     async def _renewed(self, amount: Decimal, *, ahead: bool) -> Refused | None:
         clock, allowance = self._around.clock, self.allowance
-        is_in_time = allowance is not None and clock.now() <= self._new_until(allowance)
+        is_in_time = allowance is not None and clock.now() <= self._until
         if not ahead and allowance and is_in_time and allowance.remaining >= amount:
             return None  # by the call before this one
         refusal, age = self._refusal, clock.monotonic() - self._refused_at
@@ -371,6 +373,8 @@ class Keeper:
             self.allowance = Allowance(name, grant, grant.amount)
         elif held is not None and held.name.version in rights.grants:
             held.grown(rights.grants[held.name.version])
+        if self.allowance is not None:
+            self._until = self._new_until(self.allowance)
         self._forget_closed(rights)
 
     def _forget_closed(self, rights: Rights) -> None:
@@ -507,7 +511,7 @@ class Keeper:
         """Whether little is left of the grant, or of its time, and more is likely to be had."""
         around = self._around
         quarter = timedelta(seconds=self._life() / 4)
-        if around.clock.now() + quarter > self._new_until(allowance):
+        if around.clock.now() + quarter > self._until:
             return True
         is_refused = around.clock.monotonic() - self._refused_at < PERIOD_SECONDS
         ahead = ahead_of(self._rate, self._largest)
