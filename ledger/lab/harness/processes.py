@@ -48,6 +48,8 @@ class ManagedProcess:
         self.clock = clock
         self._words = words if clock is None else clock.words(words)
         self._log = log
+        self._log_begins = 0
+        """Where in the log the process that runs began to write."""
         self._stop_seconds = stop_seconds
         self._core = core
         self._process: Process | None = None
@@ -64,6 +66,7 @@ class ManagedProcess:
         """
         # Shielded: if cancelled between its start and here, nothing would end it.
         with self._log.open("ab") as log, anyio.CancelScope(shield=True):
+            self._log_begins = log.tell()
             process = await anyio.open_process(
                 self._words,
                 stdin=subprocess.PIPE,

@@ -63,8 +63,7 @@ class Instance(ManagedProcess):
     async def attend(self) -> None:
         """Wait until the instance listens, or its process has ended."""
         self.life = None
-        written = self._log.stat().st_size
-        while (port := _announced(self._log, written)) is None:
+        while (port := _announced(self._log, self._log_begins)) is None:
             with anyio.move_on_after(POLL_SECONDS):
                 await self.wait()
                 return

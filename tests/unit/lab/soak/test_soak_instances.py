@@ -55,6 +55,22 @@ async def test_an_instance_that_is_asked_to_end_comes_back(
     ]
 
 
+async def test_an_instance_that_listens_at_once_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said so before anyone looked, behind what the process before it wrote."""
+    (tmp_path / "a-0.log").write_text(
+        "us-east-1 is served at http://127.0.0.1:1\n", encoding="utf-8"
+    )
+    one = an_instance(tmp_path, LISTENS.format(port=4711, status=0), monkeypatch)
+    async with one.started():
+        await until(lambda: "4711" in (tmp_path / "a-0.log").read_text(encoding="utf-8"))
+        with anyio.fail_after(WAIT_SECONDS_MAX):
+            await one.attend()
+        assert one.life is not None
+        assert one.life.port == 4711
+
+
 async def test_an_instance_that_ends_badly_when_asked_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
