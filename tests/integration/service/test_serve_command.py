@@ -89,7 +89,7 @@ README = Path(service.__file__).parent / "README.md"
 
 def readme_lines() -> list[list[str]]:
     """Return the words of each command of the set-up with a process for each region."""
-    _, _, section = README.read_text(encoding="utf-8").partition("### A process for each region")
+    _, _, section = README.read_text(encoding="utf-8").partition("## A process for each region")
     block = section.partition("```sh\n")[2].partition("```")[0]
     return [shlex.split(line) for line in block.splitlines()]
 
