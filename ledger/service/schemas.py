@@ -232,6 +232,13 @@ class Budget(_Answer):
     in_flight: list[InFlight]
 
 
+class Budgets(_Answer):
+    """Budgets in the order asked, and by id the problem of each counter that is none, or unread."""
+
+    budgets: list[Budget]
+    problems: dict[str, Problem]
+
+
 class BudgetLimit(_Answer):
     """The limit that a counter has been given."""
 
@@ -250,6 +257,7 @@ class Session(_Answer):
     regions: list[str] = Field(description="All of the table, the home region first.")
     index: list[str] = Field(description="Patterns of counters that can be listed.")
     periods: list[str] = Field(description="Patterns of counters with sums by period.")
+    budgets: list[str] = Field(description="Patterns of counters that may have a limit.")
 
 
 class RegionTotals(_Answer):
@@ -287,5 +295,5 @@ class Health(_Answer):
 
 ANSWERS: tuple[type[BaseModel], ...] = (
     Entry, Entries, Total, Totals, History, Feed, Periods, Counters, Top, Description, Reconciled,
-    Budget, BudgetLimit, Session, Fleet, RegionTotals, Health, Problem,
+    Budget, Budgets, BudgetLimit, Session, Fleet, RegionTotals, Health, Problem,
 )  # fmt: skip

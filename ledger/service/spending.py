@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, W
 from ledger.core.errors import InvalidInput
 from ledger.service.asking import WAIT_SECONDS_MAX, Addend, At, Body, key_of, moment
 from ledger.service.forms import CounterId, Named, Since
+from ledger.service.queries import IdsQuery
 
 ALSO_MAX = 10
 """Wider budgets that one spend takes from, beside that of the path."""
@@ -120,3 +121,12 @@ class BudgetQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     at: Since | None = Field(None, description="That of this time, by default of now.")
+
+    @property
+    def time(self) -> datetime | None:
+        """The time that the window is of; None for now."""
+        return None if self.at is None else moment("at", self.at)
+
+
+class BudgetsQuery(IdsQuery, BudgetQuery):
+    """Which budgets are to be shown, each the window of the same time."""

@@ -1,6 +1,7 @@
 """The scenarios of all runbooks."""
 
 from support import (
+    runbook_budgets,
     runbook_calls,
     runbook_forgeries,
     runbook_merging,
@@ -14,6 +15,7 @@ SCENARIOS = (
     *runbook_regions.SCENARIOS,
     *runbook_merging.SCENARIOS,
     *runbook_calls.SCENARIOS,
+    *runbook_budgets.SCENARIOS,
     *runbook_forgeries.SCENARIOS,
     *runbook_restoring.SCENARIOS,
     *runbook_upgrading.SCENARIOS,

@@ -1,6 +1,5 @@
 """Endpoints of budgets: spends, holds, limits."""
 
-from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from http import HTTPStatus
@@ -11,27 +10,37 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from ledger.core import amounts
-from ledger.core.errors import OutcomeUnknown
+from ledger.core.errors import (
+    AmountOverflow,
+    BudgetMissing,
+    DamagedItem,
+    InvalidCounter,
+    LedgerError,
+    OutcomeUnknown,
+)
 from ledger.core.values import Entry
 from ledger.ledger import budget_parts, live_settings
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.outcomes import Granted, Refused
-from ledger.service.answers import answer
+from ledger.runtime.tasks import run_all
+from ledger.service.answers import answer, problem_in_http
 from ledger.service.api.bodies import body_of
-from ledger.service.asking import checked_region, counter_in, entry_in, moment, wait_of
+from ledger.service.asking import checked_region, counter_in, entry_in, wait_of
 from ledger.service.context import Context, allow
 from ledger.service.openapi import asks, returns, written
 from ledger.service.spending import (
     BudgetBody,
     BudgetQuery,
+    BudgetsQuery,
     ExtendBody,
     HoldBody,
     SettleBody,
     SpendBody,
     VoidBody,
 )
+from ledger.totals.cache import READS_AT_ONCE
 from ledger.wire.budgets import budget_fields, exceeded
-from ledger.wire.values import entry_fields
+from ledger.wire.values import Fields, entry_fields
 
 _SPEND = TypeAdapter(SpendBody)
 _HOLD = TypeAdapter(HoldBody)
@@ -39,6 +48,8 @@ _SETTLE = TypeAdapter(SettleBody)
 _VOID = TypeAdapter(VoidBody)
 _EXTEND = TypeAdapter(ExtendBody)
 _BUDGET = TypeAdapter(BudgetBody)
+_OF_ONE_BUDGET = (AmountOverflow, BudgetMissing, DamagedItem, InvalidCounter)
+"""Errors that say nothing of other budgets; any other is that of the whole request."""
 _NOTHING = Decimal(0)
 AnySpend = TypeVar("AnySpend", bound=SpendBody)
 
@@ -139,9 +150,39 @@ async def state(request: Request, asked: Annotated[BudgetQuery, Query()]) -> Res
     """Return limit, rights, open grants and transfers of a budget, or a window, as shown here."""
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "read", counter)
-    at: datetime | None = None if asked.at is None else moment("at", asked.at)
+    return answer(await _shown(context, counter, asked, _wait(request)))
+
+
+@states.get("/budgets", openapi_extra=returns("Budgets"))
+async def states_of_many(request: Request, asked: Annotated[BudgetsQuery, Query()]) -> Response:
+    """Return many budgets, or their windows, as shown here; `problems` of those that are none.
+
+    A counter without a limit is among the problems, by its id, as is one that cannot be read.
+    """
+    context = allow(request, "read", *asked.id)
+    wait, problems = _wait(request), dict[str, LedgerError]()
+
+    async def one(counter: str) -> Fields | None:
+        try:
+            return await _shown(context, counter, asked, wait)
+        except _OF_ONE_BUDGET as error:
+            problems[counter] = error
+            return None
+
+    counters = list(dict.fromkeys(asked.id))
+    read = await run_all([partial(one, counter) for counter in counters], at_once=READS_AT_ONCE)
+    named = {counter: problems[counter] for counter in counters if counter in problems}
+    return answer(
+        {
+            "budgets": [fields for fields in read if fields is not None],
+            "problems": {name: problem_in_http(error).fields() for name, error in named.items()},
+        }
+    )
+
+
+async def _shown(context: Context, counter: str, asked: BudgetQuery, wait: float | None) -> Fields:
     budget = Budget(counter, partial(budget_parts, context.ledger))
-    return answer(budget_fields(await budget.state(at=at, timeout=_wait(request))))
+    return budget_fields(await budget.state(at=asked.time, timeout=wait))
 
 
 async def _asked(

@@ -72,4 +72,5 @@ def _session(grant: Grant, context: Context) -> dict[str, Any]:
         "regions": list(settings.home_first),
         "index": list(settings.terms.index),
         "periods": list(settings.terms.periods),
+        "budgets": list(settings.terms.budgets),
     }

@@ -453,7 +453,7 @@ def test_what_pipelines_add_is_a_live_curve(regions: ServedRegions, tab: Watched
     expect(page.get_by_text("No changes in this time.")).to_be_visible()
 
 
-VIEWS = ("#/", "#/counter/shop%2Fberlin%2Fmugs", "#/fleet", "#/pipelines")
+VIEWS = ("#/", "#/counter/shop%2Fberlin%2Fmugs", "#/budgets", "#/fleet", "#/pipelines")
 
 
 def opened(watched: Watched, base: str, view: str) -> "Page":
@@ -722,7 +722,9 @@ def test_a_token_decides_what_the_page_offers(tmp_path: Path, tab: Watched) -> N
         page.get_by_role("link", name="Totals", exact=True).click()
         expect(page.get_by_role("searchbox")).to_have_value("shop/")
         expect(page.get_by_role("link", name="shop/x")).to_be_visible()
-        expect(page.get_by_role("navigation").get_by_role("link")).to_have_text(["Totals"])
+        expect(page.get_by_role("navigation").get_by_role("link")).to_have_text(
+            ["Totals", "Budgets"]
+        )
         page.evaluate("location.hash = '#/fleet'")
         expect(page.get_by_text("This needs a token with the scope admin.")).to_be_visible()
         page.get_by_role("button", name="Sign out").click()

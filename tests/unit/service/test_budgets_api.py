@@ -319,3 +319,29 @@ async def test_an_entry_that_was_spent_is_not_retried() -> None:
         plain = (await service.record("stock", "1")).json()
         assert plain["spending"] is None
         assert (await service.post("/v1/retries", {"entries": [plain]})).status_code == 200
+
+
+async def test_many_budgets_are_shown_beside_what_is_none() -> None:
+    """In the order asked, each once; what has no limit, or cannot have one, is named with why."""
+    async with spending("10") as service:
+        await put(service, "team%2F7", "100")
+        await service.post(SPENDS, {"amount": "4"})
+        asked = ["team/7", "key/42", "key/none", "other", "key/42"]
+        answer = await service.http.get("/v1/budgets", params=[("id", one) for one in asked])
+        schemas.Budgets.model_validate(answer.json())
+        found = answer.json()
+        assert [one["budget"] for one in found["budgets"]] == ["team/7", "key/42"]
+        assert found["budgets"][1] == (await service.http.get("/v1/budgets/key%2F42")).json()
+        assert {name: one["status"] for name, one in found["problems"].items()} == {
+            "key/none": 404,
+            "other": 404,
+        }
+
+
+async def test_many_budgets_are_shown_to_who_may_read_each() -> None:
+    """A prefix that does not cover one is a refusal of all, and names it."""
+    access = OneGrant("read", prefixes=("key/",))
+    async with served(limited(), access=access) as service:
+        answer = await service.http.get("/v1/budgets", params=[("id", "key/1"), ("id", "team/7")])
+        assert answer.status_code == 403
+        assert "team/7" in answer.json()["detail"]

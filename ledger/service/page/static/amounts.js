@@ -33,6 +33,10 @@ export function add(one, other) {
   return rendered(scaled(left, leftPlaces) + scaled(right, rightPlaces), places);
 }
 
+export function isPositive(amount) {
+  return parsed(amount)[0] > 0n;
+}
+
 export function negated(amount) {
   const [digits, places] = parsed(amount);
   return rendered(-digits, places);

@@ -2,6 +2,7 @@
 
 import {shown as amountText} from "./amounts.js";
 import {NoAnswer, counterPath, follow, get, isOfCounter, pause, repeat, untilAnswered} from "./api.js";
+import {budgetPanel} from "./budgets.js";
 import {curvePanel} from "./curve.js";
 import {breakable, element, facts, mark, message, row, section, stateLine, table, userText} from "./dom.js";
 import {statementPanel} from "./statement.js";
@@ -50,7 +51,7 @@ export async function counterView(main, asked) {
   const summary = element("section", {class: "panel summary", "aria-label": "Total"}, value, details);
   main.replaceChildren(back(), heading,
     element("div", {class: "columns"}, summary, regions?.panel ?? "", write || ""),
-    curve.panel, entries.panel, cannotReverse || "");
+    budgetPanel(counter, {session, signal}), curve.panel, entries.panel, cannotReverse || "");
 
   function take(found) {
     total = found;

@@ -2,6 +2,7 @@
 
 import {NoAnswer, events, get, pause, repeat, tokens} from "./api.js";
 import {element, message, stateLine} from "./dom.js";
+import {budgetsView} from "./budgets.js";
 import {counterView} from "./counter.js";
 import {fleetView} from "./fleet.js";
 import {pipelinesView} from "./pipelines.js";
@@ -10,6 +11,7 @@ import {totalsView} from "./totals.js";
 const RETRY_MS = 2000;
 const VIEWS = {
   "": ["Totals", totalsView],
+  budgets: ["Budgets", budgetsView],
   fleet: ["Fleet", fleetView],
   pipelines: ["Pipelines", pipelinesView],
   counter: ["Counter", counterView],
@@ -69,7 +71,9 @@ async function begin() {
   const role = session.region === session.home ? "home region" : `home is ${session.home}`;
   at("place").replaceChildren(element("b", {}, session.region), ` ${role}`);
   at("sign-out").hidden = tokens.get() === null;
-  for (const link of document.querySelectorAll("nav a")) link.hidden = !session.scopes.includes(link.dataset.scope);
+  for (const link of document.querySelectorAll("nav a")) {
+    link.hidden = !session.scopes.includes(link.dataset.scope) || (link.dataset.view === "budgets" && !session.budgets.length);
+  }
   at("views").hidden = at("connection").hidden = false;
   show();
 }
