@@ -75,7 +75,9 @@ class LostRights:
         """Return the shares of a window that the lost region may have made, unseen."""
         if window.is_whole:
             return {}
-        items = ControlItems(self.home, clock=self.clock, randomness=self.randomness)
+        items = ControlItems(
+            self.home, settings=self.table.view, clock=self.clock, randomness=self.randomness
+        )
         limit = (await items.read(window.budget)).limit
         step = None if limit is None else step_of(limit, window.begins)
         if step is None or isinstance(step, Undecided):

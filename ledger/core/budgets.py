@@ -8,6 +8,8 @@ from typing import Literal
 
 WINDOW_MARK = "@"
 """Stands between a budget's counter and its window's beginning; no such counter has it itself."""
+BUCKETS = 24
+"""Into how many parts the window of a rolling limit is divided: each comes back at once."""
 WindowName = Literal["none", "hour", "day", "month"]
 OnOutage = Literal["refuse", "allow"]
 OnExpiry = Literal["void", "settle"]
@@ -18,9 +20,9 @@ class BudgetRule:
     """The rule of the budgets that match a pattern; durations in seconds.
 
     With a `window` each hour, day or month in `zone` is a budget of its own, which may be spent
-    from for `late` after its end. A grant lives for `grant_life`. While DynamoDB does not answer,
-    spends are refused, or allowed and charged later (`on_outage`). A hold that is over is void, or
-    settled as it is (`on_expiry`).
+    from for `late` after its end. With `rolling` the limit is that of any span of so many seconds.
+    A grant lives for `grant_life`. While DynamoDB does not answer, spends are refused, or allowed
+    and charged later (`on_outage`). A hold that is over is void, or settled as it is (`on_expiry`).
     """
 
     window: WindowName = "none"
@@ -29,6 +31,7 @@ class BudgetRule:
     grant_life: float = 60.0
     on_outage: OnOutage = "refuse"
     on_expiry: OnExpiry = "void"
+    rolling: float = 0.0
 
 
 def budget_in(counter: str) -> str:

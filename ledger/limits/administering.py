@@ -68,7 +68,8 @@ class Administrator:
         puts = [Put(limit_item(made, budget, terms.generation), Absent())]
         if rule.window == "none":
             account = Account(terms.home, terms.epoch_of(terms.home))
-            none = plan.create(account, amount)
+            bucket = window_of(budget, rule, self._reach.clock.now()).bucket
+            none = plan.create(account, amount, bucket=bucket)
             puts.append(write_of(Rights(account), none, budget))
         retrier = Retrier.of(home, clock=self._reach.clock, randomness=self._reach.randomness)
         with signed_within(self._reach.settings.validity, self._reach.clock):
@@ -115,12 +116,13 @@ class Administrator:
         """
         items: dict[str, dict[Account, Rights]] = {}
         limits: dict[str, dict[str, Limit]] = {}
+        here = self._reach.items(self._reach.store)
         async for item in scanned(self._reach.store):
             counter, sort_key = budget_of(item), item["sk"]["S"]
             if counter is None:
                 continue
             if is_rights(sort_key):
-                rights = rights_of(item)
+                rights = here.as_of_now(rights_of(item))
                 items.setdefault(counter, {})[rights.account] = rights
             elif sort_key.startswith(LIMIT_PREFIX):
                 limits.setdefault(counter, {})[sort_key] = limit_of(item)

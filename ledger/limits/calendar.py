@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
-from ledger.core.budgets import WINDOW_MARK, BudgetRule
+from ledger.core.budgets import BUCKETS, WINDOW_MARK, BudgetRule
 from ledger.core.contract import Terms
 from ledger.core.errors import BudgetMissing, InvalidCounter
 from ledger.core.ids import EPOCH
@@ -30,13 +30,14 @@ class Window:
     """A window of a budget; times in whole seconds since 1970, `ends` is the next one's beginning.
 
     `counter` is the one that its spends are entries of. Without windows it is the budget's own, and
-    begins and ends never.
+    begins and ends never. `bucket` is of a rolling limit, in seconds (`rolling`).
     """
 
     budget: str
     counter: str
     begins: int = 0
     ends: int | None = None
+    bucket: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -76,7 +77,7 @@ def checked_budget(counter: str, rule: BudgetRule) -> str:
 def window_of(budget: str, rule: BudgetRule, at: datetime) -> Window:
     """Return the window of a budget that an aware time is in."""
     if rule.window == "none":
-        return Window(budget, budget)
+        return Window(budget, budget, bucket=int(rule.rolling) // BUCKETS)
     if rule.window == "hour":
         begins = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
         return _window(budget, f"{begins:%Y-%m-%dT%H}Z", begins, begins + _HOUR)

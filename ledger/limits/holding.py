@@ -148,7 +148,8 @@ class Holder:
             name.budget: await control.rights(name.budget or entry.counter, name.account)
             for name in resolved.before.grants
         }
-        apart = holds.charge_apart(resolved, items, over=over)
+        now = self._reach.clock.now().timestamp()
+        apart = holds.charge_apart(resolved, items, now=now, over=over)
         if isinstance(apart, Short):
             here = max(Decimal(0), apart.available)
             return Refused(entry.counter, resolved.difference, here, Decimal(0))

@@ -23,6 +23,7 @@ from decimal import Decimal
 from ledger.core import amounts
 from ledger.core.entry import ADJUSTED, HOLD, RESOLVED, Key
 from ledger.core.errors import InvalidInput
+from ledger.limits import rolling
 from ledger.limits.plan import Short, adjust
 from ledger.limits.rights import GrantName, Rights, write_of
 from ledger.limits.spends import Resolution, Spend, spend_attributes
@@ -121,7 +122,7 @@ def extension_of(key: Key, extended: Spend) -> Update:
 
 
 def charge_apart(
-    resolved: Resolved, items: Mapping[str, Rights], *, over: bool = False
+    resolved: Resolved, items: Mapping[str, Rights], *, now: float, over: bool = False
 ) -> Apart | Short:
     """Return what is written, in one transaction, to resolve a hold by another than its owner.
 
@@ -130,7 +131,8 @@ def charge_apart(
     in its own region, for an entry that all remaining regions show alike. The entry notes the
     versions that they get, so whoever sees it can tell whether an item that it sees has the charge.
     For more than was held each must have as much available, or `over` charges it anyway, where the
-    cost was incurred.
+    cost was incurred. `now` is in seconds since 1970: of a rolling limit what is charged now counts
+    from now on, and what was held before the window gives nothing back.
 
     Raises:
         InvalidInput: the item of a grant is missing.
@@ -143,10 +145,11 @@ def charge_apart(
         if rights is None or name.account not in {rights.account, *rights.reclaimed}:
             raise InvalidInput(f"hold {resolved.before.id} is resolved with the item of {name}")
         version = name.version if rights.account == name.account else _CHARGED
-        after = adjust(rights, version, resolved.difference, over=over)
+        has_left = rolling.has_left(rights, resolved.before.id, now)
+        after = adjust(rights, version, resolved.difference, over=over, has_left=has_left)
         if isinstance(after, Short):
             return after
-        changed.append(after)
+        changed.append(rolling.dated(after, now))
         written.append(GrantName(after.account, after.version, name.budget))
     entry = replace(resolved.after, adjusted=tuple(written))
     return Apart(replace(resolved, after=entry), tuple(changed))

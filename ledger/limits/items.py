@@ -1,8 +1,8 @@
 """The control items of budgets as one region shows them, and each change of one of them.
 
-A change is planned on the item that was just read, strongly consistent, and written on condition of
-that version. Where another was first it is read and planned again. After an unknown outcome it is
-read again as well: a plan knows its own earlier write by what that left there.
+A change is planned on the item that was just read, strongly consistent, as of now (`rolling`), and
+written on condition of that version. Where another was first it is read and planned again. After an
+unknown outcome it is read again, too: a plan knows its own earlier write by what that left there.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,8 +20,10 @@ from ledger.limits.rights import (
     rights_of,
     write_of,
 )
+from ledger.limits.rolling import dated, margin_of, rolled
 from ledger.limits.windows import LIMIT_PREFIX, Limit, limit_of
 from ledger.runtime.clock import Clock
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
@@ -45,8 +47,11 @@ class Shown:
 class ControlItems:
     """Reads and changes the control items of budgets through one region."""
 
-    def __init__(self, store: Store, *, clock: Clock, randomness: Random) -> None:
+    def __init__(
+        self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
+    ) -> None:
         self.store = store
+        self._settings = settings
         self._clock = clock
         self._retrier = Retrier.of(
             store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
@@ -67,7 +72,7 @@ class ControlItems:
             for item in page.items:
                 sort_key = item["sk"]["S"]
                 if is_rights(sort_key):
-                    rights = rights_of(item)
+                    rights = self.as_of_now(rights_of(item))
                     items[rights.account] = rights
                 elif sort_key.startswith(LIMIT_PREFIX):
                     limits[sort_key] = limit_of(item)
@@ -82,7 +87,13 @@ class ControlItems:
             DamagedItem: it cannot be read whole.
             StoreError: DynamoDB could not do it.
         """
-        return await read_own(self.store, counter, account) or Rights(account)
+        found = await read_own(self.store, counter, account)
+        return Rights(account) if found is None else self.as_of_now(found)
+
+    def as_of_now(self, rights: Rights) -> Rights:
+        """Return an item as of now: of a rolling limit, what has left the window is returned."""
+        margin = margin_of(self._settings.current.terms)
+        return rolled(rights, self._clock.now().timestamp(), margin=margin)
 
     async def change(
         self,
@@ -110,6 +121,7 @@ class ControlItems:
             after = plan(before)
             if not isinstance(after, Rights) or after.version == before.version:
                 return after
+            after = dated(after, self._clock.now().timestamp())
             outcome = await self.store.write(write_of(before, after, counter))
             if isinstance(outcome, Applied):
                 tries.succeeded()

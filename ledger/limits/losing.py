@@ -17,6 +17,7 @@ from functools import partial
 from ledger.core import keys
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import ContractChangeRefused
+from ledger.core.ids import parse
 from ledger.limits.lost import (
     Stake,
     cut_off,
@@ -28,6 +29,7 @@ from ledger.limits.lost import (
 from ledger.limits.reading import read_own, read_rights
 from ledger.limits.reclaiming import ATTRIBUTES, Regions
 from ledger.limits.rights import Account, Rights, write_of
+from ledger.limits.rolling import dated, margin_of, returned_by, rolled
 from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
@@ -171,10 +173,14 @@ def _lost_accounts(
     items = [item for there in shown.values() for item in there.values()]
     named = {item.account for item in items} | {to for item in items for to in item.sent}
     return {
-        account: newest(
-            account,
-            (item for item in items if item.account == account),
-            share=shares.get(account, Decimal(0)),
+        account: rolled(
+            newest(
+                account,
+                (item for item in items if item.account == account),
+                share=shares.get(account, Decimal(0)),
+            ),
+            regions.now(),
+            margin=margin_of(regions.terms),
         )
         for account in sorted(named | shares.keys())
         if account.region == lost and regions.terms.is_over(account.region, account.epoch)
@@ -204,6 +210,7 @@ async def _change(
         after = None if before is None else plan(before)
         if before is None or after is None:
             return False
+        after = dated(after, regions.now())
         if isinstance(await store.write(write_of(before, after, counter)), Applied):
             return True
     raise ContractChangeRefused(
@@ -222,10 +229,25 @@ async def _stakes(
     spends = await _spends(regions, counter, left)
     return {
         account: stake_of(
-            accounts[account], _others(regions, account, shown), spends, budget=counter
+            accounts[account],
+            _others(regions, account, shown),
+            _counting(regions, accounts[account], spends),
+            budget=counter,
         )
         for account in left
     }
+
+
+def _counting(regions: Regions, base: Rights, spends: Iterable[Spend]) -> list[Spend]:
+    """Return the entries that still count: of a rolling limit those that have not come back."""
+    margin, now = margin_of(regions.terms), regions.now()
+
+    def counts(spend: Spend) -> bool:
+        made = parse(spend.id)
+        bucket = None if made is None else int(made.at.timestamp() // base.bucket)
+        return bucket is None or returned_by(base, bucket, margin) > now
+
+    return [spend for spend in spends if not base.bucket or counts(spend)]
 
 
 def _others(regions: Regions, lost: Account, shown: Shown) -> list[Rights]:

@@ -36,8 +36,8 @@ class Stake:
     """What a reclaim mints again, and of what it is made.
 
     `minted` less `retired` by the lost account; `sent` to it and `taken` from it by all others, and
-    in its own view by those that were lost before it; `charged` by it, and by the `entries` that
-    remain of grants that it had open.
+    in its own view by those that were lost before it; `charged` by it (of a rolling limit what has
+    not come back), and by the `entries` that remain of grants that it had open.
     """
 
     minted: Decimal
@@ -76,7 +76,8 @@ def stake_of(
 ) -> Stake:
     """Return what a lost account had that nobody who remains has spent.
 
-    `base` is `newest`; `others` are all remaining items, each read strongly consistent in its
+    `base` is `newest`, of a rolling limit as of now, as are `spends`: what has come back is in
+    neither. `others` are all remaining items, each read strongly consistent in its
     region once it has cut the account off, and those of accounts lost later that have cut it off,
     the newest that is shown; `spends` are all entries that any remaining region shows
     of the counters that name its grants. `budget` is as in `GrantName`.
@@ -106,7 +107,7 @@ def stake_of(
                 *(base.sent.get(earlier, _ZERO) for earlier in base.cut),
             )
         ),
-        charged=base.charged,
+        charged=base.spent,
         entries=amounts.total(_uncharged(base, spends, budget).values()),
     )
 

@@ -74,9 +74,12 @@ class Spent:
     is_sure: bool
 
 
-def create(account: Account, minted: Decimal) -> Rights:
-    """Return the first version of an item, with its share; the write's condition is its absence."""
-    return Rights(account, version=1, minted=amounts.within_range(minted))
+def create(account: Account, minted: Decimal, *, bucket: int = 0) -> Rights:
+    """Return the first version of an item, with its share; the write's condition is its absence.
+
+    `bucket` is of a rolling limit, in seconds.
+    """
+    return Rights(account, version=1, minted=amounts.within_range(minted), bucket=bucket)
 
 
 def take(
@@ -244,12 +247,19 @@ def excess_of(rights: Rights, version: int, shown: Decimal) -> Decimal:
 
 
 def adjust(
-    rights: Rights, version: int, difference: Decimal, *, over: bool = False
+    rights: Rights,
+    version: int,
+    difference: Decimal,
+    *,
+    over: bool = False,
+    has_left: bool = False,
 ) -> Rights | Short:
     """Charge what a hold came to more (below 0: less) than was held, under a grant of this item.
 
     To be written in one transaction with the hold's entry. While the grant is open the difference
     is kept apart: a close by reading finds it in the entry. `over` charges also what is not there.
+    If the hold has left the window of a rolling limit (`has_left`) less gives nothing back: what
+    was held has come back already, or will.
 
     Raises:
         AmountOverflow: a sum does not fit in 38 digits.
@@ -258,7 +268,10 @@ def adjust(
         return Short(rights.available)
     if version in rights.grants:
         return following(rights, adjusted=added(rights.adjusted, version, difference))
-    return following(rights, charged=amounts.total((rights.charged, difference)))
+    after = following(rights, charged=amounts.total((rights.charged, difference)))
+    if has_left and difference < 0:
+        return replace(after, returned=amounts.total((rights.returned, difference)))
+    return after
 
 
 def send(rights: Rights, to: Account, amount: Decimal) -> Rights | Short:

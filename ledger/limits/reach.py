@@ -37,7 +37,9 @@ class Reach:
 
     def items(self, store: Store) -> ControlItems:
         """Return the control items of budgets in the region of a store."""
-        return ControlItems(store, clock=self.clock, randomness=self.randomness)
+        return ControlItems(
+            store, settings=self.settings, clock=self.clock, randomness=self.randomness
+        )
 
     async def items_everywhere(self) -> dict[str, ControlItems]:
         """Return those of each region that can be reached."""

@@ -26,6 +26,7 @@ from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
 from ledger.limits.reading import date_in, read_own, read_rights
 from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
+from ledger.limits.rolling import dated
 from ledger.limits.spends import Spend, agree, charge_of, spend_of, to_close_unagreed
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
@@ -44,6 +45,10 @@ class Regions:
     stores: Mapping[str, Store]
     terms: Terms
     clock: Clock
+
+    def now(self) -> float:
+        """Return the time of day, in seconds since 1970."""
+        return self.clock.now().timestamp()
 
     def date(self, region: str) -> int:
         """Return a time that a region has passed; to be asked after an answer of it."""
@@ -136,7 +141,7 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
         closings.append(Closing(names[version], charged, excess, version in agreed))
     if not closings:
         return Reclaimed(rights, waiting=len(over))
-    after = replace(after, version=rights.version + 1)
+    after = dated(replace(after, version=rights.version + 1), regions.now())
     outcome = await store.write(write_of(rights, after, counter))
     if not isinstance(outcome, Applied):
         return Reclaimed(None, waiting=len(over))
@@ -187,7 +192,7 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
         if rights is None:
             return None
         items[name.budget] = rights
-    apart = charge_apart(resolved, items)
+    apart = charge_apart(resolved, items, now=regions.now())
     if isinstance(apart, Short):
         return None
     actions = apart_writes(key, apart, items, place[0])

@@ -8,6 +8,8 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 | `minted`, `retired` | rights made and ended here |
 | `sent`, `taken` | account -> all that was ever sent to it, taken up from it |
 | `charged` | what closed grants came to |
+| `bucket` | of a rolling limit: how many seconds a bucket has (`rolling`) |
+| `buckets`, `returned` | bucket -> what it charged that has not come back, what has |
 | `grants` | version that made it -> [amount, from, expires, token] of each grant that is open |
 | `adjusted` | version of an open grant -> what resolved holds of it came to more than was held |
 | `rate`, `want` | demand: spent a second, and wanted now |
@@ -49,7 +51,7 @@ NAMES_KEPT = 4096
 _ACCOUNT = r"([^./#]+)\.([1-9][0-9]{0,5})/([0-9]{1,4})"
 _ACCOUNT_FORM = re.compile(_ACCOUNT, flags=re.ASCII)
 _NAME_FORM = re.compile(rf"({_ACCOUNT})/([1-9][0-9]{{0,18}})(?:@(.+))?", flags=re.ASCII | re.DOTALL)
-_VERSION = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
+_WHOLE = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 _MADE_AND_CHANGED = 2
 """The version of an item that is made and changed by one write."""
 _GRANT_PARTS = 4
@@ -145,6 +147,9 @@ class Rights:
     minted: Decimal = _ZERO
     retired: Decimal = _ZERO
     charged: Decimal = _ZERO
+    bucket: int = 0
+    buckets: Mapping[int, Decimal] = field(default_factory=lambda: _NOTHING)
+    returned: Decimal = _ZERO
     sent: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
     taken: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
     grants: Mapping[int, Grant] = field(default_factory=lambda: _NO_GRANTS)
@@ -162,10 +167,15 @@ class Rights:
         return amounts.total_wide((*open_amounts, *self.adjusted.values()))
 
     @property
+    def spent(self) -> Decimal:
+        """What was charged, of a rolling limit without what has come back."""
+        return amounts.total_wide((self.charged, self.returned.copy_negate()))
+
+    @property
     def available(self) -> Decimal:
         """What may still be granted or sent; below 0 while more was charged than was granted."""
         income = amounts.total_wide((self.minted, *self.taken.values()))
-        outgo = amounts.total_wide((self.retired, self.granted, self.charged, *self.sent.values()))
+        outgo = amounts.total_wide((self.retired, self.granted, self.spent, *self.sent.values()))
         return amounts.total_wide((income, outgo.copy_negate()))
 
     def shows_closed(self, version: int) -> bool:
@@ -216,6 +226,8 @@ def rights_item(rights: Rights, counter: str) -> dict[str, AttributeValue]:
         "sk": {"S": rights.account.sort_key},
         "version": {"N": str(rights.version)},
     }
+    if rights.bucket:
+        item["bucket"] = {"N": str(rights.bucket)}
     for name in _NUMBERS:
         if number := getattr(rights, name):
             item[name] = _number(number)
@@ -239,8 +251,9 @@ def rights_of(item: Item) -> Rights:
         sums: dict[str, Any] = {name: _sums(item, name, read) for name, read in _MAPS.items()}
         return Rights(
             account,
-            version=_version(item.get("version", {}).get("N")),
-            grants={_version(v): _grant(part) for v, part in _map(item, "grants").items()},
+            version=_whole(item.get("version", {}).get("N")),
+            bucket=_whole(item["bucket"]["N"]) if "bucket" in item else 0,
+            grants={_whole(v): _grant(part) for v, part in _map(item, "grants").items()},
             **numbers,
             **sums,
         )
@@ -349,9 +362,9 @@ def _number(number: Decimal) -> AttributeValue:
     return {"N": amounts.to_text(amounts.within_range(number))}
 
 
-def _version(text: object) -> int:
-    if not isinstance(text, str) or not _VERSION.fullmatch(text):
-        raise ValueError(f"a version must be a whole number from 1, got {text!r:.60}")
+def _whole(text: object) -> int:
+    if not isinstance(text, str) or not _WHOLE.fullmatch(text):
+        raise ValueError(f"a version or bucket must be a whole number from 1, got {text!r:.60}")
     return int(text)
 
 
@@ -366,11 +379,12 @@ def _sums(item: Item, name: str, read: Callable[[str], Any]) -> dict[Any, Decima
     return {read(key): amounts.parse(part["N"]) for key, part in _map(item, name).items()}
 
 
-_NUMBERS = ("minted", "retired", "charged", "rate", "want")
+_NUMBERS = ("minted", "retired", "charged", "returned", "rate", "want")
 _MAPS: Mapping[str, Callable[[str], Any]] = {
     "sent": Account.parse,
     "taken": Account.parse,
-    "adjusted": _version,
+    "adjusted": _whole,
+    "buckets": _whole,
     "cut": Account.parse,
     "raises": str,
     "reclaimed": Account.parse,

@@ -28,7 +28,7 @@ def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
     if rights.version:
         return None
     if window.is_whole:
-        return plan.create(rights.account, limit.steps[0].limit * 0)
+        return plan.create(rights.account, limit.steps[0].limit * 0, bucket=window.bucket)
     step = step_of(limit, window.begins)
     if isinstance(step, Undecided):
         raise BudgetUndecided(

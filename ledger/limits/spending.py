@@ -106,7 +106,7 @@ class Spender:
         self._others = others
         self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
         self._around = Surroundings(
-            ControlItems(store, clock=clock, randomness=randomness),
+            ControlItems(store, settings=settings, clock=clock, randomness=randomness),
             Fetcher(self._other_items, settings=settings, clock=clock),
             settings,
             clock,
@@ -135,7 +135,9 @@ class Spender:
     async def _other_items(self) -> Mapping[str, ControlItems]:
         stores = await self._others()
         return {
-            region: ControlItems(store, clock=self._clock, randomness=self._random)
+            region: ControlItems(
+                store, settings=self._settings, clock=self._clock, randomness=self._random
+            )
             for region, store in stores.items()
         }
 

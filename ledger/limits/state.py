@@ -21,9 +21,9 @@ _ZERO = Decimal(0)
 class RegionRights:
     """What one region has of a budget: `free` to be granted, and `granted` to processes.
 
-    `charged` is what closed grants came to; `in_flight` was sent to it and is not taken up yet.
-    `is_lost` if the region is not one of the table any more: what it has is out of reach until it
-    is reclaimed.
+    `charged` is what closed grants came to, of a rolling limit what has not come back; `in_flight`
+    was sent to it and is not taken up yet. `is_lost` if the region is not one of the table any
+    more: what it has is out of reach until it is reclaimed.
     """
 
     region: str
@@ -131,14 +131,14 @@ def state_of(
         window.counter,
         limit,
         limit if target is None else target,
-        amounts.total_wide(one.charged for one in shown.values()),
+        amounts.total_wide(one.spent for one in shown.values()),
         amounts.total_wide(one.granted for one in items.values()),
         tuple(
             RegionRights(
                 account.region,
                 amounts.total_wide((left[account], in_flight(account, items).copy_negate())),
                 one.granted,
-                one.charged,
+                one.spent,
                 in_flight(account, items),
                 terms.is_over(account.region, account.epoch),
             )

@@ -17,6 +17,7 @@ from ledger.store.conditions import holds as is_true
 HERE, THERE = Account("us-east-1"), Account("eu-west-1")
 D = Decimal
 KEY = ("key/42", "id")
+NOW = 1_000_000.0
 HOLD = Spend("id", D(5), (GrantName(HERE, 2),), hold=100)
 RIGHTS = Rights(HERE, 2, D(10), grants={2: Grant(D(8), 0, 60, "me")})
 
@@ -87,7 +88,7 @@ def test_only_an_open_hold_is_resolved(entry: Spend, said: str) -> None:
 
 def test_another_charges_the_difference_apart() -> None:
     """The entry names the version of the item that was written with it."""
-    apart = holds.charge_apart(holds.settle(HOLD, D(3)), {"": RIGHTS})
+    apart = holds.charge_apart(holds.settle(HOLD, D(3)), {"": RIGHTS}, now=NOW)
     assert isinstance(apart, Apart)
     assert apart.items[0].adjusted == {2: D(-2)}
     assert apart.resolved.after.adjusted == (GrantName(HERE, 3),)
@@ -98,8 +99,8 @@ def test_another_charges_the_difference_apart() -> None:
 def test_more_than_was_held_needs_rights() -> None:
     """Or is charged anyway."""
     more = holds.settle(HOLD, D(8))
-    assert holds.charge_apart(more, {"": RIGHTS}) == Short(D(2))
-    over = holds.charge_apart(more, {"": RIGHTS}, over=True)
+    assert holds.charge_apart(more, {"": RIGHTS}, now=NOW) == Short(D(2))
+    over = holds.charge_apart(more, {"": RIGHTS}, now=NOW, over=True)
     assert isinstance(over, Apart)
     assert over.items[0].available == -1
 
@@ -108,21 +109,21 @@ def test_each_limit_of_a_hold_is_charged() -> None:
     """All in one transaction; one that is missing is refused."""
     both = replace(HOLD, grants=(*HOLD.grants, GrantName(HERE, 7, "org/1")))
     org = Rights(HERE, 9, D(99))
-    apart = holds.charge_apart(holds.settle(both, D(3)), {"": RIGHTS, "org/1": org})
+    apart = holds.charge_apart(holds.settle(both, D(3)), {"": RIGHTS, "org/1": org}, now=NOW)
     assert isinstance(apart, Apart)
     assert [item.version for item in apart.items] == [3, 10]
     assert apart.items[1].charged == -2
     with pytest.raises(InvalidInput, match=r"us-east-1.1/0/7@org/1"):
-        holds.charge_apart(holds.settle(both, D(3)), {"": RIGHTS})
+        holds.charge_apart(holds.settle(both, D(3)), {"": RIGHTS}, now=NOW)
 
 
 def test_a_hold_of_a_lost_account_is_charged_where_its_rights_are() -> None:
     """Whatever grant of that item has the same version: it is charged at once."""
     grants = {2: Grant(D(1), 0, 60, "me")}
     home = Rights(THERE, 6, D(10), grants=grants, reclaimed={HERE: D(4)})
-    apart = holds.charge_apart(holds.settle(HOLD, D(3)), {"": home})
+    apart = holds.charge_apart(holds.settle(HOLD, D(3)), {"": home}, now=NOW)
     assert isinstance(apart, Apart)
     assert apart.items[0].charged == -2
     assert apart.items[0].adjusted == {}
     with pytest.raises(InvalidInput, match="resolved with the item of"):
-        holds.charge_apart(holds.settle(HOLD, D(3)), {"": replace(home, reclaimed={})})
+        holds.charge_apart(holds.settle(HOLD, D(3)), {"": replace(home, reclaimed={})}, now=NOW)

@@ -47,6 +47,10 @@ def _update(resolved: Resolved) -> Update:
     return holds.update_of(KEY, resolved)
 
 
+def _charge_apart(resolved: Resolved, items: Mapping[str, Rights]) -> Apart | Short:
+    return holds.charge_apart(resolved, items, now=0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """What is settled, by whom: `owner` and `another` are amounts, or "expired"; empty: nobody.
@@ -60,7 +64,7 @@ class Case:
     extends: bool = False
     folds: bool = True
     rules: Rules = KEPT
-    charged: Charging = holds.charge_apart
+    charged: Charging = _charge_apart
     update: Updating = _update
     owner_is_late: bool = False
     closes_in_place: bool = False

@@ -1,0 +1,194 @@
+"""Rolling limits: over any span as long as the window no more than the limit is ever granted.
+
+Two regions spend, hold, settle, close and send by the production's plan, each step by a clock that
+may be wrong by the contract's skew, each id older than its grant by up to the retry horizon. After
+every step the entries themselves are counted, in every span that ends with one of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+
+from ledger.core.budgets import BUCKETS
+from ledger.limits import plan, rolling
+from ledger.limits.rights import Account, Rights
+
+LIMIT = 10
+BUCKET, HORIZON, SKEW = 60, 40.0, 10.0
+MARGIN = HORIZON + 4 * SKEW
+WINDOW = BUCKETS * BUCKET
+STEPS = 90
+SEEDS = 150
+RETURNS = 0.2
+"""How often the next thing is done about when a bucket comes back."""
+HERE, THERE = Account("us-east-1"), Account("eu-west-1")
+
+Rolled = Callable[..., Rights]
+SAFE: Rolled = partial(rolling.rolled, margin=MARGIN)
+Dated = Callable[[Rights, float], Rights]
+
+
+@dataclass
+class Entry:
+    """A spend as it was applied: the time in its id, its amount, and the grant that it names."""
+
+    at: float
+    amount: int
+    account: Account
+    version: int
+
+
+@dataclass
+class World:
+    """Both regions' items, and every entry; `rolled` and `dated` may be unsafe variants."""
+
+    random: Random
+    rolled: Rolled = field(default=SAFE)
+    dated: Dated = rolling.dated
+    keeps_window: bool = True
+    time: float = 1_000_000.0
+    items: dict[Account, Rights] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make the items: all rights lie in the first region."""
+        for account, minted in ((HERE, LIMIT), (THERE, 0)):
+            self.items[account] = plan.create(account, Decimal(minted), bucket=BUCKET)
+
+    def clock(self) -> float:
+        """Return what some process takes for the time."""
+        return self.time + self.random.choice((-SKEW, SKEW))
+
+    def step(self) -> None:
+        """Do one thing, by an item as of now, and write it."""
+        account = self.random.choice((HERE, THERE))
+        self.time += self.random.choice((0.0, 1.0, 30.0, 200.0, WINDOW / 3))
+        first = min(self.items[account].buckets, default=0)
+        if first and self.random.random() < RETURNS:
+            due = rolling.returned_by(self.items[account], first, MARGIN)
+            self.time = max(self.time, due + self.random.choice((-MARGIN, -BUCKET, -SKEW, SKEW)))
+        item = self.rolled(self.items[account], self.clock())
+        acts = (self.spend, self.close, self.settle, self.send)
+        [act] = self.random.choices(acts, weights=(6, 5, 1.5, 1))
+        done = act(item)
+        if isinstance(done, Rights) and done.version > item.version:
+            self.items[account] = self.dated(done, self.clock())
+
+    def spend(self, item: Rights) -> Any:
+        """Take a grant and spend all of it, under a key that may be old."""
+        amount = self.random.randint(1, 6)
+        since = int(self.time)
+        done = plan.take(item, Decimal(amount), since=since, expires=since + 60, token="t")
+        if isinstance(done, Rights):
+            at = self.clock() - self.random.choice((0, HORIZON))
+            self.entries.append(Entry(at, amount, item.account, done.version))
+        return done
+
+    def close(self, item: Rights) -> Any:
+        """Close the oldest grant by its entries."""
+        version = min(item.grants, default=None)
+        if version is None:
+            return None
+        spent = sum(one.amount for one in self._under(item.account, version))
+        return plan.reclaim(item, version, Decimal(spent))
+
+    def settle(self, item: Rights) -> Any:
+        """Settle some entry, as a hold, for less; its grant is closed or not."""
+        held = [one for one in self.entries if one.account == item.account and one.amount > 0]
+        if not held:
+            return None
+        entry = self.random.choice(held)
+        has_left = self.keeps_window and entry.at + WINDOW <= self.clock()
+        less = self.random.choice((1, entry.amount))
+        done = plan.adjust(item, entry.version, Decimal(-less), has_left=has_left)
+        entry.amount -= less if isinstance(done, Rights) else 0
+        return done
+
+    def send(self, item: Rights) -> Any:
+        """Send what is available to the other region, which takes it up at once."""
+        other = THERE if item.account == HERE else HERE
+        if item.available <= 0:
+            return None
+        done = plan.send(item, other, item.available)
+        assert isinstance(done, Rights)
+        taken = plan.take_up(self.rolled(self.items[other], self.clock()), done)
+        assert taken is not None
+        self.items[other] = self.dated(taken, self.clock())
+        return done
+
+    def _under(self, account: Account, version: int) -> list[Entry]:
+        return [one for one in self.entries if (one.account, one.version) == (account, version)]
+
+    def most(self) -> int:
+        """Return the most that any span of the window's length came to."""
+        return max(
+            (
+                sum(one.amount for one in self.entries if end.at - WINDOW < one.at <= end.at)
+                for end in self.entries
+            ),
+            default=0,
+        )
+
+    def conserved(self) -> bool:
+        """Return whether what was charged and granted, ever, is what was applied."""
+        charged = sum(item.charged + item.granted for item in self.items.values())
+        return charged == sum(one.amount for one in self.entries)
+
+
+def run(seed: int, **variant: Any) -> World:
+    """Run a world until a span comes to more than the limit, or to its end."""
+    world = World(Random(seed), **variant)  # noqa: S311 (a simulation)
+    for _ in range(STEPS):
+        world.step()
+        assert world.conserved(), seed
+        if world.most() > LIMIT:
+            break
+    return world
+
+
+def test_no_span_comes_to_more_than_the_limit() -> None:
+    """Whatever clocks, ids and settlements are; and what was spent does come back."""
+    worlds = [run(seed) for seed in range(SEEDS)]
+    assert max(world.most() for world in worlds) == LIMIT
+    granted = sum(one.amount for world in worlds for one in world.entries)
+    assert granted > 1.5 * LIMIT * len(worlds), "what has left the window is granted again"
+
+
+def by_grant(item: Rights, now: float) -> Rights:
+    """Date what is charged by when the oldest grant that is open began."""
+    begins = min((grant.since for grant in item.grants.values()), default=now - 3 * BUCKET)
+    return rolling.dated(item, min(now, begins) - 60)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        pytest.param({"dated": by_grant}, id="dated-by-the-grant"),
+        pytest.param({"keeps_window": False}, id="given-back-twice"),
+    ],
+)
+def test_each_rule_is_needed(variant: dict[str, Any]) -> None:
+    """Without it some span comes to more than the limit."""
+    assert any(run(seed, **variant).most() > LIMIT for seed in range(2 * SEEDS))
+
+
+@pytest.mark.parametrize(("margin", "most"), [(MARGIN, LIMIT), (MARGIN - 2, 2 * LIMIT)])
+def test_the_margin_is_as_long_as_it_has_to_be(margin: float, most: int) -> None:
+    """Each clock at its worst, and a key as old as may be: two seconds less, and it is over."""
+    bucket = 20_000
+    end = (bucket + 1) * BUCKET
+    spent_at = end + SKEW - 1
+    item = replace(plan.create(HERE, Decimal(LIMIT), bucket=BUCKET), charged=Decimal(LIMIT))
+    item = rolling.dated(item, spent_at - SKEW)
+    assert item.buckets.keys() == {bucket}
+    first = Entry(spent_at + SKEW, LIMIT, HERE, 2)
+    again_at = rolling.returned_by(item, bucket, margin) - SKEW
+    item = rolling.rolled(item, again_at + SKEW, margin=margin)
+    assert item.available == LIMIT
+    second = Entry(again_at - SKEW - HORIZON, LIMIT, HERE, 3)
+    assert World(Random(0), entries=[first, second]).most() == most  # noqa: S311
