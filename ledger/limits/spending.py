@@ -314,7 +314,10 @@ class Spender:
         entry = await self._written(asked, sought.counter, spending, end)
         if not entry.repeated:
             for keeper in sought.keepers:
-                keeper.owe(sought.amount)
+                # It may have been dropped as idle while the entry was written.
+                kept = self._keepers.setdefault((keeper.budget, keeper.counter), keeper)
+                kept.owe(sought.amount)
+            self._tend_later()
         return Granted(entry)
 
     def _refuses_in_outage(self, keeper: Keeper) -> bool:
