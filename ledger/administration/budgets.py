@@ -15,6 +15,7 @@ from ledger.limits.lost import Stake
 from ledger.limits.reach import Reach
 from ledger.limits.reclaiming import Regions
 from ledger.limits.rights import Account
+from ledger.limits.shares import undecided
 from ledger.limits.windows import Undecided, step_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
@@ -72,17 +73,19 @@ class LostRights:
         return [state.budget async for state in Administrator(reach).states()]
 
     async def _shares(self, window: Window) -> Mapping[Account, Decimal]:
-        """Return the shares of a window that the lost region may have made, unseen."""
+        """Return the shares of a window, that a lost region may have made, unseen.
+
+        Raises:
+            BudgetUndecided: a step of the limit that would decide them is only announced.
+        """
         if window.is_whole:
             return {}
         items = ControlItems(self.home, clock=self.clock, randomness=self.randomness)
         limit = (await items.read(window.budget)).limit
         step = None if limit is None else step_of(limit, window.begins)
-        if step is None or isinstance(step, Undecided):
-            return {}
-        terms = self.regions.terms
-        over = (one for one in step.shares if terms.is_over(one.region, one.epoch))
-        return {one: step.share_of(one) for one in over if one.region == self.lost}
+        if isinstance(step, Undecided):
+            raise undecided(window)
+        return {} if step is None else step.shares
 
 
 @asynccontextmanager
