@@ -9,6 +9,7 @@ grant's end, and a repeat never names another one.
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -232,7 +233,8 @@ class Spender:
                     raise
                 return None
             except BudgetUndecided:
-                await bounded(end, self._go_on(taken.window.budget), not_sent)
+                with suppress(LedgerError):  # of the limit: nothing is spent in any case
+                    await bounded(end, self._go_on(taken.window.budget), not_sent)
                 raise
             if refused is None:
                 checked_amount(amount, taken.limit)
