@@ -15,7 +15,6 @@ from ledger.limits.lost import Stake
 from ledger.limits.reach import Reach
 from ledger.limits.reclaiming import Regions
 from ledger.limits.rights import Account
-from ledger.limits.shares import undecided
 from ledger.limits.windows import Undecided, step_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
@@ -72,20 +71,17 @@ class LostRights:
         )
         return [state.budget async for state in Administrator(reach).states()]
 
-    async def _shares(self, window: Window) -> Mapping[Account, Decimal]:
-        """Return the shares of a window, that a lost region may have made, unseen.
+    async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
+        """Return the shares of a window, that a lost region may have made, unseen; None of none.
 
-        Raises:
-            BudgetUndecided: a step of the limit that would decide them is only announced.
+        None are known while a step that would decide them is announced: nobody makes them then.
         """
         if window.is_whole:
-            return {}
+            return None
         items = ControlItems(self.home, clock=self.clock, randomness=self.randomness)
         limit = (await items.read(window.budget)).limit
         step = None if limit is None else step_of(limit, window.begins)
-        if isinstance(step, Undecided):
-            raise undecided(window)
-        return {} if step is None else step.shares
+        return {} if step is None or isinstance(step, Undecided) else step.shares
 
 
 @asynccontextmanager

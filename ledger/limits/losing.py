@@ -104,7 +104,7 @@ async def reclaim_lost(
     accounts = _lost_accounts(regions, lost, shown, shares or {})
     if not accounts:
         return {}
-    own = _own(regions, shown) or [await _made_at_home(regions, counter, shares or {})]
+    own = _own(regions, shown) or [await _made_at_home(regions, counter, shares)]
     for item in own:
         await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
     shown = await _shown(regions, counter)
@@ -200,16 +200,23 @@ def _own(regions: Regions, shown: Shown) -> list[Rights]:
 
 
 async def _made_at_home(
-    regions: Regions, counter: str, shares: Mapping[Account, Decimal]
+    regions: Regions, counter: str, shares: Mapping[Account, Decimal] | None
 ) -> Rights:
     """Make home's item of a budget that only lost regions had rights of.
 
     Raises:
-        ContractChangeRefused: another made it meanwhile, or that is not known.
+        ContractChangeRefused: home's share is not decided yet, or another made the item meanwhile,
+            or that is not known.
         StoreError: home cannot be written.
     """
     home = Account(regions.terms.home, regions.terms.epoch_of(regions.terms.home))
-    made = create(home, shares.get(home, Decimal(0)))
+    share = Decimal(0) if shares is None else shares.get(home)
+    if share is None:
+        raise ContractChangeRefused(
+            f"home's share of budget {counter!r} is not decided yet: run this again once the limit"
+            " that is announced is in force (`ledger budget confirm`)"
+        )
+    made = create(home, share)
     write = write_of(Rights(home), made, counter)
     if not isinstance(await regions.stores[home.region].write(write), Applied):
         raise ContractChangeRefused(f"{home} of budget {counter!r} is being made: run this again")

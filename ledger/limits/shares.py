@@ -31,17 +31,12 @@ def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
         return plan.create(rights.account, limit.steps[0].limit * 0)
     step = step_of(limit, window.begins)
     if isinstance(step, Undecided):
-        raise undecided(window)
+        raise BudgetUndecided(
+            f"{window.counter!r} begins under a limit that is only announced: repeat the call once"
+            " that is in force, or withdrawn"
+        )
     share = limit.steps[0].limit * 0 if step is None else step.share_of(rights.account)
     return plan.create(rights.account, share)
-
-
-def undecided(window: Window) -> BudgetUndecided:
-    """Return the error of a window whose shares an announced step would decide."""
-    return BudgetUndecided(
-        f"{window.counter!r} begins under a limit that is only announced: repeat the call once"
-        " that is in force, or withdrawn"
-    )
 
 
 def _is_weight(number: object) -> bool:

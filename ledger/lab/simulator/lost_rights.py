@@ -15,7 +15,6 @@ from ledger.contract.opening import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.errors import (
     BudgetMissing,
-    BudgetUndecided,
     ContractChangeRefused,
     ContractConflict,
     HomeMoving,
@@ -34,7 +33,6 @@ POLL_SECONDS = 60.0
 OPERATOR = Reliability(300.0, crash_share=0.6, stall_seconds_max=(60.0, 600.0))
 _REFUSALS = (
     BudgetMissing,
-    BudgetUndecided,
     ContractChangeRefused,
     ContractConflict,
     StoreError,

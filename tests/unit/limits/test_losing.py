@@ -349,6 +349,18 @@ async def test_what_only_a_lost_region_had_is_minted_at_home() -> None:
     assert (at_home.minted, at_home.reclaimed) == (10, {AT_SOUTH: Decimal(7)})
 
 
+async def test_home_s_share_must_be_decided() -> None:
+    """While its step is announced it is not; of a budget without windows it is nothing."""
+    world = World()
+    put_rights(world.regions, granted(AT_SOUTH, at=START, minted=7))
+    world.regions.deliver()
+    regions = remaining(world)
+    with pytest.raises(ContractChangeRefused, match="share of budget 'counter' is not decided yet"):
+        await reclaim_lost(regions, SOUTH, "counter", shares={})
+    assert await reclaimed(world, regions) == [7]
+    assert shown_rights(world.regions, AT_HOME).minted == 7
+
+
 async def test_nothing_is_made_where_nothing_was_lost() -> None:
     """A budget that nobody has rights of stays so."""
     world = World()
