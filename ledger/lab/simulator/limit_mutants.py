@@ -3,20 +3,19 @@
 Those of spends, holds and grants are `budget_mutants`.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from ledger.lab.simulator.budgets import has_windows, keeps_budgets, lets_through
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.mutant import Mutant
-from ledger.limits import holds, losing, plan, windows
+from ledger.limits import holds, losing, plan, shares
 from ledger.limits.allowance import Taken
 from ledger.limits.holds import Apart, Resolved
 from ledger.limits.keeper import Keeper
 from ledger.limits.plan import Short
-from ledger.limits.rights import Account, Rights, following
+from ledger.limits.rights import Rights, following
 from ledger.limits.windows import Limit, LimitStep
 
 _charge_apart = holds.charge_apart
@@ -45,11 +44,10 @@ def retires_all(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()
     return following(rights, retired=rights.retired + amount) if amount > 0 else None
 
 
-def in_force_at_once(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
-    """Put a step in force that begins now."""
-    del wait
-    steps = (*limit.steps, replace(step, since=now))
-    return replace(limit, revision=limit.revision + 1, steps=steps[-windows.STEPS_KEPT :])
+def newest_step(limit: Limit, begins: int) -> LimitStep:
+    """Share a window by the newest step, in force or announced."""
+    del begins
+    return limit.newest
 
 
 def charged_anyway(
@@ -68,12 +66,6 @@ def without_more(taken: Taken, amount: Decimal) -> Taken | None:
 def owes_nothing(keeper: Keeper, amount: Decimal) -> None:
     """Forget what was let through."""
     del keeper, amount
-
-
-def is_never_reclaimed(items: Iterable[Rights], lost: Account) -> bool:
-    """Take a lost account for not yet reclaimed."""
-    del items, lost
-    return False
 
 
 async def no_spends(*_: object) -> list[Any]:
@@ -104,11 +96,11 @@ LIMIT_MUTANTS = (
         (plan, "lower_limit", retires_all),
     ),
     _mutant(
-        "step-at-once",
-        "a step of a limit is in force once all regions have shown it for the wait",
-        "regions share one window of two limits",
+        "step-of-today",
+        "a step of a limit is for windows that begin later, once it is in force",
+        "regions share a window of two limits",
         60,
-        (windows, "announce", in_force_at_once),
+        (shares, "step_of", newest_step),
         worlds=has_windows,
     ),
     _mutant(
