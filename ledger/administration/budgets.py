@@ -71,20 +71,19 @@ class LostRights:
         )
         return [state.budget async for state in Administrator(reach).states()]
 
-    async def _shares(self, window: Window) -> Mapping[Account, Decimal]:
-        """Return the shares of a window that the lost region may have made, unseen."""
+    async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
+        """Return the shares of a window, that a lost region may have made, unseen; None of none.
+
+        None are known while a step that would decide them is announced: nobody makes them then.
+        """
         if window.is_whole:
-            return {}
+            return None
         items = ControlItems(
             self.home, settings=self.table.view, clock=self.clock, randomness=self.randomness
         )
         limit = (await items.read(window.budget)).limit
         step = None if limit is None else step_of(limit, window.begins)
-        if step is None or isinstance(step, Undecided):
-            return {}
-        terms = self.regions.terms
-        over = (one for one in step.shares if terms.is_over(one.region, one.epoch))
-        return {one: step.share_of(one) for one in over if one.region == self.lost}
+        return {} if step is None or isinstance(step, Undecided) else step.shares
 
 
 @asynccontextmanager

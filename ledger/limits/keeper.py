@@ -21,7 +21,7 @@ from typing import TypeVar
 import anyio
 
 from ledger.core import amounts
-from ledger.core.errors import BudgetMissing, InvalidEntry
+from ledger.core.errors import BudgetMissing, BudgetUndecided, InvalidEntry
 from ledger.core.ids import EPOCH
 from ledger.limits import plan
 from ledger.limits.allowance import Allowance
@@ -102,8 +102,8 @@ class Keeper:
         self._lock = anyio.Lock()
         self._retired: list[Allowance] = []
         self._debt = _ZERO
-        self._charging = _ZERO
-        """Of the debt, what the write under way charges."""
+        self._payment: tuple[str, Decimal] | None = None
+        """Token and amount, of the debt, of what is charged until it is known to be."""
         self._waiting = _ZERO
         self._quantum = Decimal(1)
         self._largest = _ZERO
@@ -172,6 +172,8 @@ class Keeper:
             return replace(refusal, wanted=amount)
         self._quantum = min(self._quantum, quantum_of(amount))
         self._largest = max(self._largest, amount)
+        if self._debt:
+            await self._close_retired_locked()
         shown = await self._around.items.read(self.budget)
         limit = await self._limit(shown)
         done = await self._grant(shown, limit, amount)
@@ -267,7 +269,6 @@ class Keeper:
             steps: list[plan.Step] = [
                 partial(created, window=self.window, limit=limit),
                 *taken,
-                self._pays_debt,
                 *self._closings(),
             ]
             before = plan.in_one_write(rights, steps)
@@ -330,16 +331,34 @@ class Keeper:
     def _asked_for(self) -> str:
         """Return the token of the grant that is asked for: of one that may be there, the same."""
         if self._token is None:
-            self._token, self._charging = self._around.token(), self._debt
+            self._token = self._around.token()
         return self._token
 
-    def _pays_debt(self, rights: Rights) -> Rights | None:
-        return plan.charge(rights, self._charging) if self._charging else None
+    def _pays(self, rights: Rights) -> Rights | None:
+        """Charge what is owed; None if nothing is, or a write that was not answered has."""
+        if self._payment is None and self._debt:
+            self._payment = self._around.token(), self._debt
+        if self._payment is None:
+            return None
+        token, amount = self._payment
+        if plan.granted_to(rights, token) is not None:
+            return None
+        now = whole_seconds(self._around.clock.now())
+        expires = now + self._life()
+        return plan.charge(rights, amount, since=now, expires=expires, token=token)
 
-    def _paid(self) -> None:
+    def _paid(self, rights: Rights) -> None:
         """Note that what was to be charged is: what was owed meanwhile stays owed."""
-        self._debt = amounts.total((self._debt, self._charging.copy_negate()))
-        self._charging = _ZERO
+        if self._payment is None:
+            return
+        token, amount = self._payment
+        version = plan.granted_to(rights, token)
+        if version is not None:
+            self._debt = amounts.total((self._debt, amount.copy_negate()))
+            self._payment = None
+            mark = rights.grants[version]
+            name = GrantName(rights.account, version)
+            self._retired.append(Allowance(name, mark, mark.amount))
 
     def _retire(self) -> None:
         """Let nothing more be spent under the grant at hand: what it came to will be written."""
@@ -362,7 +381,6 @@ class Keeper:
 
     def _take_in(self, rights: Rights, token: str) -> None:
         """Take in what was written."""
-        self._paid()
         held = self.allowance
         version = plan.granted_to(rights, token)
         if version is not None:
@@ -410,9 +428,9 @@ class Keeper:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it holds nothing, and nothing was spent of late."""
+        """Whether it holds nothing, and nothing was spent of late, or is about to be."""
         since = self._around.clock.monotonic() - self._used_at
-        holds = self.allowance is not None or self._retired or self._debt
+        holds = self.allowance is not None or self._retired or self._debt or self._waiting
         return not holds and since > IDLE_SECONDS
 
     async def give_up(self) -> None:
@@ -432,23 +450,34 @@ class Keeper:
     async def _close_retired_locked(self) -> None:
         if not (self._retired or self._debt):
             return
-        if self._token is None:  # else a write that was not answered may have charged it
-            self._charging = self._debt
+        pays = await self._pays_alone()
         written: Rights | None = None
 
         def planned(rights: Rights) -> Rights:
             nonlocal written
             if written is not None and self._shows(rights, written):
                 return rights  # by a write that was not answered
-            debt = [self._pays_debt] if self._token is None else []
-            done = plan.in_one_write(rights, [*debt, *self._closings()])
+            done = plan.in_one_write(rights, [*pays, *self._closings()])
             written = done if isinstance(done, Rights) else None
             return rights if written is None else written
 
         done = await self._change(planned)
-        if self._token is None:
-            self._paid()
         self._forget_closed(done)
+        self._paid(done)
+
+    async def _pays_alone(self) -> list[plan.Step]:
+        """Return the steps that charge what is owed, by no renewal.
+
+        The item is made with its share where it is absent: what was owed may be all that was ever
+        spent here. A budget without a limit, or an undecided one, is charged once it has that.
+        """
+        if not self._debt:
+            return []
+        try:
+            limit = await self._limit(await self._around.items.read(self.budget))
+        except (BudgetMissing, BudgetUndecided):
+            return []
+        return [partial(created, window=self.window, limit=limit), self._pays]
 
     def _shows(self, rights: Rights, written: Rights) -> bool:
         """Return whether an item shows the grants that are left as a write of ours would."""

@@ -26,6 +26,7 @@ from ledger.limits.lost import (
     newest,
     stake_of,
 )
+from ledger.limits.plan import create
 from ledger.limits.reading import read_own, read_rights
 from ledger.limits.reclaiming import ATTRIBUTES, Regions
 from ledger.limits.rights import Account, Rights, write_of
@@ -89,7 +90,9 @@ async def reclaim_lost(
     """Mint again what a lost region had, in home's item, and return it by account; once.
 
     At most `most` in each account: whoever owes what was acknowledged there reclaims less. A
-    budget without an item at home is minted in that of the first account that remains.
+    budget without an item at home is minted in that of the first account that remains; where none
+    does home's is made, with its share. `shares` are those of a window: of lost accounts that may
+    have made an item unseen, and of home.
 
     Raises:
         ContractChangeRefused: it is too early, or not every region shows yet that the lost one is
@@ -101,12 +104,9 @@ async def reclaim_lost(
     await check_lost(regions, lost)
     shown = await _shown(regions, counter)
     accounts = _lost_accounts(regions, lost, shown, shares or {})
-    own = [
-        item
-        for region, items in shown.items()
-        for account, item in items.items()
-        if account.region == region and regions.keeps(account)
-    ]
+    if not accounts:
+        return {}
+    own = _own(regions, shown) or [await _made_at_home(regions, counter, shares, accounts.values())]
     for item in own:
         await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
     shown = await _shown(regions, counter)
@@ -193,6 +193,43 @@ def _cut(item: Rights, accounts: Iterable[Account]) -> Rights | None:
     for account in accounts:
         after = replace(cut_off(after, account) or after, version=item.version)
     return replace(after, version=item.version + 1) if after != item else None
+
+
+def _own(regions: Regions, shown: Shown) -> list[Rights]:
+    """Return the items of accounts that remain, each as its own region shows it."""
+    return [
+        item
+        for region, items in shown.items()
+        for account, item in items.items()
+        if account.region == region and regions.keeps(account)
+    ]
+
+
+async def _made_at_home(
+    regions: Regions,
+    counter: str,
+    shares: Mapping[Account, Decimal] | None,
+    lost: Iterable[Rights],
+) -> Rights:
+    """Make home's item of a budget that only lost regions had rights of.
+
+    Raises:
+        ContractChangeRefused: home's share is not decided yet, or another made the item meanwhile,
+            or that is not known.
+        StoreError: home cannot be written.
+    """
+    home = Account(regions.terms.home, regions.terms.epoch_of(regions.terms.home))
+    share = Decimal(0) if shares is None else shares.get(home)
+    if share is None:
+        raise ContractChangeRefused(
+            f"home's share of budget {counter!r} is not decided yet: run this again once the limit"
+            " that is announced is in force (`ledger budget confirm`)"
+        )
+    made = create(home, share, bucket=max(item.bucket for item in lost))
+    write = write_of(Rights(home), made, counter)
+    if not isinstance(await regions.stores[home.region].write(write), Applied):
+        raise ContractChangeRefused(f"{home} of budget {counter!r} is being made: run this again")
+    return made
 
 
 async def _change(

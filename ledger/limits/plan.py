@@ -181,14 +181,19 @@ def top_up(rights: Rights, version: int, amount: Decimal, *, expires: int) -> Ri
     return replace(rights, version=rights.version + 1, grants={**rights.grants, version: grown})
 
 
-def charge(rights: Rights, amount: Decimal) -> Rights:
+def charge(rights: Rights, amount: Decimal, *, since: int, expires: int, token: str) -> Rights:
     """Charge what was spent without a grant, while none could be had.
+
+    A grant of nothing marks it: no answer to the write: read again, and `granted_to` tells whether
+    it was made. It is closed as any other, and no other is taken in the same write.
 
     Raises:
         AmountOverflow: what is charged does not fit in 38 digits.
     """
+    mark = Grant(_ZERO, since, expires, token)
     charged = amounts.total((rights.charged, amount))
-    return replace(rights, version=rights.version + 1, charged=charged)
+    grants = {**rights.grants, rights.version + 1: mark}
+    return following(rights, charged=charged, grants=grants)
 
 
 Step = Callable[[Rights], "Rights | Refusal | None"]

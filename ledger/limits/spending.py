@@ -9,6 +9,7 @@ grant's end, and a repeat never names another one.
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -234,7 +235,8 @@ class Spender:
                     raise
                 return None
             except BudgetUndecided:
-                await bounded(end, self._go_on(taken.window.budget), not_sent)
+                with suppress(LedgerError):  # of the limit: nothing is spent in any case
+                    await bounded(end, self._go_on(taken.window.budget), not_sent)
                 raise
             if refused is None:
                 checked_amount(amount, taken.limit)
@@ -316,7 +318,10 @@ class Spender:
         entry = await self._written(asked, sought.counter, spending, end)
         if not entry.repeated:
             for keeper in sought.keepers:
-                keeper.owe(sought.amount)
+                # It may have been dropped as idle while the entry was written.
+                kept = self._keepers.setdefault((keeper.budget, keeper.counter), keeper)
+                kept.owe(sought.amount)
+            self._tend_later()
         return Granted(entry)
 
     def _refuses_in_outage(self, keeper: Keeper) -> bool:

@@ -119,6 +119,9 @@ def state_of(
     limit = plan.limit_of(tuple(shown.values()))
     gone = {account for item in shown.values() for account in item.reclaimed}
     items = {account: item for account, item in shown.items() if account not in gone}
+    # What was sent to a region in which nothing was spent yet, it takes up with its first grant.
+    unmade = {to for item in items.values() for to in item.sent} - items.keys() - gone
+    items |= {account: Rights(account) for account in unmade}
     left = free(items) if items else {}
     pairs = [
         InFlight(giver.region, taker.region, amount)

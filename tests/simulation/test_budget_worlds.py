@@ -1,6 +1,7 @@
 """Worlds with budgets: limits hold, and the auditor would see if they did not."""
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -41,9 +42,14 @@ class Audited:
         default_factory=lambda: ManualWorld([HERE, THERE], randomness=Random(1))  # noqa: S311
     )
     said: list[str] = field(default_factory=list)
+    lets_through: bool = False
 
     def __post_init__(self) -> None:
-        self.audit = BudgetAudit({"budget-0": 10}, fail=lambda rule, _: self.said.append(rule))
+        self.audit = BudgetAudit(
+            {"budget-0": 10},
+            fail=lambda rule, _: self.said.append(rule),
+            lets_through=self.lets_through,
+        )
         self.world.observers.append(self)
 
     def arrived(self, region: str, key: tuple[str, str], item: Item | None) -> None:
@@ -164,3 +170,57 @@ def test_at_rest_all_is_charged_and_nothing_in_flight() -> None:
     other.world.put(THERE, rights(1, region=THERE))
     other.world.put(HERE, rights(1, minted=10, sent={f"{THERE}.1/0": 3}))
     assert other.at_rest() == ["rest"]
+
+
+def test_limits_are_those_that_were_asked_for() -> None:
+    """A raise that nobody asked for, or of another amount, and one that was never made."""
+    found = granted()
+    found.audit.changes.asked("budget-0", "order", 5)
+    found.world.put(HERE, rights(3, minted=15, grants={2: 4}, raises={"order": 5}))
+    found.audit.was_raised("budget-0", "order")
+    assert found.said == []
+    found.world.put(HERE, rights(4, minted=17, grants={2: 4}, raises={"order": 5, "other": 2}))
+    found.audit.was_raised("budget-0", "third")
+    assert found.said == ["raises", "raises"]
+    found.audit.was_lowered("budget-0", Decimal(16))
+    assert found.said[2:] == ["limit"]
+
+
+def test_a_raise_is_made_once() -> None:
+    """Whichever region made it."""
+    found = granted()
+    found.audit.changes.asked("budget-0", "order", 5)
+    found.world.put(HERE, rights(3, minted=15, grants={2: 4}, raises={"order": 5}))
+    found.world.put(THERE, rights(1, region=THERE, minted=5, raises={"order": 5}))
+    assert found.said == ["raises"]
+
+
+def test_what_is_let_through_is_charged_while_its_process_lives() -> None:
+    """Its entry names no grant; without such a pattern that is reported."""
+    entry = spend(3, over={"BOOL": True})
+    del entry["grant"]
+    for lets_through, charged, said in (
+        (False, 3, ["grants", "grants", "charged"]),
+        (True, 3, []),
+        (True, 0, ["charged"]),
+    ):
+        found = Audited(lets_through=lets_through)
+        found.world.put(HERE, rights(1, minted=10))
+        found.world.put(HERE, entry)
+        found.audit.charges.owed(("budget-0",), 3, lambda: True)
+        found.world.put(HERE, rights(2, minted=10, charged=charged))
+        assert [one for one in found.at_rest() if one != "rest"] == said
+
+
+def test_a_hold_is_settled_over_the_limit_where_that_was_asked_for() -> None:
+    """By what it came to more, and by no more."""
+    hold = spend(4, hold={"N": "9"})
+    settled = {**hold, "change": {"N": "-12"}, "resolved": {"S": "settled"}}
+    for asked, said in ((False, ["limit"]), (True, [])):
+        found = granted()
+        found.world.put(HERE, hold)
+        if asked:
+            found.audit.may_exceed(("budget-0", hold["sk"]["S"]))
+        found.world.put(HERE, rights(3, minted=10, charged=12))
+        found.world.put(HERE, settled)
+        assert [one for one in found.said if one == "limit"] == said

@@ -84,6 +84,7 @@ class Auditor:
         archive: ArchiveAudit | None = None,
         index: IndexAudit | None = None,
         limits: Mapping[str, int] | None = None,
+        lets_through: bool = False,
     ) -> None:
         self.violation: Violation | None = None
         self.checks = 0
@@ -103,7 +104,9 @@ class Auditor:
         self._periods = periods
         self.archive = ArchiveAudit(keeps=False) if archive is None else archive
         self.index = IndexAudit() if index is None else index
-        self.budgets = BudgetAudit(limits or {}, fail=self.fail, lost=self.lost)
+        self.budgets = BudgetAudit(
+            limits or {}, fail=self.fail, lost=self.lost, lets_through=lets_through
+        )
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:

@@ -3,7 +3,8 @@
 An entry's copy that counts is the one of the newest stamp anywhere, also on its way: the last
 writer wins. After every step, of each budget and each window:
 
-- limit: what is applied comes to the limit at most; so does what all accounts minted;
+- limit: what is applied comes to at most what is minted and not retired, and what holds were
+  settled over the limit by; no more is minted than the limit and its raises (`limit_audit`);
 - rights: a rights item is written through its own region only, one version after the other; what it
   minted, sent and took up only grows; `taken` is at most what the giver sent; `available` is 0 or
   more; what entries name of an account is at most what that charged and has granted;
@@ -21,14 +22,24 @@ under its grants stay. What counts there is what reached a remaining region.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from datetime import datetime
 from decimal import Decimal
 
 from ledger.core import keys
 from ledger.core.entry import Item, Key
+from ledger.lab.simulator.budget_items import (
+    Account,
+    Copy,
+    account_of,
+    copy_of,
+    grants_of,
+    shown_in,
+    shrinks,
+    whole,
+)
+from ledger.lab.simulator.charge_audit import ChargeAudit
+from ledger.lab.simulator.limit_audit import LimitAudit
 from ledger.testing.replicas import Replicas, Stamp
 
 _RIGHTS = re.compile(r"rights#([^./#]+)\.(\d+)/(\d+)", flags=re.ASCII)
@@ -36,47 +47,6 @@ _PREFIX = "~budget~"
 WAITING_MAX = 16
 _ZERO = Decimal(0)
 _GROWING = ("minted", "retired", "sent", "taken")
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """An entry as one write left it; `grants` are pairs of budget and account/version."""
-
-    stamp: Stamp
-    amount: Decimal
-    note: str
-    grants: tuple[tuple[str, str, int], ...]
-    hold: bool
-    resolved: str
-
-    @property
-    def state(self) -> tuple[Decimal, str]:
-        """What it came to, and how."""
-        return self.amount, self.resolved
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """A rights item as its own region has it."""
-
-    version: int = 0
-    minted: Decimal = _ZERO
-    retired: Decimal = _ZERO
-    charged: Decimal = _ZERO
-    sent: Mapping[str, Decimal] = field(default_factory=dict)
-    taken: Mapping[str, Decimal] = field(default_factory=dict)
-    grants: Mapping[int, Decimal] = field(default_factory=dict)
-
-    @property
-    def granted(self) -> Decimal:
-        """The sum of what is granted, with what was adjusted."""
-        return sum(self.grants.values(), _ZERO)
-
-    @property
-    def available(self) -> Decimal:
-        """What may still be granted or sent."""
-        income = self.minted + sum(self.taken.values(), _ZERO)
-        return income - self.retired - sum(self.sent.values(), _ZERO) - self.granted - self.charged
 
 
 class BudgetAudit:
@@ -88,10 +58,16 @@ class BudgetAudit:
         *,
         fail: Callable[[str, str], None],
         lost: AbstractSet[str] = frozenset(),
+        lets_through: bool = False,
     ) -> None:
         self.limits = limits
+        self._lets_through = lets_through
         self._lost = lost
         self._fail = fail
+        self.charges = ChargeAudit()
+        self.changes = LimitAudit(limits, fail=fail, lost=lost)
+        self._over: set[Key] = set()
+        self._held: dict[Key, Decimal] = {}
         self._best: dict[Key, Copy] = {}
         self._here: dict[tuple[str, str], dict[str, Copy]] = {}
         self._applied: dict[str, Decimal] = {}
@@ -119,6 +95,8 @@ class BudgetAudit:
             return
         if key[0].startswith(_PREFIX):
             found = _RIGHTS.fullmatch(key[1])
+            if found is None and key[1].startswith("limit#") and item is not None:
+                self.changes.limit(key[0].removeprefix(_PREFIX), item)
             if found is not None:
                 stamp = world.stamp_of(region, key)
                 self._rights(key[0].removeprefix(_PREFIX), found[1], key[1], region, stamp, item)
@@ -142,10 +120,11 @@ class BudgetAudit:
     def _entry(self, world: Replicas, counter: str, region: str, key: Key, item: Item) -> None:
         stamp = world.stamp_of(region, key)
         shown = world.replicas[region].table.get(key)
-        copy = _copy(item, counter, stamp)
+        copy = copy_of(item, counter, stamp)
         here = self._here.setdefault((region, key[0]), {})
         if shown is item or key[1] not in here:
             here[key[1]] = copy
+        self._check_named(key, copy)
         if shown is not item:
             return
         before = self._best.get(key)
@@ -156,13 +135,21 @@ class BudgetAudit:
         is_undone = before is not None and before.resolved and before.state != copy.state
         if before is not None and is_undone and key not in self._doubled:
             self._fail("hold", f"{key} was {before.state}, and is {copy.state} by {stamp}")
-        if not copy.grants:
-            self._fail("grants", f"{key} names no grant")
+        if not copy.resolved:
+            self._held[key] = copy.amount
         self._note(copy.note, key)
         self._best[key] = copy
         for sign, one in ((-1, before), (1, copy)):
             if one is not None:
                 self._count(one, sign)
+
+    def _check_named(self, key: Key, copy: Copy) -> None:
+        if copy.grants:
+            return
+        if copy.is_over and self._lets_through:
+            self._dirty.update(self.charges.let_through(key, copy))
+        else:
+            self._fail("grants", f"{key} names no grant")
 
     def _note(self, note: str, key: Key) -> None:
         if self._notes.setdefault(note, key) != key:
@@ -193,14 +180,15 @@ class BudgetAudit:
         if item is None:
             self._fail("rights", f"{sort_key} of {budget} is deleted")
             return
-        now = _account(item)
+        now = account_of(item)
         follows = {before.version + 1} if before.version else {1, 2}  # made, and changed at once
         if now.version not in follows:
             said = f"version {now.version} follows {before.version}"
             self._fail("rights", f"{sort_key} of {budget}: {said}")
         for what in _GROWING:
-            if shrunk := _shrinks(getattr(before, what), getattr(now, what)):
+            if shrunk := shrinks(getattr(before, what), getattr(now, what)):
                 self._fail("rights", f"{sort_key} of {budget}: {what} goes back: {shrunk}")
+        self.changes.raised(budget, name, before, now)
         accounts[name] = now
         if len(now.grants) > WAITING_MAX:
             self._crowded.add(budget)
@@ -209,36 +197,53 @@ class BudgetAudit:
     # What must hold.
 
     def _check_budget(self, budget: str) -> None:
-        limit = self.limits[budget.partition("@")[0]]
-        applied = self._applied.get(budget, _ZERO)
-        if applied > limit:
-            self._fail("limit", f"{budget}: {applied} are applied, of {limit}")
         accounts = self._accounts.get(budget, {})
-        minted = sum((one.minted - one.retired for one in accounts.values()), _ZERO)
-        if minted > limit:
-            self._fail("limit", f"{budget}: {minted} are minted, of {limit}")
+        over = self._settled_over(budget)
+        debt = over + self.charges.most(budget)
+        applied = self._applied.get(budget, _ZERO)
+        if applied > self._limit(budget) + over:
+            said = f"{applied} are applied, of {self._limit(budget)}, and {over} over that"
+            self._fail("limit", f"{budget}: {said}")
+        self.changes.check(budget, accounts)
         for name in accounts:
-            self._check_account(budget, name, accounts)
+            self._check_account(budget, name, accounts, debt)
         for other, name in self._named:
-            if other == budget:
+            # What a lost region settled, and nobody saw, others may settle in another way.
+            if other == budget and not self._is_lost(name):
                 self._check_charged(budget, name, accounts.get(name, Account()))
 
-    def _check_account(self, budget: str, name: str, accounts: Mapping[str, Account]) -> None:
+    def _limit(self, budget: str) -> Decimal:
+        """Return what is minted of a budget, and not retired."""
+        accounts = self._accounts.get(budget, {}).values()
+        return sum((one.minted - one.retired for one in accounts), _ZERO)
+
+    def _settled_over(self, budget: str) -> Decimal:
+        """Return what holds of a budget came to more than was held, where they might."""
+        more = _ZERO
+        for key in self._over & self._held.keys():
+            copy = self._best[key]
+            if copy.resolved and any(named[0] == budget for named in copy.grants):
+                more += max(_ZERO, copy.amount - self._held[key])
+        return more
+
+    def _check_account(
+        self, budget: str, name: str, accounts: Mapping[str, Account], debt: Decimal
+    ) -> None:
         one = accounts[name]
-        if one.available < 0:
+        if one.available + debt < 0:
             self._fail("rights", f"{budget}: {name} has {one.available} available")
         for giver, amount in one.taken.items():
             sent = accounts.get(giver, Account()).sent.get(name, _ZERO)
             if amount > sent:
                 self._fail("rights", f"{budget}: {name} took {amount} of {sent} from {giver}")
-        for version, granted in one.grants.items():
+        for version, granted in () if self._is_lost(name) else one.grants.items():
             named = self._by_grant.get((budget, name, version), _ZERO)
             if named > granted:
                 said = f"{named} are spent under {version}, of {granted}"
                 self._fail("grants", f"{budget}: {name}: {said}")
 
     def _check_charged(self, budget: str, name: str, one: Account) -> None:
-        named = self._named[budget, name]
+        named = self._named[budget, name] + self._settled_for_lost(budget, name, self._best)
         if named > one.charged + one.granted:
             said = f"{named} are spent, {one.charged} charged, {one.granted} granted"
             self._fail("charged", f"{budget}: {name}: {said}")
@@ -246,12 +251,27 @@ class BudgetAudit:
     def _check_shown(self, region: str, partition: str, items: Mapping[str, Item]) -> None:
         here = self._here.get((region, partition), {})
         expected = -sum((copy.amount for copy in here.values()), _ZERO)
-        shown = _shown(items)
+        shown = shown_in(items)
         if shown != expected:
             said = f"{region} shows {partition} as {shown}, and {expected} has reached it"
             self._fail("P1", said)
 
-    # What callers are told.
+    # What callers ask for, and are told.
+
+    def may_exceed(self, key: Key) -> None:
+        """Note that a hold may be settled for more than was held, and than there is."""
+        self._over.add(key)
+
+    def was_raised(self, budget: str, raise_id: str) -> None:
+        """Check that a raise was made."""
+        if not self.changes.is_raised(raise_id, budget):
+            self._fail("raises", f"{budget} was raised for {raise_id!r}, and is not")
+
+    def was_lowered(self, budget: str, most: Decimal) -> None:
+        """Check that a limit is at most what its caller is told."""
+        self.changes.lowered += 1
+        if self._limit(budget) > most:
+            self._fail("limit", f"{budget} is limited to {self._limit(budget)}, not to {most}")
 
     def was_granted(self, region: str, key: Key, note: str) -> None:
         """Check that a spend is durable in the region that grants it."""
@@ -320,7 +340,7 @@ class BudgetAudit:
                     sort_key
                     for sort_key, item in items.items()
                     if "merged" not in item
-                    and not any(self._is_lost(name) for _, name, _ in _grants(item, partition))
+                    and not any(self._is_lost(name) for _, name, _ in grants_of(item, partition))
                 ]
                 if left:
                     return f"{region} {partition}: {len(left)} entries left, as {left[0]}"
@@ -330,6 +350,7 @@ class BudgetAudit:
         """Check what must hold once everything has arrived, was closed and merged."""
         if said := self.open_at_rest(tables):
             self._fail("rest", said)
+        self.check_reclaimed()
         named: dict[tuple[str, str], Decimal] = {}
         for copy in self._final.values():
             for other, name, _ in copy.grants:
@@ -338,115 +359,92 @@ class BudgetAudit:
             remaining = [name for name in accounts if not self._is_lost(name)]
             charged = sum((accounts[name].charged for name in remaining), _ZERO)
             applied = sum((named.get((budget, name), _ZERO) for name in remaining), _ZERO)
-            if charged < applied or (charged > applied and budget not in self._crowded):
-                self._fail("charged", f"{budget}: {charged} charged at rest, {applied} applied")
+            applied += self._charged_for_lost(budget)
+            least = applied + self.charges.least(budget)
+            most = applied + self.charges.most(budget)
+            if charged < least or (charged > most and budget not in self._crowded):
+                said = f"{charged} charged at rest, {least} to {most} applied"
+                self._fail("charged", f"{budget}: {said}")
         for region, partitions in tables.items():
             for counter in self.counters:
-                shown = _whole(partitions, counter)
+                shown = whole(partitions, counter)
                 if shown != -self.applied(counter):
                     said = f"{region} shows {counter} as {shown}, applied: {self.applied(counter)}"
                     self._fail("P2", said)
+
+    def _charged_for_lost(self, budget: str) -> Decimal:
+        """Return what accounts that remain are charged for one that is lost.
+
+        What it spent more than it had, and what its holds came to more, or less, once others
+        resolved them.
+        """
+        found = _ZERO
+        for one in self._remaining(budget):
+            found += sum((max(_ZERO, -amount) for amount in one.reclaimed.values()), _ZERO)
+        for name in self._accounts.get(budget, {}):
+            if not self._is_lost(name):
+                found += self._settled_for_lost(budget, name, self._final)
+        return found
+
+    def _settled_for_lost(self, budget: str, name: str, copies: Mapping[Key, Copy]) -> Decimal:
+        """Return what an account is charged, or given back, for holds of others that are lost."""
+        if not self._lost:
+            return _ZERO
+        found = _ZERO
+        for key, copy in copies.items():
+            for grant, written in zip(copy.grants, copy.adjusted, strict=False):
+                if grant[0] == budget and grant[1] != name and written[1] == name:
+                    found += copy.amount - self._held.get(key, copy.amount)
+        return found
+
+    def check_reclaimed(self) -> None:
+        """Check that of a region that was lost no more was minted again than nobody has spent."""
+        for budget in sorted(self._accounts):
+            remaining = self._remaining(budget)
+            if not any(one.reclaimed for one in remaining):
+                continue
+            limit = self.changes.whole(budget, self._accounts[budget])
+            applied = sum(
+                (
+                    copy.amount
+                    for copy in self._final.values()
+                    for named in copy.grants
+                    if named[0] == budget
+                ),
+                _ZERO,
+            )
+            left = max(_ZERO, self.left(budget))
+            if applied + left > limit + self._settled_over(budget) + self.charges.most(budget):
+                said = f"{applied} are applied and {left} left, of {limit}"
+                self._fail("reclaim", f"{budget}: {said}")
 
     def is_made(self, budget: str) -> bool:
         """Return whether a budget has rights anywhere; all who would have made it may crash."""
         return budget in self._accounts
 
     def left(self, budget: str) -> Decimal:
-        """Return what is left of a budget."""
-        return self.limits[budget] - self._applied.get(budget, _ZERO)
+        """Return what is left of a budget, once no grant is open; below 0 if more is charged.
+
+        With what was sent to a region in which nothing was ever spent, and that has no item.
+        """
+        accounts = self._accounts.get(budget, {})
+        unmade = (
+            amount
+            for one in self._remaining(budget)
+            for name, amount in one.sent.items()
+            if name not in accounts and not self._is_lost(name)
+        )
+        return sum((one.available for one in self._remaining(budget)), sum(unmade, _ZERO))
+
+    def is_owed(self, budget: str) -> bool:
+        """Return whether a region is charged more than it had: that is missing elsewhere."""
+        return any(one.available < 0 for one in self._remaining(budget))
+
+    def _remaining(self, budget: str) -> list[Account]:
+        accounts = self._accounts.get(budget, {})
+        return [one for name, one in accounts.items() if not self._is_lost(name)]
 
 
 def _counter(key: Key) -> str:
     place = keys.counter_of(key[0])
     return "" if place is None else place[0]
-
-
-def _whole(partitions: Mapping[str, Mapping[str, Item]], counter: str) -> Decimal:
-    shown = _ZERO
-    for partition, items in partitions.items():
-        place = keys.counter_of(partition)
-        if place is not None and place[0] == counter:
-            shown += _shown(items)
-    return shown
-
-
-def _copy(item: Item, counter: str, stamp: Stamp) -> Copy:
-    return Copy(
-        stamp,
-        -Decimal(item["change"]["N"]),
-        item.get("note", {"S": ""})["S"],
-        _grants(item, counter),
-        "hold" in item,
-        item.get("resolved", {"S": ""})["S"],
-    )
-
-
-def _grants(item: Item, counter: str) -> tuple[tuple[str, str, int], ...]:
-    named = item.get("grant", {"L": []})
-    names = [part["S"] for part in ([named] if "S" in named else named["L"])]
-    return tuple(_grant(name, counter) for name in names)
-
-
-def _grant(name: str, counter: str) -> tuple[str, str, int]:
-    rest, _, budget = name.partition("@")
-    account, _, version = rest.rpartition("/")
-    return budget or counter, account, int(version)
-
-
-def _account(item: Item) -> Account:
-    adjusted = _sums(item, "adjusted")
-    grants = {
-        int(version): Decimal(part["L"][0]["N"]) + adjusted.get(version, _ZERO)
-        for version, part in item.get("grants", {"M": {}})["M"].items()
-    }
-    return Account(
-        int(item["version"]["N"]),
-        _number(item, "minted"),
-        _number(item, "retired"),
-        _number(item, "charged"),
-        _sums(item, "sent"),
-        _sums(item, "taken"),
-        grants,
-    )
-
-
-def _number(item: Item, name: str) -> Decimal:
-    return Decimal(item[name]["N"]) if name in item else _ZERO
-
-
-def _sums(item: Item, name: str) -> dict[str, Decimal]:
-    return {key: Decimal(one["N"]) for key, one in item.get(name, {"M": {}})["M"].items()}
-
-
-def _shrinks(before: object, now: object) -> str:
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        less: Iterable[str] = (
-            str(key) for key, amount in before.items() if now.get(key, _ZERO) < amount
-        )
-        return ", ".join(less)
-    return "" if now >= before else f"{before} to {now}"  # type: ignore[operator]
-
-
-def _shown(items: Mapping[str, Item]) -> Decimal:
-    """Return a collection's total: of the nets the last counts, and what it does not name."""
-    nets = [sort_key for sort_key, item in items.items() if "merged" in item]
-    total, merged = _ZERO, frozenset[bytes]()
-    if nets:
-        net = items[max(nets)]
-        packed = net["merged"]["B"]
-        merged = frozenset(packed[at : at + 16] for at in range(0, len(packed), 16))
-        total = Decimal(net["change"]["N"])
-    for sort_key, item in items.items():
-        if "merged" not in item and _pack(sort_key) not in merged:
-            total += Decimal(item["change"]["N"])
-    return total
-
-
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-
-
-def _pack(sort_key: str) -> bytes:
-    """Return the 16 bytes that stand for an entry in `merged`."""
-    since = datetime.fromisoformat(f"{sort_key[:26]}+00:00") - _EPOCH
-    microseconds = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    return microseconds.to_bytes(8, "big") + bytes.fromhex(sort_key[28:])

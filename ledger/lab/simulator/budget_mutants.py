@@ -14,7 +14,7 @@ from typing import Any
 from compactor import plan as compacting
 from ledger.core.entry import Key
 from ledger.core.values import Entry
-from ledger.lab.simulator.budgets import budget_rules, keeps_budgets
+from ledger.lab.simulator.budgets import has_windows, keeps_budgets
 from ledger.lab.simulator.mutant import Mutant
 from ledger.limits import holds, keeper, plan, reclaiming, rights, spends
 from ledger.limits.allowance import Allowance, Taken
@@ -94,11 +94,6 @@ def nothing_shown(found: Sequence[Spend], name: GrantName) -> Decimal:
 def same_amount(ours: Entry, theirs: Entry) -> bool:
     """Compare a hold with what it came to."""
     return (ours.change, ours.note) == (theirs.change, theirs.note)
-
-
-def has_windows(seed: int) -> bool:
-    """Return whether the world of a seed has a budget with windows."""
-    return any("window" in rule for rule in budget_rules(seed).values())
 
 
 def _mutant(

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Literal
 
 from ledger.lab.simulator.planned import BusyPeriod
-from ledger.lab.simulator.process import Reliability
+from ledger.lab.simulator.process import RELIABLE, Reliability
 from ledger.lab.simulator.randomness import stream
 
 _OF, _PLACE = 13, 3
@@ -40,21 +40,66 @@ FREEZES_BEFORE_SECONDS = 1.0
 LONG = (100.0, 500.0)
 """For how many seconds a process freezes between its look at the clock and its request."""
 LATE_SHARES = (0.0, 0.1, 0.4)
+OVER_SHARE = 0.15
+HOT_BEFORE_SECONDS = 20.0
+HOT_SECONDS = (10.0, 60.0, 1200.0)
+SETTLES_SHARE = 0.7
+RAISES_SHARE = 0.6
+CHANGE_TRIES_MAX = 6
 
-SpendKind = Literal["spend", "keyed", "hold", "keyed hold", "state"]
-KINDS: Mapping[SpendKind, int] = {"spend": 8, "keyed": 5, "hold": 5, "keyed hold": 2, "state": 1}
+SpendKind = Literal["spend", "keyed", "hold", "keyed hold", "light", "state"]
+KINDS: Mapping[SpendKind, int] = {
+    "spend": 8,
+    "keyed": 5,
+    "hold": 5,
+    "keyed hold": 2,
+    "light": 3,
+    "state": 1,
+}
 Ending = Literal["settle", "void", "extend", "leave"]
 ENDINGS: tuple[Ending, ...] = ("settle", "settle", "settle", "void", "extend", "leave")
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedEnding:
-    """How a hold is to end, so long after it was made; `by` a process of any region, or its own."""
+    """How a hold is to end, so long after it was made; `by` a process of any region, or its own.
+
+    With `over` it is settled for more than there is, too.
+    """
 
     kind: Ending
     after: float
     amount: int
     by: tuple[str, int] | None
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBulk:
+    """Holds that are open at a moment, settled or voided by one call of a process of a region."""
+
+    at: float
+    region: str
+    process: int
+    settles: bool
+    over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A limit that is raised by an amount, or lowered to it, at a moment.
+
+    The call is made from each of `places` in turn, until one of them says that it is done; those
+    after the first `together` begin when the one before has ended.
+    """
+
+    number: int
+    at: float
+    budget: str
+    raises: bool
+    amount: int
+    places: tuple[tuple[str, int], ...]
+    together: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +125,15 @@ class PlannedSpend:
 
 
 @dataclass(frozen=True, slots=True)
+class HotPeriod:
+    """When a region throttles all requests of control items of budgets, and serves entries."""
+
+    begins: float
+    ends: float
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetPlan:
     """The budgets of a world: their limits, and all that is to be spent.
 
@@ -95,11 +149,27 @@ class BudgetPlan:
     late: float
     closings: tuple[tuple[float, str, int], ...]
     freezes: tuple[tuple[float, str, int, float], ...]
+    bulks: tuple[PlannedBulk, ...] = ()
+    changes: tuple[PlannedChange, ...] = ()
+    hot: tuple[HotPeriod, ...] = ()
+
+
+NO_BUDGETS = BudgetPlan({}, (), 0, RELIABLE, 0.0, (), ())
 
 
 def keeps_budgets(seed: int) -> bool:
     """Return whether the world of a seed has budgets."""
     return bool(budget_rules(seed))
+
+
+def has_windows(seed: int) -> bool:
+    """Return whether the world of a seed has a budget with windows."""
+    return any("window" in rule for rule in budget_rules(seed).values())
+
+
+def lets_through(seed: int) -> bool:
+    """Return whether what cannot have a grant is let through in the world of a seed."""
+    return any(rule["on_outage"] == "allow" for rule in budget_rules(seed).values())
 
 
 def budget_rules(seed: int) -> dict[str, Any]:
@@ -110,6 +180,7 @@ def budget_rules(seed: int) -> dict[str, Any]:
     common = {
         "grant_life": chance.choice(LIVES_SECONDS),
         "on_expiry": chance.choice(("void", "settle")),
+        "on_outage": stream(seed, "outages").choice(("refuse", "refuse", "allow")),
     }
     windowed: dict[str, Any] = {}
     if chance.random() < WINDOWED_SHARE:
@@ -154,7 +225,68 @@ def draw_budgets(
             (spend.at - FREEZES_BEFORE_SECONDS, spend.region, spend.process, chance.uniform(*LONG))
             for spend in chance.sample(spends, k=chance.choice((0, 4, 8)))
         ),
+        hot=_hot(stream(seed, "hot"), regions, spends),
+        bulks=_bulks(stream(seed, "bulks"), regions, processes, busy),
+        changes=_changes(
+            stream(seed, "limits"), limits, [*product(regions, range(processes))], busy
+        ),
     )
+
+
+def _hot(
+    chance: Random, regions: Sequence[str], spends: Sequence[PlannedSpend]
+) -> tuple[HotPeriod, ...]:
+    """Draw when control items cannot be had: mostly about a spend, in its region or in another."""
+    return tuple(
+        HotPeriod(
+            spend.at - chance.random() * HOT_BEFORE_SECONDS,
+            spend.at + chance.random() * chance.choice(HOT_SECONDS),
+            chance.choice((spend.region, spend.region, chance.choice(regions))),
+        )
+        for spend in chance.sample(spends, k=chance.choice((0, 2, 5)))
+    )
+
+
+def _bulks(
+    chance: Random, regions: Sequence[str], processes: int, busy: Sequence[BusyPeriod]
+) -> tuple[PlannedBulk, ...]:
+    return tuple(
+        PlannedBulk(
+            _moment(chance, busy),
+            chance.choice(regions),
+            chance.randrange(processes),
+            settles=chance.random() < SETTLES_SHARE,
+            over=chance.random() < OVER_SHARE,
+        )
+        for _ in range(chance.choice((0, 0, 2, 4)))
+    )
+
+
+def _changes(
+    chance: Random,
+    limits: Mapping[str, int],
+    places: Sequence[tuple[str, int]],
+    busy: Sequence[BusyPeriod],
+) -> tuple[PlannedChange, ...]:
+    """Draw when limits are raised and lowered: up to half of them, and below what is spent."""
+    changes = []
+    for number in range(chance.choice((0, 0, 3, 6))):
+        budget, raises = chance.choice(NAMES), chance.random() < RAISES_SHARE
+        limit = limits[budget]
+        amount = chance.randint(1, limit // 2) if raises else chance.randint(0, limit)
+        tries = chance.randint(1, CHANGE_TRIES_MAX)
+        changes.append(
+            PlannedChange(
+                number,
+                _moment(chance, busy),
+                budget,
+                raises,
+                amount,
+                tuple(chance.choice(places) for _ in range(tries)),
+                together=chance.choice((1, 1, 2)),
+            )
+        )
+    return tuple(changes)
 
 
 def _moment(chance: Random, busy: Sequence[BusyPeriod]) -> float:
@@ -178,6 +310,7 @@ def _drawn(
             chance.random() * chance.choice((5.0, 60.0, expires, 2 * expires)),
             chance.choice(amounts),
             chance.choice((None, chance.choice(places))),
+            over=chance.random() < OVER_SHARE,
         )
         for _ in range(chance.choice((1, 1, 2, 3)))
     ]
@@ -187,5 +320,5 @@ def _drawn(
         wait=chance.choice((0.0, 0.0, 3.0)),
         repeats=tuple(repeats[chance.randrange(4) :]) if kind in {"keyed", "keyed hold"} else (),
         expires=expires,
-        endings=tuple(endings) if kind in {"hold", "keyed hold"} else (),
+        endings=tuple(endings) if kind in {"hold", "keyed hold", "light"} else (),
     )

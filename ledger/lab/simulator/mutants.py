@@ -17,6 +17,7 @@ from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.archive_mutants import ARCHIVE_MUTANTS
 from ledger.lab.simulator.budget_mutants import BUDGET_MUTANTS
 from ledger.lab.simulator.index_mutants import INDEX_MUTANTS
+from ledger.lab.simulator.limit_mutants import LIMIT_MUTANTS
 from ledger.lab.simulator.loss_mutants import LOSS_MUTANTS
 from ledger.lab.simulator.mutant import Mutant
 from ledger.lab.simulator.period_mutants import PERIOD_MUTANTS
@@ -287,6 +288,7 @@ MUTANTS: Mapping[str, Mutant] = {
         *ARCHIVE_MUTANTS,
         *INDEX_MUTANTS,
         *BUDGET_MUTANTS,
+        *LIMIT_MUTANTS,
         *LOSS_MUTANTS,
     )
 }

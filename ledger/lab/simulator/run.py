@@ -14,13 +14,16 @@ from compactor import lag
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.archive import ArchiveAudit
 from ledger.lab.simulator.auditor import Auditor, Violation
+from ledger.lab.simulator.budgets import lets_through
 from ledger.lab.simulator.index_audit import IndexAudit
+from ledger.lab.simulator.losses import Loss
 from ledger.lab.simulator.period_audit import PeriodAudit
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.scenario import Scenario, draw
 from ledger.lab.simulator.supervisor import Supervisor
 from ledger.lab.simulator.workload import Workload
 from ledger.lab.simulator.world import World
+from ledger.limits import losing
 
 SERVER_SKEW_SECONDS = 1.0
 _LAG_LOOK_SECONDS = 30.0
@@ -60,7 +63,7 @@ class Result:
 def run_seed(seed: int, *, is_traced: bool = False) -> Result:
     """Run the world of a seed; `mutants` activates a mutant around this call."""
     scenario = draw(seed)
-    with _quiet(), _no_garbage():
+    with _quiet(), _no_garbage(), _arriving(scenario.loss):
         return loop.run(partial(_run, scenario, is_traced=is_traced))
 
 
@@ -91,6 +94,7 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         archive=archive,
         index=index,
         limits=None if scenario.budgets is None else scenario.budgets.limits,
+        lets_through=lets_through(scenario.seed),
     )
     async with anyio.create_task_group() as tasks:
         workload = Workload(Supervisor(scenario, world, auditor, tasks))
@@ -107,6 +111,18 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         violation=auditor.violation,
         trace=tuple(world.trace),
     )
+
+
+@contextmanager
+def _arriving(loss: Loss | None) -> Iterator[None]:
+    """Let what was lost be reclaimed once nothing of it arrives any more: a day is more than is."""
+    before = losing.ARRIVED_SECONDS
+    if loss is not None:
+        losing.ARRIVED_SECONDS = loss.arrives_until - max(loss.removed.values())
+    try:
+        yield
+    finally:
+        losing.ARRIVED_SECONDS = before
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from ledger.core.clock_offset import ClockOffset, MeasuredOffset, measured
 from ledger.core.entry import Item
 from ledger.core.errors import LedgerError, StoreError, Throttled, Unreachable
-from ledger.core.keys import NET_PREFIX
+from ledger.core.keys import BUDGET_PREFIX, NET_PREFIX
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Process
 from ledger.runtime.validity import check_validity, has_validity
@@ -110,6 +110,7 @@ class SimStore:
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
         await self._begin(WORK_STEPS, is_entry=_is_entry(write))
+        await self._check_cool(write.key[0])
         if self._is_late([write]):
             return Unknown(TOO_LATE)
 
@@ -121,6 +122,7 @@ class SimStore:
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
         await self._begin(WORK_STEPS)
+        await self._check_cool(*(action.key[0] for action in actions))
         if self._is_late(actions):
             return Unknown(TOO_LATE)
 
@@ -168,6 +170,7 @@ class SimStore:
             return done(self._source(get.key[0], consistent=get.consistent).get(get))
 
         await self._begin()
+        await self._check_cool(get.key[0])
         return await self._request(serve, None)
 
     async def get_each(self, gets: Sequence[Get]) -> Found:
@@ -189,6 +192,7 @@ class SimStore:
             return done(self._source(query.partition, consistent=query.consistent).query(query))
 
         await self._begin(WORK_STEPS if query.after else 1)
+        await self._check_cool(query.partition)
         return await self._request(serve, None)
 
     async def scan(self, scan: Scan) -> Page:
@@ -217,6 +221,14 @@ class SimStore:
         await self._process.begin(weight, is_entry=is_entry)
         if has_validity():
             check_validity(self._process.clock.wall(self._loop.time()))
+
+    async def _check_cool(self, *partitions: str) -> None:
+        """Throttle requests of control items while the region does so."""
+        if self.region in self._world.hot and any(
+            one.startswith(BUDGET_PREFIX) for one in partitions
+        ):
+            await self._process.until(self._loop.time() + self._faults.trip_seconds)
+            raise self._error("throttled")
 
     def _is_late(self, actions: Sequence[Action]) -> bool:
         """Return whether a request of these, signed now by the process's clock, is too late."""

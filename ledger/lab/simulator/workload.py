@@ -33,6 +33,7 @@ from ledger.core.periods import rule_of
 from ledger.core.values import Entry
 from ledger.lab.harness.tagged import digits
 from ledger.lab.simulator.leaders import Leaders
+from ledger.lab.simulator.lost_rights import LostRightsOperator
 from ledger.lab.simulator.operators import Operators
 from ledger.lab.simulator.period_audit import effective_of, kinds_of
 from ledger.lab.simulator.planned import Operation, Outage, SteadyRead
@@ -87,6 +88,9 @@ class Workload:
         self._leaders = Leaders(supervisor)
         self._operators = Operators(supervisor)
         self._takeover = Takeover(supervisor, self._leaders, stop_apps=self._stop_app)
+        self._lost_rights = LostRightsOperator(
+            supervisor, self._takeover, file=lambda: self._leaders.file
+        )
         self._stranger = Stranger(supervisor, read=self._total)
         self._spenders = Spenders(supervisor)
         self._apps: dict[str, App] = {}
@@ -112,6 +116,7 @@ class Workload:
         for planned in scenario.steady_reads:
             self._supervisor.start(self._read_steadily, planned)
         self._takeover.start()
+        self._lost_rights.start()
         self._stranger.start()
         self._spenders.start()
         for freeze in () if scenario.contract is None else scenario.contract.freezes:
@@ -513,6 +518,7 @@ class Workload:
             await anyio.sleep(_PAUSE_SECONDS)
         await anyio.sleep(self.scenario.settle + settings.compactor.fold_age)
         await self._takeover.end()
+        await self._lost_rights.end()
         await self._leaders.merge_all()
         self.auditor.check_rest()
         await self._stranger.read_all()

@@ -76,6 +76,8 @@ class World(Replicas):
         self.trace: deque[str] = deque(maxlen=TRACE_LINES_MAX)
         self.at_end: list[Callable[[], None]] = []
         self.down: set[str] = set()
+        self.hot: set[str] = set()
+        """Regions that throttle all requests of control items of budgets."""
         self.lost: set[str] = set()
         self._loss: Loss | None = None
         self._is_traced = is_traced
@@ -143,6 +145,7 @@ class World(Replicas):
         self.is_healed = True
         self.lag = SHORT_LAG
         self.down.clear()
+        self.hot.clear()
         for link in list(self._paused):
             self.heal(*link)
 

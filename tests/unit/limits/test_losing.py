@@ -336,3 +336,33 @@ async def test_what_came_from_a_region_that_left_counts() -> None:
     world.regions.deliver()
     regions = remaining(world, left=("sa-east-1",))
     assert (await stakes(regions, SOUTH, "counter"))[AT_SOUTH].amount == 9
+
+
+async def test_what_only_a_lost_region_had_is_minted_at_home() -> None:
+    """No region that remains has an item: home's is made, with its share of the window."""
+    world = World()
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    shares = {AT_SOUTH: Decimal(7), AT_HOME: Decimal(3)}
+    assert await reclaimed(world, remaining(world), shares=shares) == [7]
+    at_home = shown_rights(world.regions, AT_HOME)
+    assert (at_home.minted, at_home.reclaimed) == (10, {AT_SOUTH: Decimal(7)})
+
+
+async def test_home_s_share_must_be_decided() -> None:
+    """While its step is announced it is not; of a budget without windows it is nothing."""
+    world = World()
+    put_rights(world.regions, granted(AT_SOUTH, at=START, minted=7))
+    world.regions.deliver()
+    regions = remaining(world)
+    with pytest.raises(ContractChangeRefused, match="share of budget 'counter' is not decided yet"):
+        await reclaim_lost(regions, SOUTH, "counter", shares={})
+    assert await reclaimed(world, regions) == [7]
+    assert shown_rights(world.regions, AT_HOME).minted == 7
+
+
+async def test_nothing_is_made_where_nothing_was_lost() -> None:
+    """A budget that nobody has rights of stays so."""
+    world = World()
+    assert await reclaimed(world, remaining(world)) == []
+    assert shown_rights(world.regions, AT_HOME).version == 0

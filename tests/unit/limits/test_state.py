@@ -90,6 +90,7 @@ def test_rights_sent_to_a_region_that_shows_no_item_are_on_their_way() -> None:
     home = changed(granted(AT_HOME, at=START), sent={AT_SOUTH: Decimal(5)})
     state = shown(home)
     assert state.in_flight == (InFlight(HOME, SOUTH, Decimal(5)),)
+    assert state.free == state.limit
     assert f"in flight: 5 from {HOME} to {SOUTH}" in explained(state)
 
 
@@ -97,7 +98,7 @@ def test_each_open_grant_has_a_line() -> None:
     """With its times, and whether it waits to be closed by its entries."""
     [grant] = shown(HOME_ITEM).grants
     lines = explained(shown(HOME_ITEM, over=grant.expires))
-    assert lines[4] == (
+    assert lines[5] == (
         "grant 2 of us-east-1: 10, since 2026-11-21T06:50:00Z, expires 2026-11-21T06:51:00Z, over:"
         " waits to be closed by its entries"
     )

@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from ledger.core.errors import InvalidInput
 from ledger.core.ids import EPOCH
 from ledger.lab.simulator.explorer.limits.rules import REGIONS, Rules
 from ledger.limits import plan
@@ -48,6 +49,7 @@ class Book:
                 "take",
                 "close",
                 "renew",
+                "top_up",
                 "reclaim",
                 "send",
                 "take_up",
@@ -83,9 +85,15 @@ class Book:
         return self._made(self.rules.take(self[number], Decimal(amount), **_TERMS))
 
     def close(self, number: int, version: int, spent: int, unsure: int) -> int:
-        """Return the item after its owner closes a grant, of which `unsure` spends are unknown."""
+        """Return the item after its owner closes a grant, of which `unsure` spends are unknown.
+
+        It cannot be closed by more than it has, which only broken rules let be spent.
+        """
         known = self.rules.spent(Decimal(spent), Decimal(unsure))
-        return self._made(self.rules.close(self[number], version, known))
+        try:
+            return self._made(self.rules.close(self[number], version, known))
+        except InvalidInput:
+            return NONE
 
     def renew(self, number: int, version: int, spent: int, unsure: int, amount: int) -> int:
         """Return the item after its owner closes a grant and takes another in one write."""
@@ -93,6 +101,10 @@ class Book:
         return self._made(
             plan.renew(self[number], version, known, amount=Decimal(amount), **_TERMS)
         )
+
+    def top_up(self, number: int, version: int) -> int:
+        """Return the item after a grant has grown by 1, and goes on."""
+        return self._made(self.rules.top_up(self[number], version, Decimal(1), expires=_EXPIRES))
 
     def reclaim(self, number: int, version: int, shown: int) -> int:
         """Return the item after a grant is closed by reading."""

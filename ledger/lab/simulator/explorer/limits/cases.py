@@ -29,8 +29,15 @@ SPENDING: Mapping[str, Case] = {
     "sent": _SENT,
     "sent-there-and-back": replace(_SENT, sends=_THERE | _BACK, sent_max=2),
     "taken-up-later": replace(_SENT, takes_later=True),
+    "topped-up": replace(_ONE, minted=(2,), tops=1),
+    "two-topped-up": replace(_PAIR, minted=(2,), tops=1),
+    "fetched": replace(_SENT, fetches=True),
+    "fetched-there-and-back": replace(
+        _SENT, sends=_THERE | _BACK, sent_max=2, fetches=True, crashes=False
+    ),
     "lost": _LOST,
     "lost-with-rights-under-way": _LOST_SENT,
+    "lost-with-rights-fetched": replace(_LOST_SENT, fetches=True),
     "lost-older-base": replace(_LOST, takes=2, base_of=min),
 }
 LARGE_SPENDING: Mapping[str, Case] = {
@@ -56,6 +63,14 @@ SPENDING_MUTANTS: Mapping[str, Case] = {
     "unknown-is-used": replace(_ONE, rules=rules.AS_USED),
     "forked": _LIMIT(_PAIR, forks=True),
     "taken-unconditionally": _LIMIT(_PAIR, reads_before=True, rules=rules.UNCONDITIONAL),
+    "closed-though-topped-up": _LIMIT(
+        _PAIR, minted=(2,), tops=1, closes_in_place=True, rules=rules.CLOSES_ANYWAY
+    ),
+    "topped-up-though-closed": _LIMIT(_PAIR, minted=(2,), tops=1, rules=rules.REOPENS),
+    "topped-up-unwritten": _LIMIT(_ONE, tops=1, tops_unwritten=True),
+    "fetched-from-the-lost": _LIMIT(
+        _LOST_SENT, processes=(0,), takes=2, fetches=True, rules=rules.FROM_LOST
+    ),
     "closed-unconditionally": replace(_ONE, closes_in_place=True, rules=rules.CLOSES_ANYWAY),
     "taken-by-difference": _LIMIT(
         _SENT,

@@ -35,6 +35,7 @@ class Rules:
     take: Callable[..., Rights | Short | Crowded] = plan.take
     spent: Callable[[Decimal, Decimal], Spent] = _spent
     close: Callable[[Rights, int, Spent], Rights | Gone] = plan.close
+    top_up: Callable[..., Rights | Short | Gone] = plan.top_up
     is_over: Callable[..., bool] = plan.is_over
     reclaim: Callable[[Rights, int, Decimal], Rights | Gone] = plan.reclaim
     send: Callable[[Rights, Account, Decimal], Rights | Short] = plan.send
@@ -104,6 +105,18 @@ def _unconditional(rights: Rights) -> None:
     del rights
 
 
+def _top_up_anyway(
+    rights: Rights, version: int, amount: Decimal, *, expires: int
+) -> Rights | Short:
+    """Let a grant go on though it was closed."""
+    if rights.available < amount:
+        return Short(rights.available)
+    before = rights.grants.get(version, Grant(_ZERO, 0, expires, "t"))
+    grown = replace(before, amount=before.amount + amount)
+    grants = {**rights.grants, version: grown}
+    return replace(rights, version=rights.version + 1, grants=grants)
+
+
 def _reclaim_anyway(rights: Rights, version: int, shown: Decimal) -> Rights:
     """Charge what was read, whether the grant is open or not."""
     grants = {one: grant for one, grant in rights.grants.items() if one != version}
@@ -147,6 +160,7 @@ AS_USED = replace(KEPT, spent=_unknown_is_used)
 UNCONDITIONAL = replace(KEPT, condition=_unconditional)
 CLOSES_ANYWAY = replace(KEPT, condition=_unconditional, reclaim=_reclaim_anyway)
 BY_DIFFERENCE = replace(KEPT, condition=_unconditional, take_up=_take_difference)
+REOPENS = replace(KEPT, top_up=_top_up_anyway)
 FROM_LOST = replace(KEPT, take_up=_take_from_lost)
 OF_BASE = replace(KEPT, stake=_stake_of_base)
 BY_ITS_OWN = replace(KEPT, stake=_stake_by_its_own)

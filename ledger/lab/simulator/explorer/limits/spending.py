@@ -59,7 +59,7 @@ class Model(World):
         phase = self.phase(state, region, process.version)
         current = self.current(state, region)
         may_sign = self.book.may_sign(current, process.version, phase) and phase < OVER
-        if may_sign and process.spent < self.case.grant:
+        if may_sign and process.spent < self.case.grant + process.more:
             yield ("process", number, "sends"), self._sent(state, number, region, phase)
         if self.case.crashes:
             yield ("process", number, "crashes"), self._dropped(state, number)
@@ -73,6 +73,27 @@ class Model(World):
                 yield from self._renews(state, number, region)
         if self.case.forks:
             yield from self._forks(state, number, region)
+        if process.tops < self.case.tops:
+            yield from self._tops_up(state, number, region)
+
+    def _tops_up(self, state: State, number: int, region: int) -> Events:
+        """Let a grant grow and go on; its process is answered, or goes on as it was."""
+        process = state.processes[number]
+        once = process._replace(tops=process.tops + 1)
+        grown = self.with_process(state, number, once._replace(more=process.more + 1))
+        if self.case.tops_unwritten:
+            yield ("process", number, "counts on more"), grown
+        after = self.book.top_up(self.current(state, region), process.version)
+        if after == NONE:
+            return
+        name = (region, process.version)
+        phases = tuple(one for one in state.phases if one[:2] != name)
+        for label, known in (
+            ("has more", grown),
+            ("has more, and no answer", self.with_process(state, number, once)),
+        ):
+            again = known._replace(phases=phases)
+            yield ("process", number, label), self.written(again, region, after, region)
 
     def _forks(self, state: State, number: int, region: int) -> Events:
         """Copy a grant into another process; one that obeys the rules drops it there."""
@@ -208,7 +229,10 @@ class Model(World):
         live = self.live(state)
         for giver, taker in sorted(self.case.sends):
             if giver in live and state.sent < self.case.sent_max:
-                yield from self._sends(state, giver, taker)
+                if self.case.fetches:
+                    yield from self._fetches(state, giver, taker)
+                else:
+                    yield from self._sends(state, giver, taker)
             if taker in live:
                 yield from self._takes_up(state, giver, taker)
 
@@ -217,15 +241,28 @@ class Model(World):
         there, current = one.writes[one.shown[taker]], self.current(state, taker)
         taking = Taking(taker, giver, there, current)
         if not self.case.takes_later:
+            yield from self._takes_begun(state, giver, taker)
             yield from self._taken_up(state, taking)
             return
         is_new = self.book.take_up(current, there, current) != NONE and taking not in state.taking
         if is_new and len(state.taking) < _TAKERS_MAX:
             label = (REGIONS[taker], "reads what is sent by", REGIONS[giver])
             yield label, state._replace(taking=state.taking | {taking})
-        for begun in state.taking:
+        yield from self._takes_begun(state, giver, taker)
+
+    def _takes_begun(self, state: State, giver: int, taker: int) -> Events:
+        for begun in sorted(state.taking):
             if begun[:2] == (taker, giver):
                 yield from self._taken_up(state._replace(taking=state.taking - {begun}), begun)
+
+    def _fetches(self, state: State, giver: int, taker: int) -> Events:
+        """Let the giver send, through its own region; the taker goes by what that has answered."""
+        after = self.book.send(self.current(state, giver), taker)
+        if after != NONE and taker in self.live(state):
+            begun = Taking(taker, giver, after, self.current(state, taker))
+            sent = state._replace(sent=state.sent + 1, taking=state.taking | {begun})
+            label = (REGIONS[taker], "fetches from", REGIONS[giver])
+            yield label, self.written(sent, giver, after, giver)
 
     def _taken_up(self, state: State, taking: Taking) -> Events:
         taker, giver, there, read = taking

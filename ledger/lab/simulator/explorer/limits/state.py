@@ -24,14 +24,17 @@ class Case:
     are sent, 1 each, at most `sent_max` times. `folds` is whether there is a compactor, `crashes`
     whether processes crash, `loses` whether a region is lost; `renews` whether a grant is closed
     and another taken in one write. With `reads_before` a process may freeze between its read of an
-    item and its write, with `takes_later` one that takes up rights.
+    item and its write, with `takes_later` one that takes up rights. A grant grows by 1 at most
+    `tops` times. With `fetches` the taker lets the giver send, through the giver's region, and goes
+    by the answer.
 
     What breaks outside the plan: `forks` copies a grant to another process, `reads_stale` lets a
     reclaimer miss entries, `closes_in_place` lets it change an item that it has not read,
-    `gives_by_item` writes the other region's item, `reclaims_from` is the first phase of a loss in
-    which rights are minted again. `base_of` chooses the version of a lost item, of those shown.
-    `counts_unseen` judges what was acknowledged and nobody will see as applied; without
-    `judges_rest` only what is applied and taken up is judged, not what is charged and minted.
+    `tops_unwritten` takes a grant for grown that is not known to be, `gives_by_item` writes the
+    other region's item, `reclaims_from` is the first phase of a loss in which rights are minted
+    again. `base_of` chooses the version of a lost item, of those shown. `counts_unseen` judges what
+    was acknowledged and nobody will see as applied; without `judges_rest` only what is applied and
+    taken up is judged, not what is charged and minted.
     """
 
     minted: tuple[int, ...]
@@ -51,6 +54,9 @@ class Case:
     closes_in_place: bool = False
     takes_later: bool = False
     renews: bool = False
+    tops: int = 0
+    tops_unwritten: bool = False
+    fetches: bool = False
     reclaims_from: int = GIVEN_UP
     counts_unseen: bool = False
     base_of: Callable[..., Any] = field(default=max)
@@ -85,13 +91,18 @@ class Entry(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A process: its grant (0: none), what it took of it, how much of that it does not know."""
+    """A process: its grant (0: none), what it took of it, how much of that it does not know.
+
+    The grant is larger than `Case.grant` by `more`, as far as it knows; it grew up to `tops` times.
+    """
 
     version: int = 0
     spent: int = 0
     unsure: int = 0
     takes: int = 0
     read: int = NONE
+    more: int = 0
+    tops: int = 0
 
 
 class Look(NamedTuple):

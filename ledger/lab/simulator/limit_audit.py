@@ -1,0 +1,112 @@
+"""What the limit of a budget comes to, as the auditor works it out from what was asked for.
+
+A budget may mint what it was created with and each raise, once; a window the limit of the step that
+was in force before it began, and the raises that were made while it ran. What was retired is gone.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from ledger.core.entry import Item
+from ledger.lab.simulator.budget_items import Account
+
+_ZERO = Decimal(0)
+_FIRST = -1
+
+
+class LimitAudit:
+    """Checks what is minted of one world's budgets; `fail` reports what is wrong, by rule."""
+
+    def __init__(
+        self,
+        created: Mapping[str, int],
+        *,
+        fail: Callable[[str, str], None],
+        lost: AbstractSet[str] = frozenset(),
+    ) -> None:
+        self._lost = lost
+        self._created = created
+        self._fail = fail
+        self._asked: dict[str, dict[str, int]] = {}
+        self._made: dict[tuple[str, str], str] = {}
+        self._steps: dict[str, dict[int, Decimal]] = {}
+        self.lowered = 0
+
+    def asked(self, budget: str, raise_id: str, amount: int) -> None:
+        """Note that a raise is asked for, once or more often."""
+        self._asked.setdefault(budget, {})[raise_id] = amount
+
+    def most(self, budget: str) -> int:
+        """Return the most that a budget, or a window of it, can ever be limited to."""
+        return self._created[budget] + sum(self._asked.get(budget, {}).values())
+
+    def is_raised(self, raise_id: str, budget: str) -> bool:
+        """Return whether a raise was made."""
+        return (budget, raise_id) in self._made
+
+    def raises_made(self, budget: str) -> int:
+        """Return how many raises of a budget were made."""
+        return sum(made == budget for made, _ in self._made)
+
+    def limit(self, counter: str, item: Item) -> None:
+        """Take in the steps in force of a limit item, whichever region shows it."""
+        steps = self._steps.setdefault(counter, {})
+        for part in item["steps"]["L"]:
+            step = part["M"]
+            since = int(step["since"]["N"]) if "since" in step else _FIRST
+            steps[since] = Decimal(step["limit"]["N"])
+
+    def raised(self, counter: str, name: str, before: Account, now: Account) -> None:
+        """Take in the raises that an account has made: each is one that was asked for, once."""
+        budget = counter.partition("@")[0]
+        for raise_id in now.raises.keys() - before.raises.keys():
+            amount = now.raises[raise_id]
+            place = f"{counter} {name}"
+            if self._asked.get(budget, {}).get(raise_id) != amount:
+                self._fail("raises", f"{place} is raised by {amount} for {raise_id!r}")
+            made = self._made.get((budget, raise_id), place)
+            self._made[budget, raise_id] = place
+            if made != place and made.rpartition(" ")[2].partition(".")[0] not in self._lost:
+                said = f"{raise_id!r} is made by {made} and by {place}"
+                self._fail("raises", said)
+
+    def check(self, counter: str, accounts: Mapping[str, Account]) -> None:
+        """Check that a budget, or a window, has minted no more than it may."""
+        base = self._base(counter)
+        raised = sum((_sum(one.raises.values()) for one in accounts.values()), _ZERO)
+        again = sum((_positive(one.reclaimed.values()) for one in accounts.values()), _ZERO)
+        minted = sum((one.minted for one in accounts.values()), _ZERO)
+        if minted > base + raised + again:
+            said = f"{minted} are minted, of {base}, {raised} raised and {again} reclaimed"
+            self._fail("limit", f"{counter}: {said}")
+
+    def whole(self, counter: str, accounts: Mapping[str, Account]) -> Decimal:
+        """Return what a budget, or a window, comes to if each region has made its share."""
+        more = (_sum(one.raises.values()) - one.retired for one in accounts.values())
+        return self._base(counter) + sum(more, _ZERO)
+
+    def _base(self, counter: str) -> Decimal:
+        """Return what a budget was created with, or the limit of a window when it began."""
+        budget, _, window = counter.partition("@")
+        if not window:
+            return Decimal(self._created[budget])
+        begins = _hour(window)
+        steps = self._steps.get(budget, {})
+        since = max((since for since in steps if since <= begins), default=None)
+        return Decimal(self._created[budget]) if since is None else steps[since]
+
+
+def _hour(window: str) -> int:
+    """Return when a window of an hour begins, in seconds since 1970."""
+    since = datetime.strptime(window, "%Y-%m-%dT%HZ") - datetime(1970, 1, 1)  # noqa: DTZ001, DTZ007 (both are UTC)
+    return since // timedelta(seconds=1)
+
+
+def _sum(amounts: Iterable[Decimal]) -> Decimal:
+    return sum(amounts, _ZERO)
+
+
+def _positive(amounts: Iterable[Decimal]) -> Decimal:
+    return _sum(max(_ZERO, amount) for amount in amounts)

@@ -1,0 +1,136 @@
+"""Mutants of budgets whose limits change, whose control items cannot be had, or that lose a region.
+
+Those of spends, holds and grants are `budget_mutants`.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from ledger.lab.simulator.budgets import has_windows, keeps_budgets, lets_through
+from ledger.lab.simulator.losses import is_lossy
+from ledger.lab.simulator.mutant import Mutant
+from ledger.limits import holds, losing, plan, shares
+from ledger.limits.allowance import Taken
+from ledger.limits.holds import Apart, Resolved
+from ledger.limits.keeper import Keeper
+from ledger.limits.plan import Short
+from ledger.limits.rights import Rights, following
+from ledger.limits.windows import Limit, LimitStep
+
+_charge_apart = holds.charge_apart
+
+
+def loses_budgets(seed: int) -> bool:
+    """Return whether the world of a seed loses a region that has rights."""
+    return keeps_budgets(seed) and is_lossy(seed)
+
+
+def raised_by_each(items: tuple[Rights, ...], raise_id: str) -> bool:
+    """Take no raise for made."""
+    del items, raise_id
+    return False
+
+
+def raised_again(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None:
+    """Mint for a raise whatever was minted for it."""
+    raises = {**rights.raises, raise_id: amount}
+    return following(rights, minted=rights.minted + amount, raises=raises)
+
+
+def retires_all(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()) -> Rights | None:
+    """Retire all that is above the target, granted or not."""
+    amount = plan.above(target, (rights, *others))
+    return following(rights, retired=rights.retired + amount) if amount > 0 else None
+
+
+def newest_step(limit: Limit, begins: int) -> LimitStep:
+    """Share a window by the newest step, in force or announced."""
+    del begins
+    return limit.newest
+
+
+def charged_anyway(
+    resolved: Resolved, items: Mapping[str, Rights], *, over: bool = False
+) -> Apart | Short:
+    """Charge what a hold came to more, whatever there is."""
+    del over
+    return _charge_apart(resolved, items, over=True)
+
+
+def without_more(taken: Taken, amount: Decimal) -> Taken | None:
+    """Settle a light hold for more without taking it from the grant."""
+    return Taken(amount, taken.allowances)
+
+
+def owes_nothing(keeper: Keeper, amount: Decimal) -> None:
+    """Forget what was let through."""
+    del keeper, amount
+
+
+async def no_spends(*_: object) -> list[Any]:
+    """Leave out what a lost region spent."""
+    return []
+
+
+def _mutant(
+    name: str, rule: str, breaks: str, seeds: int, *patches: tuple[Any, str, Any], **options: Any
+) -> Mutant:
+    return Mutant(name, rule, breaks, seeds, patches, **{"worlds": keeps_budgets, **options})
+
+
+LIMIT_MUTANTS = (
+    _mutant(
+        "raise-again",
+        "a raise is made once for its id",
+        "a call that is repeated raises the limit twice",
+        60,
+        (plan, "is_raised", raised_by_each),
+        (plan, "raise_limit", raised_again),
+    ),
+    _mutant(
+        "retired-granted",
+        "a limit is lowered by what is free at home, no more",
+        "what processes were granted is retired, and spent",
+        60,
+        (plan, "lower_limit", retires_all),
+    ),
+    _mutant(
+        "step-of-today",
+        "a step of a limit is for windows that begin later, once it is in force",
+        "regions share a window of two limits",
+        60,
+        (shares, "step_of", newest_step),
+        worlds=has_windows,
+    ),
+    _mutant(
+        "hold-over",
+        "more than was held is charged where there is as much, or `over` says so",
+        "more is applied than the limit",
+        60,
+        (holds, "charge_apart", charged_anyway),
+    ),
+    _mutant(
+        "light-without-more",
+        "a light hold that is settled for more takes that from its grant first",
+        "more is spent under a grant than it has",
+        60,
+        (Taken, "changed", without_more),
+    ),
+    _mutant(
+        "through-unowed",
+        "what an outage let through is charged by the process that wrote it",
+        "it is spent once more",
+        60,
+        (Keeper, "owe", owes_nothing),
+        worlds=lets_through,
+    ),
+    _mutant(
+        "reclaimed-without-entries",
+        "of what a lost region had its entries are taken off that it may not have charged",
+        "what was spent there is minted again",
+        60,
+        (losing, "_spends", no_spends),
+        worlds=loses_budgets,
+    ),
+)

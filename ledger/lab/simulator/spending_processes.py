@@ -1,0 +1,193 @@
+"""The processes of a world that spend from budgets: several in each region, beside its application.
+
+They are tables of the production code, which reach every region. They crash and stall, are closed
+in good order now and then, and start again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import anyio
+
+from ledger.core.errors import (
+    BudgetUndecided,
+    ContractChangeRefused,
+    ContractConflict,
+    HomeMoving,
+    KeyConflict,
+    LedgerError,
+    NotSent,
+    StoreError,
+)
+from ledger.lab.simulator.budgets import BudgetPlan
+from ledger.lab.simulator.process import Process
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.store import SimStore
+from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
+from ledger.ledger import Ledger, budget_parts
+from ledger.limits.budget import Budget, Budgets
+
+PAUSE_SECONDS = 5.0
+REFUSALS = (
+    StoreError,
+    BudgetUndecided,
+    ContractChangeRefused,
+    ContractConflict,
+    HomeMoving,
+    NotSent,
+)
+"""What says that nothing was written, or read."""
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Spender:
+    """One run of a spending process."""
+
+    process: Process
+    ledger: Ledger
+    stop: anyio.Event
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has neither crashed nor been closed."""
+        return not (self.process.is_dead or self.stop.is_set())
+
+    def budgets(self, names: tuple[str, ...]) -> Budgets:
+        """Return some budgets, as a program would have them."""
+        return Budgets(names, lambda: budget_parts(self.ledger))
+
+    def budget(self, name: str) -> Budget:
+        """Return one budget."""
+        return Budget(name, lambda: budget_parts(self.ledger))
+
+
+class SpendingProcesses:
+    """The processes of one world that spend; `random` draws what is not planned."""
+
+    def __init__(self, supervisor: Supervisor, plan: BudgetPlan) -> None:
+        self.random = stream(supervisor.scenario.seed, "spenders")
+        self._supervisor = supervisor
+        self._scenario = supervisor.scenario
+        self._world = supervisor.world
+        self._plan = plan
+        self._running: dict[Place, Spender] = {}
+        self._callers: list[Process] = []
+
+    def start(self) -> None:
+        """Start all, and what closes and freezes some of them."""
+        for region in self._scenario.regions:
+            for number in range(self._plan.processes):
+                self._supervisor.start(self._run, (region, number))
+        for at, region, number in self._plan.closings:
+            self._supervisor.start(self._close, at, (region, number))
+        for at, region, number, seconds in self._plan.freezes:
+            self._supervisor.start(self._freeze, at, (region, number), seconds)
+
+    def stop(self, region: str) -> None:
+        """Stop the processes of a region that is lost."""
+        for place, spender in self._running.items():
+            if place[0] == region:
+                spender.process.on_crash = lambda: None
+                spender.process.crash()
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether a call that may write has not ended, nor crashed with its process."""
+        return any(not process.is_dead for process in self._callers)
+
+    async def _run(self, place: Place) -> None:
+        """Run a process until it crashes, or is closed; and then the next."""
+        plan, scenario = self._plan, self._scenario
+        if place[0] in self._world.lost:
+            return
+        process = self._supervisor.process(f"spender-{place[0]}-{place[1]}", plan.reliability)
+        process.on_crash = lambda: self._supervisor.start(
+            self._supervisor.restart, self._run, place
+        )
+        faults = replace(scenario.faults, late=max(scenario.faults.late, plan.late))
+        stores = {region: SimStore(process, region, faults) for region in scenario.regions}
+        store = stores.pop(place[0])
+        randomness = stream(scenario.seed, f"{process.name} ids")
+        while not process.is_over:
+            ledger = Ledger(
+                scenario.files.right,
+                region=place[0],
+                registry=REGISTRY,
+                store=store,
+                others=stores,
+                clock=process.clock,
+                randomness=randomness,
+                contract=scenario.contract is not None,
+                archive=self._supervisor.archive(process, faults),
+            )
+            stop = anyio.Event()
+            try:
+                async with ledger:
+                    if place[0] in self._world.lost:
+                        return
+                    self._running[place] = Spender(process, ledger, stop)
+                    await stop.wait()
+                    del self._running[place]
+            except ContractConflict as error:
+                self._world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
+                await process.clock.sleep(PAUSE_SECONDS)
+            except REFUSALS:  # the contract cannot be read
+                await process.clock.sleep(PAUSE_SECONDS)
+
+    async def _close(self, at: float, place: Place) -> None:
+        await anyio.sleep(at)
+        spender = self._running.get(place)
+        if spender is not None:
+            spender.stop.set()
+
+    async def _freeze(self, at: float, place: Place, seconds: float) -> None:
+        await anyio.sleep(at)
+        spender = self._running.get(place)
+        if spender is not None:
+            spender.process.freeze_before_entry(seconds)
+
+    async def alive(self, place: Place) -> Spender:
+        """Return the process of a place, or of another region if that is lost."""
+        while not self._runs(place):
+            await anyio.sleep(PAUSE_SECONDS)
+            if place[0] in self._world.lost:
+                left = [each for each in self._scenario.regions if each not in self._world.lost]
+                place = self.random.choice(left), place[1]
+        return self._running[place]
+
+    def _runs(self, place: Place) -> bool:
+        return place in self._running and not self._running[place].process.is_dead
+
+    def any(self) -> Place:
+        """Return the place of any process."""
+        return (
+            self.random.choice(self._scenario.regions),
+            self.random.randrange(self._plan.processes),
+        )
+
+    @contextmanager
+    def calling(self, spender: Spender) -> Iterator[None]:
+        """Count a call as pending; the call of a process that crashes never ends.
+
+        Raises:
+            NotSent: the ledger was closed meanwhile.
+        """
+        self._callers.append(spender.process)
+        try:
+            yield
+        except KeyConflict as error:
+            self._supervisor.auditor.fail("key", f"{spender.process.name}: {error}")
+            raise
+        except LedgerError as error:
+            _check_closed(error)
+            raise NotSent(str(error)) from None
+        finally:
+            self._callers.remove(spender.process)
+
+
+def _check_closed(error: LedgerError) -> None:
+    """Raise an error again, unless it says no more than that the ledger was closed meanwhile."""
+    if type(error) is not LedgerError:
+        raise error

@@ -1,0 +1,108 @@
+"""Spends let through while no grant can be had: charged once, by the process that wrote them."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from ledger import Table
+from ledger.core.errors import BudgetMissing, Unreachable
+from ledger.limits.outcomes import Granted
+from ledger.store.port import Store
+from ledger.store.writes import Outcome, Unknown, Write
+from ledger.testing import MemoryGlobalTable
+
+EAST, WEST = "us-east-1", "eu-west-1"
+
+
+async def down(*_: object) -> None:
+    """Answer as a region that does not."""
+    raise Unreachable("down")
+
+
+async def let_through(world: MemoryGlobalTable, table: Table, amount: int, name: str) -> None:
+    """Spend while the control items of the table's region cannot be read."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(world.store(table.ledger.region), "query", down)
+        done = await table.budget(name).spend(amount)
+        assert isinstance(done, Granted)
+        assert done.entry.spending is not None
+        assert done.entry.spending.is_over
+
+
+def unanswered(store: Store, times: int) -> Callable[[Write], Awaitable[Outcome]]:
+    """Return a write that lands without an answer, so many times."""
+    write, left = store.write, [times]
+
+    async def lands(one: Write) -> Outcome:
+        outcome = await write(one)
+        if left[0] and one.key[0].startswith("~budget~"):
+            left[0] -= 1
+            return Unknown("no answer")
+        return outcome
+
+    return lands
+
+
+@pytest.mark.parametrize("times", [1, 2, 20])
+async def test_what_is_charged_without_an_answer_is_charged_once(times: int) -> None:
+    """Whichever of the writes is not answered: the charge is marked as a grant is."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        await let_through(world, east, 3, "key/42")
+        store = world.store(EAST)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", unanswered(store, times))
+            await world.clock.advance(60)
+        await world.clock.advance(10)
+        state = await east.budget("key/42").state()
+        assert (state.charged, state.granted, state.free) == (3, 0, 7)
+        assert not state.grants
+
+
+async def test_what_is_charged_to_a_window_leaves_its_share() -> None:
+    """Also where it is all that was spent there: the region's item is made with its share."""
+    rule = {"on_outage": "allow", "window": "day"}
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": rule})
+    async with world.table(EAST) as east, world.table(WEST) as west:
+        await east.budget("key/42").create(10)
+        world.replicate()
+        await let_through(world, west, 3, "key/42")
+        await world.clock.advance(10)
+        world.replicate()
+        assert await west.budget("key/42").spend(2)
+        assert await east.budget("key/42").spend(5)
+        assert not await east.budget("key/42").spend(1)
+
+
+async def test_a_budget_may_be_created_after_something_was_let_through() -> None:
+    """It was not known that it had no limit; what is owed is charged once it has."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await let_through(world, east, 3, "key/42")
+        await world.clock.advance(10)
+        with pytest.raises(BudgetMissing):
+            await east.budget("key/42").state()
+        assert await east.budget("key/42").create(10)
+        await world.clock.advance(10)
+        assert (await east.budget("key/42").state()).charged == 3
+
+
+async def test_what_is_let_through_slowly_is_charged_too() -> None:
+    """The process has dropped the budget as idle when the entry is written."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        store = world.store(EAST)
+        await east.budget("key/42").create(10)
+        write = store.write
+
+        async def slow(one: Write) -> Outcome:
+            if not one.key[0].startswith("~"):
+                await world.clock.advance(100)
+            return await write(one)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", slow)
+            await let_through(world, east, 3, "key/42")
+        await world.clock.advance(10)
+        assert (await east.budget("key/42").state()).charged == 3
