@@ -189,3 +189,19 @@ def _place(entry: Entry) -> tuple[str, str]:
 def _time(entry: Entry) -> str:
     assert entry.at is not None
     return entry.at.isoformat()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--archive", "--restored", "2026-11-24T03:00Z"],
+        ["--archive", "--restored", "2026-11-24T03:00Z/2026-11-24T02:00Z"],
+        ["--archive", "--restored", "2026-11-24T03:00/2026-11-24T04:00Z"],
+        ["--restored", "2026-11-24T03:00Z/2026-11-24T04:00Z"],
+    ],
+)
+def test_a_restore_is_two_times_of_an_archive(words: list[str]) -> None:
+    """Both with a zone, in order, and with --archive; else nothing is read."""
+    ran = CliRunner().invoke(verify.app, words)
+    assert isinstance(ran.exception, InvalidInput)
+    assert "--restored" in str(ran.exception)
