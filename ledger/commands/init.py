@@ -60,7 +60,8 @@ def init(
         raise InvalidInput(f"given twice: {', '.join(sorted(repeated))}")
     if len(regions) == 1:
         raise InvalidInput(
-            f"one region only, {regions[0]}: nothing replicates; name two or more, with spaces between"
+            f"one region only, {regions[0]}: nothing replicates; name two or more, with spaces"
+            " between"
         )
     try:
         settings = Settings(table=table, home=regions[0], regions={name: {} for name in regions})

@@ -245,6 +245,7 @@ class Entered(AbstractContextManager[Result]):
 
     def __init__(self, loop: HasPortal, context: AbstractAsyncContextManager[Result]) -> None:
         self._owner = Owner()
+        self._loop = loop  # kept, or it would be closed when nothing else refers to it
         self._context = loop.portal.wrap_async_context_manager(context)
 
     def __enter__(self) -> Result:

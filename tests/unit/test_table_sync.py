@@ -2,7 +2,7 @@
 
 import inspect
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -205,13 +205,22 @@ def loops() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "ledger loop"]
 
 
-def test_a_table_that_is_dropped_open_is_closed() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda table: table.counter("stock"),
+        lambda table: table.lease("job").held(),
+        lambda table: table.ledger.history("c"),
+    ],
+)
+def test_a_table_that_is_dropped_open_is_closed(make: Callable[[sync.Table], object]) -> None:
     """With the last of what was made from it; its thread ends, and a warning says so."""
     table = sync.Table(make_table()).__enter__()
-    held = [table.counter("stock")]
+    held = [make(table)]
     del table
-    held[0].add(1)
     (thread,) = loops()
+    thread.join(0.01)
+    assert thread.is_alive()
     with pytest.warns(ResourceWarning, match="dropped while it was open: use it in `with`"):
         held.clear()
     thread.join(SECONDS_MAX)
