@@ -62,11 +62,19 @@ def verify(
         else:
             say(_line(finding))
 
+    if archive:
+        anyio.run(_check_opens, settings)  # before every item is read
     progress = anyio.run(_verify, settings, asked, show)
     say(_summary(progress), err=True)
     wrong = anyio.run(_check_archive, settings, asked, restores, as_json) if archive else 0
     if progress.damage or wrong:
         raise typer.Exit(FAILED)
+
+
+async def _check_opens(settings: Settings) -> None:
+    """Refuse a table without an archive, or an archive that cannot be opened."""
+    async with opened(settings):
+        pass
 
 
 async def _verify(settings: Settings, counters: Sequence[str], show: Any) -> Progress:

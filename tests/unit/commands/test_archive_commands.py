@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 import yaml
+from support.ledgers import make_settings
 from typer.testing import CliRunner
 
 from compactor import Compactor
@@ -205,3 +206,18 @@ def test_a_restore_is_two_times_of_an_archive(words: list[str]) -> None:
     ran = CliRunner().invoke(verify.app, words)
     assert isinstance(ran.exception, InvalidInput)
     assert "--restored" in str(ran.exception)
+
+
+def test_without_an_archive_nothing_is_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every item of the table would be read, and charged, before the refusal."""
+    refusal = InvalidInput("table ledger has no archive")
+
+    def no_archive(_settings: Settings) -> None:
+        raise refusal
+
+    monkeypatch.setattr(verify, "opened", no_archive)
+    monkeypatch.setattr(verify, "_verify", None)  # cannot be called
+    config = written(make_settings(), tmp_path)
+    assert CliRunner().invoke(verify.app, ["--archive", "--config", config]).exception is refusal
