@@ -4,15 +4,12 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from ledger.archive import objects
 from ledger.core.archived import Place
 from ledger.core.errors import ArchiveError
 from ledger.core.ids import EntryId
-
-SIGNED_WITHIN = timedelta(hours=1)
-"""How long after an object was begun a fold that names it may be signed."""
 
 
 @dataclass(slots=True)
@@ -36,7 +33,7 @@ class ArchiveObject:
     @property
     def signed_until(self) -> datetime:
         """The last moment at which a fold that names it may be signed."""
-        return self.made.at + SIGNED_WITHIN
+        return self.made.at + objects.SIGNED_WITHIN
 
     def add(self, packed: bytes) -> Place:
         """Add a segment's member and return its place."""

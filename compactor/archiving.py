@@ -20,7 +20,7 @@ from random import Random
 
 import anyio
 
-from compactor.archive_object import SIGNED_WITHIN, ArchiveObject
+from compactor.archive_object import ArchiveObject
 from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed
 from compactor.plan import Rules, net_of_nothing
@@ -171,7 +171,7 @@ class Archiver:
 
     def _open(self) -> ArchiveObject:
         now = self._clock.now()
-        if self._current is None or now - self._current.made.at > SIGNED_WITHIN / 2:
+        if self._current is None or now - self._current.made.at > objects.SIGNED_WITHIN / 2:
             made = entry_id(now, self._random.getrandbits(SUFFIX_BITS))
             self._current = ArchiveObject(made)
         return self._current

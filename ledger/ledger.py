@@ -188,6 +188,9 @@ class Ledger(Readings, Listings, Feeding):
             await ledger.record("stock", -1, key="order-17", at=datetime.now(UTC))  # WRONG:
             # a repeat has another time, hence another id, and counts a second time
 
+        The id of an entry is a key with a time, too, and names another change than that entry:
+        `retry` writes the entry itself again.
+
         A key for another change is refused wherever the first one is visible; if two regions use it
         before either sees the other's, one of the changes is kept.
 

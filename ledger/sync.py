@@ -1,7 +1,8 @@
 """The library without async, for scripts, Django and Lambda: the same code behind a portal.
 
 One event loop runs in a thread of its own while a table or a ledger is open; any thread may call.
-Each class here has the methods, with the guarantees and errors, of its async namesake.
+Each class here has the methods, with the guarantees and errors, of its async namesake. What is
+dropped while it is open is closed, with a `ResourceWarning`.
 
 A fork does not have that thread: in a child process of gunicorn with `--preload`, Celery or
 multiprocessing, objects opened before the fork, and objects made from them, are refused

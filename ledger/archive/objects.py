@@ -21,6 +21,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import orjson
 
@@ -29,6 +30,8 @@ from ledger.core.errors import ArchiveDamaged
 from ledger.core.ids import EntryId
 
 SUFFIX = ".jsonl.gz"
+SIGNED_WITHIN = timedelta(hours=1)
+"""How long after an object was begun a fold that names it may be signed."""
 LEVEL = 6
 SLACK = 32
 INDEX_FORMAT = 1

@@ -59,7 +59,10 @@ def init(
     if repeated := {region for region in regions if regions.count(region) > 1}:
         raise InvalidInput(f"given twice: {', '.join(sorted(repeated))}")
     if len(regions) == 1:
-        raise InvalidInput(f"one region only, {regions[0]}: nothing replicates; name two or more")
+        raise InvalidInput(
+            f"one region only, {regions[0]}: nothing replicates; name two or more, with spaces"
+            " between"
+        )
     try:
         settings = Settings(table=table, home=regions[0], regions={name: {} for name in regions})
     except SettingsError as error:

@@ -6,12 +6,14 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.administration.archive.checking import ArchiveCheck, Wrong, archived_in
+from ledger.administration.archive.checking import ArchiveCheck, Restored, Wrong, archived_in
 from ledger.administration.findings import Finding
 from ledger.administration.verifying import Progress, Verification
 from ledger.commands.archive import opened
+from ledger.commands.options import iso_time
 from ledger.contract.opening import open_table
 from ledger.core import keys
+from ledger.core.errors import InvalidInput
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
@@ -32,6 +34,14 @@ def verify(
     archive: Annotated[
         bool, typer.Option("--archive", help="Check the archive, too: each byte, link and sum.")
     ] = False,
+    restored: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TIME/UNTIL",
+            help="With --archive: the table was restored as of TIME, and its former one merged"
+            " UNTIL then; what was folded in between is not wrong. Repeatable.",
+        ),
+    ] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,6 +51,9 @@ def verify(
     --archive every object of each place. Only --archive can detect an older net that was put back.
     """
     settings = Settings.load(config)
+    restores = [_restored(text) for text in restored or ()]
+    if restores and not archive:
+        raise InvalidInput("--restored is about the archive: give --archive, too")
     asked = [keys.checked_counter(counter) for counter in counters or ()]
 
     def show(finding: Finding) -> None:
@@ -49,11 +62,19 @@ def verify(
         else:
             say(_line(finding))
 
+    if archive:
+        anyio.run(_check_opens, settings)  # before every item is read
     progress = anyio.run(_verify, settings, asked, show)
     say(_summary(progress), err=True)
-    wrong = anyio.run(_check_archive, settings, asked, as_json) if archive else 0
+    wrong = anyio.run(_check_archive, settings, asked, restores, as_json) if archive else 0
     if progress.damage or wrong:
         raise typer.Exit(FAILED)
+
+
+async def _check_opens(settings: Settings) -> None:
+    """Refuse a table without an archive, or an archive that cannot be opened."""
+    async with opened(settings):
+        pass
 
 
 async def _verify(settings: Settings, counters: Sequence[str], show: Any) -> Progress:
@@ -69,7 +90,25 @@ async def _verify(settings: Settings, counters: Sequence[str], show: Any) -> Pro
     return verification.progress
 
 
-async def _check_archive(settings: Settings, counters: Sequence[str], as_json: bool) -> int:  # noqa: FBT001
+def _restored(text: str) -> Restored:
+    """Return the restore that an option names.
+
+    Raises:
+        InvalidInput: it is not two times, the earlier first.
+    """
+    first, _, last = text.partition("/")
+    moment, until = iso_time("--restored", first), iso_time("--restored", last)
+    if moment is None or until is None or moment > until:
+        raise InvalidInput(f"--restored must be two times, TIME/UNTIL, in order, got {text!r}")
+    return Restored(moment, until)
+
+
+async def _check_archive(
+    settings: Settings,
+    counters: Sequence[str],
+    restores: Sequence[Restored],
+    as_json: bool,  # noqa: FBT001
+) -> int:
     """Check the archive against the nets of all regions; return how many problems there are."""
 
     def show(wrong: Wrong) -> None:
@@ -82,7 +121,7 @@ async def _check_archive(settings: Settings, counters: Sequence[str], as_json: b
 
     async with opened(settings) as (table, places):
         current = table.view.current
-        check = ArchiveCheck(table.stores, current.home, places, show)
+        check = ArchiveCheck(table.stores, current.home, places, show, restores)
         if counters:
             await check.run(
                 [
@@ -93,10 +132,12 @@ async def _check_archive(settings: Settings, counters: Sequence[str], as_json: b
             )
         else:
             await check.whole(archived_in(table.stores[current.home]))
+    taken_back = f", {check.taken_back:,} entries taken back by a restore" if restores else ""
     say(
         f"{check.objects:,} objects in {len(places.places)} places, {check.entries:,} entries in"
         f" {check.segments:,} segments of {check.collections:,} collections recounted:"
-        f" {check.wrong:,} wrong, {check.left_over:,} segments that no net names",
+        f" {check.wrong:,} wrong, {check.left_over:,} segments that no net names"
+        f"{taken_back}",
         err=True,
     )
     return check.wrong

@@ -1,12 +1,15 @@
 """Async objects called from any thread: one event loop in a thread of its own, behind a portal."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from functools import partial, wraps
 from threading import Thread
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from warnings import warn
+from weakref import finalize
 
 import anyio
 from anyio.from_thread import BlockingPortal
@@ -34,12 +37,18 @@ class HasPortal(Protocol):
 
 
 class Opening:
-    """An event loop in a thread of its own, with an async object entered in it."""
+    """An event loop in a thread of its own, with an async object entered in it.
+
+    Dropped without `leave`, by the last object that uses it, it is closed all the same: what is
+    under way is cancelled, and a `ResourceWarning` says so.
+    """
 
     def __init__(self) -> None:
         self._owner = Owner()
         self._thread = _LoopThread()
         self._entered: AbstractContextManager[Any] | None = None
+        self._on_drop = finalize(self, _end_dropped, self._owner, self._thread)
+        self._on_drop.atexit = False  # the thread ends with the process
 
     @property
     def is_inherited(self) -> bool:
@@ -64,6 +73,7 @@ class Opening:
         try:
             entered.__enter__()
         except BaseException:
+            self._on_drop.detach()
             self._thread.stop(cancel=True)
             raise
         self._entered = entered
@@ -72,6 +82,7 @@ class Opening:
         """Leave the object, and end the thread; no effect if that is done or under way."""
         entered, self._entered = self._entered, None
         if entered is not None:
+            self._on_drop.detach()
             try:
                 entered.__exit__(None, None, None)
             finally:
@@ -96,6 +107,11 @@ class _LoopThread:
         self.portal.call(self.portal.stop, cancel)
         self._thread.join()
 
+    def stop_soon(self) -> None:
+        """End the loop, and what runs in it, without waiting: from any thread, its own included."""
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._dropped.set)
+
     def _run(self) -> None:
         try:
             anyio.run(self._serve)
@@ -105,9 +121,30 @@ class _LoopThread:
             self._started.set_exception(error)  # no loop could be created: raised to the opener
 
     async def _serve(self) -> None:
-        async with BlockingPortal() as portal:
+        self._loop, self._dropped = asyncio.get_running_loop(), anyio.Event()
+        async with BlockingPortal() as portal, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._until_dropped, portal)
             self._started.set_result(portal)
             await portal.sleep_until_stopped()
+            tasks.cancel_scope.cancel()
+
+    async def _until_dropped(self, portal: BlockingPortal) -> None:
+        await self._dropped.wait()
+        await portal.stop(cancel_remaining=True)
+
+
+def _end_dropped(owner: Owner, thread: _LoopThread) -> None:
+    """End the thread of an opening that nothing refers to; a fork only forgets it."""
+    if owner.is_another:
+        keep_inherited(thread)
+        return
+    thread.stop_soon()
+    warn(
+        "a table or ledger of `ledger.sync` was dropped while it was open: use it in `with`, or"
+        " close it",
+        ResourceWarning,
+        stacklevel=2,
+    )
 
 
 class Loop:
@@ -208,6 +245,7 @@ class Entered(AbstractContextManager[Result]):
 
     def __init__(self, loop: HasPortal, context: AbstractAsyncContextManager[Result]) -> None:
         self._owner = Owner()
+        self._loop = loop  # kept, or it would be closed when nothing else refers to it
         self._context = loop.portal.wrap_async_context_manager(context)
 
     def __enter__(self) -> Result:

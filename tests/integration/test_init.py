@@ -116,7 +116,7 @@ def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
         (("eu-west-1", "us-east-1", "--account", "12"), "--account must be 12 digits, got '12'"),
         (("eu-west-1", "--folder", "none"), "--folder none is not a folder"),
         (("EU WEST",), "EU WEST"),
-        (("eu-west-1",), "one region only, eu-west-1: nothing replicates; name two or more"),
+        (("eu-west-1,us-east-1",), "name two or more, with spaces between"),
         ((), "REGION"),
     ],
 )

@@ -8,6 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import compactor
+import ledger
+import ledger.client
+import ledger.importing
 from ledger import Budget, Hold, Ledger, LightHold, Put, Table, sync
 from ledger.core.entry import Item
 from ledger.core.values import Entry
@@ -37,6 +41,13 @@ EXEMPT = {
     "LightHold.extend": "asks nothing of the table",
     "LightHold.void": "asks nothing of the table",
 }
+EXEMPT_ELSEWHERE = {
+    "ledger.Settings.renew": "reads nothing: these do not change",
+    "ledger.client.Ledger.close": "ends what is open, within bounds of its own",
+    "compactor.Compactor.run_every": "goes on until `stop` is set",
+    "compactor.Compactor.run_once": "ends at `stop`; what was done stays done",
+}
+"""Of public classes that no table opens."""
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
 TITLE: Item = {"title": {"S": "x"}}
 KEY = ("record~7", "address")
@@ -72,6 +83,19 @@ def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
         for method, function in inspect.getmembers(kind, is_asked):
             if not method.startswith("_") and not hasattr(ShardItems, method):
                 yield f"{name}.{method}", function
+
+
+def unbounded_elsewhere() -> set[str]:
+    """Return the calls without `timeout` of public classes that no table opens."""
+    opened = set(faces().values())
+    return {
+        f"{package.__name__}.{name}.{method}"
+        for package in (ledger, ledger.client, ledger.importing, compactor)
+        for name in package.__all__
+        if inspect.isclass(kind := getattr(package, name)) and kind not in opened
+        for method, function in inspect.getmembers(kind, is_asked)
+        if not method.startswith("_") and "timeout" not in inspect.signature(function).parameters
+    }
 
 
 @dataclass(frozen=True)

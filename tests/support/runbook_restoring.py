@@ -32,6 +32,7 @@ def a_moment_in_merging(run: RunbookRun) -> None:
     run.record(HOME, COUNTER, 1000, counts=False)
     run.settle()
     run.run_pass()
+    run.values["UNTIL"] = datetime.now(UTC).isoformat()
     run.desk.wait_replicated()
     for item in run.items(HOME):
         if item["pk"]["S"] == "other":

@@ -2,7 +2,7 @@
 
 import inspect
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from ledger.store.writes import Action, Applied, Put, Rejected
 from ledger.table import Table
 from ledger.testing.clock import ManualClock
 
+SECONDS_MAX = 10.0
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
 
 
@@ -197,6 +198,45 @@ def test_without_async_a_table_is_opened_once() -> None:
     with pytest.raises(LedgerError, match="not open"):
         counter.add(1)
     assert isinstance(sync.Table.open(make_settings(), region=AWAY), sync.Table)
+
+
+def loops() -> list[threading.Thread]:
+    """Return the threads of event loops."""
+    return [thread for thread in threading.enumerate() if thread.name == "ledger loop"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda table: table.counter("stock"),
+        lambda table: table.lease("job").held(),
+        lambda table: table.ledger.history("c"),
+    ],
+)
+def test_a_table_that_is_dropped_open_is_closed(make: Callable[[sync.Table], object]) -> None:
+    """With the last of what was made from it; its thread ends, and a warning says so."""
+    table = sync.Table(make_table()).__enter__()
+    held = [make(table)]
+    del table
+    (thread,) = loops()
+    thread.join(0.01)
+    assert thread.is_alive()
+    with pytest.warns(ResourceWarning, match="dropped while it was open: use it in `with`"):
+        held.clear()
+    thread.join(SECONDS_MAX)
+    assert loops() == []
+
+
+def test_a_table_that_its_own_thread_drops_is_closed() -> None:
+    """Where the collector runs in the thread of the loop, nothing waits for itself."""
+    table = sync.Table(make_table()).__enter__()
+    (thread,) = loops()
+    portal, held = table._loop.portal, [table]
+    del table
+    with pytest.warns(ResourceWarning, match="dropped"):
+        portal.call(held.clear)
+    thread.join(SECONDS_MAX)
+    assert loops() == []
 
 
 PAIRS = [

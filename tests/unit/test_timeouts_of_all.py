@@ -19,6 +19,7 @@ from support.pipelines import FIELDS
 from support.public_calls import (
     EVENT,
     EXEMPT,
+    EXEMPT_ELSEWHERE,
     TITLE,
     Made,
     all_made_of,
@@ -26,6 +27,7 @@ from support.public_calls import (
     faces,
     handler,
     public_calls,
+    unbounded_elsewhere,
 )
 from support.silent import LoopClock, SilentStore, SilentStream
 
@@ -148,6 +150,11 @@ async def ended(name: str, folder: Path, *, answers_reads: bool) -> tuple[str, o
 def test_every_public_call_is_known_here() -> None:
     """A new one needs a row that shows how it ends, or a reason for having no `timeout`."""
     assert set(FUNCTIONS) == set(CALLS) | set(EXEMPT)
+
+
+def test_calls_of_what_no_table_opens_take_a_timeout() -> None:
+    """The client's too; the few that do not have a reason each."""
+    assert unbounded_elsewhere() == set(EXEMPT_ELSEWHERE)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -7,7 +7,8 @@
 
 Segments that no net names are left by folds that lost their race, or by a process killed before its
 object was in every place: they are counted, and are no damage. If they have entries that are
-nowhere else, a net was lost, or an older one was put back, in all regions. If a net needs an object
+nowhere else, a net was lost, or an older one was put back, in all regions; what was folded in a
+time that a restore of the table took back is only counted. If a net needs an object
 that a place lacks, its chain cannot be walked there. Memory holds one object, a segment for each
 region and a number for each collection; indexes are kept only for collections with segments left
 over.
@@ -21,9 +22,11 @@ from collections.abc import (
     Callable,
     Collection,
     Mapping,
+    Sequence,
 )
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 
 from ledger.administration.archive.indexed import (
@@ -47,6 +50,7 @@ from ledger.core.entry import key_of
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing, DamagedItem
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
+from ledger.runtime.printing import utc_text
 from ledger.store.port import Store
 from ledger.store.reads import Scan
 from ledger.totals.collection import read_net
@@ -79,22 +83,37 @@ class Walk:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A restore of the table: it took back what was folded after `moment`, up to `until`."""
+
+    moment: datetime
+    until: datetime
+
+    def took_back(self, begun: datetime) -> bool:
+        """Return whether it did so with a fold of an object that was begun at this time."""
+        return self.moment - objects.SIGNED_WITHIN <= begun <= self.until
+
+
 @dataclass(slots=True)
 class ArchiveCheck:
     """One check; `on_wrong` is called with each finding, and the counts grow meanwhile.
 
-    Segments in several places are counted in each of them.
+    Segments in several places are counted in each of them. `taken_back` are entries that a restore
+    of the table took out of it, and that are nowhere else.
     """
 
     stores: Mapping[str, Store]
     home: str
     places: Copies
     on_wrong: Callable[[Wrong], None]
+    restored: Sequence[Restored] = ()
     objects: int = 0
     segments: int = 0
     entries: int = 0
     collections: int = 0
     wrong: int = 0
+    taken_back: int = 0
     _kept: Counter[str] = field(default_factory=Counter)
     _named: Counter[str] = field(default_factory=Counter)
     _only: Collection[str] | None = None
@@ -270,12 +289,15 @@ class ArchiveCheck:
                     change = amounts.total_wide([change, only.line.change])
         except (ArchiveError, DamagedItem) as error:
             self._report(where, str(error))
-        if count:
+        begun = index.made.at
+        if any(each.took_back(begun) for each in self.restored):
+            self.taken_back += count
+        elif count:
             self._report(
                 where,
                 f"{count:,} entries of segment {one.number:,}, {change} in all, the first {first},"
-                " are neither in the table nor in a chain that a net names: a net was lost, or an"
-                " older one put back",
+                f" folded at {utc_text(begun)} or within an hour of it, are neither in the table"
+                " nor in a chain that a net names: a net was lost, or an older one put back",
             )
 
     def _report(self, where: str, text: str) -> None:

@@ -1,6 +1,6 @@
 """Removing the objects of which no net names a segment: those of folds that lost their race.
 
-A fold is signed within an hour of its object's beginning (`compactor.archive_object`), so segments
+A fold is signed within an hour of its object's beginning (`SIGNED_WITHIN`), so segments
 that no region's net leads to a day later never will be led to. Their entries are in another
 segment, or still in the table. If they are nowhere else, a net was lost, or is not rebuilt yet, or
 is in another table, or the archive was removed, which ended their chain: such an object stays.

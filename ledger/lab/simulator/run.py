@@ -27,15 +27,7 @@ from ledger.limits import losing
 
 SERVER_SKEW_SECONDS = 1.0
 _LAG_LOOK_SECONDS = 30.0
-_LOGS = (
-    "compactor.budgets",
-    "compactor.indexing",
-    "compactor.passes",
-    "compactor.discovery.search",
-    "compactor.sharing",
-    "ledger.contract.view",
-    "ledger.limits.spending",
-)
+_LOGS = ("compactor", "ledger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +123,14 @@ def _quiet() -> Iterator[None]:
     logs = [logging.getLogger(name) for name in _LOGS]
     before = lag.FIRST_WAIT_SECONDS, lag.LONGEST_WAIT_SECONDS
     lag.FIRST_WAIT_SECONDS = lag.LONGEST_WAIT_SECONDS = _LAG_LOOK_SECONDS
-    were_disabled = [log.disabled for log in logs]
+    levels = [log.level for log in logs]
     for log in logs:
-        log.disabled = True
+        log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        for log, was_disabled in zip(logs, were_disabled, strict=True):
-            log.disabled = was_disabled
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
         lag.FIRST_WAIT_SECONDS, lag.LONGEST_WAIT_SECONDS = before
 
 

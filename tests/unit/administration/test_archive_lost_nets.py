@@ -7,12 +7,19 @@ from support.archiving import ArchivedWorld, raced
 from support.compacting import compactor_settings
 from support.ledgers import HOME
 
-from ledger.administration.archive.checking import ArchiveCheck, Wrong, archived_in
+from ledger.administration.archive.checking import (
+    ArchiveCheck,
+    Restored,
+    Wrong,
+    archived_in,
+)
 from ledger.administration.archive.sweeping import sweep
+from ledger.archive import objects
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.core.entry import Item
 from ledger.core.keys import net_sort_key
+from ledger.runtime.printing import utc_text
 
 NET = ("one", net_sort_key(1))
 
@@ -70,6 +77,45 @@ async def test_a_net_that_all_regions_have_lost_is_wrong(whole: bool) -> None:  
         "2 entries of segment 2",
         "3 entries of segment 1",
     ]
+
+
+FOLDED = timedelta(minutes=59)
+"""After an object was begun."""
+
+
+@pytest.mark.parametrize(
+    ("after", "until", "is_wrong"),
+    [
+        (timedelta(), timedelta(), False),
+        (FOLDED, FOLDED, False),
+        (timedelta(minutes=61), timedelta(minutes=61), True),
+        (-timedelta(days=2), -timedelta(days=1), True),
+    ],
+)
+async def test_what_a_restore_took_back_is_not_wrong(
+    after: timedelta, until: timedelta, *, is_wrong: bool
+) -> None:
+    """What was folded between its moment and the end of the former table; all else is, with a time.
+
+    A fold is signed within an hour of its object's beginning.
+    """
+    world = ArchivedWorld()
+    await merged(world, 1, 2, 3)
+    older, names = world.world.regions.replicas[HOME].table.get(NET), set(world.place.objects)
+    await merged(world, 5, 7)
+    put_back(world, older)
+    (name,) = set(world.place.objects) - names
+    made = objects.id_of(name)
+    assert made is not None
+    begun = made.at
+    wrong: list[Wrong] = []
+    replicas, restored = world.world.regions.replicas, Restored(begun + after, begun + until)
+    check = ArchiveCheck(replicas, HOME, Copies([world.place]), wrong.append, [restored])
+    await check.run(["one"])
+    assert [f"folded at {utc_text(begun)} or within" in each.text for each in wrong] == (
+        [True] * is_wrong
+    )
+    assert check.taken_back == (0 if is_wrong else 2)
 
 
 async def test_a_net_that_home_alone_has_lost_is_checked() -> None:

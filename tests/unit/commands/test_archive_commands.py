@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 import yaml
+from support.ledgers import make_settings
 from typer.testing import CliRunner
 
 from compactor import Compactor
@@ -189,3 +190,34 @@ def _place(entry: Entry) -> tuple[str, str]:
 def _time(entry: Entry) -> str:
     assert entry.at is not None
     return entry.at.isoformat()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--archive", "--restored", "2026-11-24T03:00Z"],
+        ["--archive", "--restored", "2026-11-24T03:00Z/2026-11-24T02:00Z"],
+        ["--archive", "--restored", "2026-11-24T03:00/2026-11-24T04:00Z"],
+        ["--restored", "2026-11-24T03:00Z/2026-11-24T04:00Z"],
+    ],
+)
+def test_a_restore_is_two_times_of_an_archive(words: list[str]) -> None:
+    """Both with a zone, in order, and with --archive; else nothing is read."""
+    ran = CliRunner().invoke(verify.app, words)
+    assert isinstance(ran.exception, InvalidInput)
+    assert "--restored" in str(ran.exception)
+
+
+def test_without_an_archive_nothing_is_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every item of the table would be read, and charged, before the refusal."""
+    refusal = InvalidInput("table ledger has no archive")
+
+    def no_archive(_settings: Settings) -> None:
+        raise refusal
+
+    monkeypatch.setattr(verify, "opened", no_archive)
+    monkeypatch.setattr(verify, "_verify", None)  # cannot be called
+    config = written(make_settings(), tmp_path)
+    assert CliRunner().invoke(verify.app, ["--archive", "--config", config]).exception is refusal

@@ -13,7 +13,7 @@ from support.archiving import URL, archived_settings
 from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.archive_object import SIGNED_WITHIN, ArchiveObject
+from compactor.archive_object import ArchiveObject
 from compactor.archiving import Archiver, Waiting, check_places, settled_upto
 from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed
@@ -285,7 +285,7 @@ async def test_collections_share_an_object_until_it_is_put_or_half_an_hour_old()
     filler = Filler()
     first = filler.add()
     assert filler.add() is first
-    await filler.clock.advance(SIGNED_WITHIN.total_seconds() / 2)
+    await filler.clock.advance(objects.SIGNED_WITHIN.total_seconds() / 2)
     assert filler.add() is first
     await filler.clock.advance(1)
     second = filler.add()

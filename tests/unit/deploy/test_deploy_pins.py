@@ -2,6 +2,8 @@
 
 import re
 import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,29 @@ WANTED = [
 def test_each_pin_lies_in_the_range_of_the_package(wanted: Requirement) -> None:
     """Each dependency has a pin, and the package takes that version."""
     assert wanted.specifier.contains(PINS[canonicalize_name(wanted.name)])
+
+
+def needed_by(name: str) -> Iterator[Requirement]:
+    """Yield what a pinned package needs here; nothing if another version of it is installed."""
+    try:
+        found = distribution(name)
+    except PackageNotFoundError:
+        return
+    if found.version == PINS[name]:
+        for needed in map(Requirement, found.requires or ()):
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                yield needed
+
+
+def test_the_pins_fit_each_other() -> None:
+    """What a pinned package needs is pinned as well, in the range that it takes."""
+    needs = [(name, needed) for name in PINS for needed in needed_by(name)]
+    assert needs
+    assert [
+        f"{name} needs {needed}"
+        for name, needed in needs
+        if not needed.specifier.contains(PINS.get(canonicalize_name(needed.name), "0"))
+    ] == []
 
 
 def test_constraints_are_names_and_versions_alone() -> None:
