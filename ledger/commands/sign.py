@@ -23,7 +23,8 @@ def sign_net_changes(
 ) -> None:
     """Sign the net changes that merging has not signed yet, by the first key of the settings.
 
-    The whole table is read at home. Exits with 1 while one is unsigned or cannot be trusted.
+    The whole table is read at home. Once `signatures.required` is true it signs anew what a former
+    key signed, and no unsigned one. Exits with 1 while one is unsigned or cannot be trusted.
     """
     settings = Settings.load(config)
     keys = net_keys(settings)
@@ -46,5 +47,11 @@ def sign_net_changes(
         )
         for fault in done.faults:
             say(fault, err=True)
+        if done.faulty and keys.required:
+            say(
+                "signatures.required holds, so what has no signature was written without the key"
+                " and is not signed; a table that never was is signed first, and requires it then",
+                err=True,
+            )
     if not done.is_whole:
         raise typer.Exit(1)

@@ -1,6 +1,6 @@
 """Compactors on a virtual clock over regions in memory."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from random import Random
 from typing import Any, TypeVar
@@ -77,17 +77,17 @@ class Instance:
         self.is_dead = False
         self.faults: dict[str, Callable[[Call], Fault | None]] = {}
         self._scope: anyio.CancelScope | None = None
-        self.stores: dict[str, Store] = {
+        self.stores = {
             region: FaultyStore(store, self._decider(region), clock=world.clock)
             for region, store in world.regions.replicas.items()
         }
+        used: Mapping[str, Store] = self.stores
         if keys is not None:
-            signing = {region: NetSigningStore(one, keys) for region, one in self.stores.items()}
-            self.stores.update(signing)
+            used = {region: NetSigningStore(one, keys) for region, one in self.stores.items()}
         self.compactor = Compactor(
             settings,
             registry=self.registry,
-            stores=self.stores,
+            stores=used,
             clock=world.clock,
             randomness=Random(owner),  # noqa: S311 (repeatable)
             owner=owner,
