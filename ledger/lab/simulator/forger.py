@@ -70,18 +70,16 @@ class Forger:
     def __init__(
         self, supervisor: Supervisor, *, read: Callable[[str, str], Awaitable[tuple[str, Decimal]]]
     ) -> None:
-        self._supervisor = supervisor
-        self._world = supervisor.world
-        self._auditor = supervisor.auditor
-        self._read = read
         self._random = stream(supervisor.scenario.seed, "forger")
+        self._supervisor, self._world = supervisor, supervisor.world
+        self._read = read
 
     def start(self) -> None:
         """Start what the forger does, if there is one, and reads of its counter."""
         scenario = self._supervisor.scenario
         if not is_signed(scenario.seed):
             return
-        self._auditor.ignored.add(FORGED)
+        self._supervisor.auditor.ignored.add(FORGED)
         for doing, times in ((self._write, ENTRIES), (self._forge, FORGERIES)):
             for _ in range(times):
                 self._supervisor.start(doing, self._random.random() * scenario.busy[-1].ends)
@@ -120,7 +118,9 @@ class Forger:
         except (StoreError, ReadTooSlow, ContractConflict, DamagedItem):
             return
         if not 0 <= total <= ENTRIES:
-            self._auditor.fail("forged net", f"{region} gives {total} as the total of {FORGED}")
+            self._supervisor.auditor.fail(
+                "forged net", f"{region} gives {total} as the total of {FORGED}"
+            )
 
 
 def forged_net(chance: Random, found: Item | None) -> Item:
