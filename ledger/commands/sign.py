@@ -29,7 +29,9 @@ def sign_net_changes(
     settings = Settings.load(config)
     keys = net_keys(settings)
     if keys is None:
-        raise SettingsError("signatures.keys does not name a key file to sign net changes with")
+        raise SettingsError(
+            "neither signatures.keys nor signatures.keys_env names keys to sign net changes with"
+        )
 
     async def call() -> SignedNets:
         clock = SystemClock()
