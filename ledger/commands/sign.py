@@ -43,17 +43,21 @@ def sign_net_changes(
     if as_json:
         print_json([done])
     else:
-        say(
-            f"{done.there + done.signed + done.changed:,} net changes are signed, {done.signed:,}"
-            f" of them now; {done.left:,} are not yet, {done.faulty:,} cannot be trusted"
-        )
-        for fault in done.faults:
-            say(fault, err=True)
-        if done.faulty and keys.required:
-            say(
-                "signatures.required holds, so what has no signature was written without the key"
-                " and is not signed; a table that never was is signed first, and requires it then",
-                err=True,
-            )
+        _show(done, required=keys.required)
     if not done.is_whole:
         raise typer.Exit(1)
+
+
+def _show(done: SignedNets, *, required: bool) -> None:
+    say(
+        f"{done.there + done.signed + done.changed:,} net changes are signed, {done.signed:,}"
+        f" of them now; {done.left:,} are not yet, {done.faulty:,} cannot be trusted"
+    )
+    for fault in done.faults:
+        say(fault, err=True)
+    if done.faulty and required:
+        say(
+            "signatures.required holds, so what has no signature was written without the key"
+            " and is not signed; a table that never was is signed first, and requires it then",
+            err=True,
+        )
