@@ -72,6 +72,12 @@ class CompactorMetrics(RegistryMetrics):
             "compactor_due_collections",
             "Item collections with enough settled entries to merge, as the last search saw them.",
         )
+        self.nets_signed = make.gauge(
+            "compactor_signed_nets",
+            "Net changes that the last search saw, by the name of the key that signed them: empty"
+            " for none. Only where nets are signed.",
+            ("key",),
+        )
         self.damaged = make.gauge(
             "compactor_damaged_collections",
             "Collections that the last pass left as they are: an item in them cannot be counted.",
@@ -209,6 +215,12 @@ class CompactorMetrics(RegistryMetrics):
         """Record what a search for collections to merge found."""
         self.backlog.set(backlog_entries)
         self.due.set(due_collections)
+
+    def signed(self, nets: Mapping[str, int]) -> None:
+        """Record how many nets a search saw by the key that signed them."""
+        self.nets_signed.clear()
+        for name, count in nets.items():
+            self.nets_signed.labels(name).set(count)
 
     def quarantined(self, collections: int) -> None:
         """Record how many damaged collections a pass has left."""

@@ -8,6 +8,7 @@ from compactor.pass_record import PassRecord, Recorded
 from compactor.preview import CollectionPreview
 from compactor.status import CompactorStatus
 from ledger.core.errors import StoreError
+from ledger.core.signatures import signed_text
 from ledger.runtime.printing import say, utc_text
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 
@@ -56,7 +57,12 @@ def _search_fields(record: PassRecord | None, now: datetime) -> dict[str, Any] |
         return None
     report = record.report
     oldest = report.oldest or None
-    return fields | {"backlog": report.backlog, "oldest": oldest, "is_whole": report.is_whole}
+    return fields | {
+        "backlog": report.backlog,
+        "oldest": oldest,
+        "nets_signed": report.nets_signed,
+        "is_whole": report.is_whole,
+    }
 
 
 def _pass_fields(one: Recorded, now: datetime) -> dict[str, Any]:
@@ -150,6 +156,8 @@ def _sentences(shown: CompactorStatus, now: datetime) -> Iterator[str]:
             f"the last search, at {utc_text(search.ended)}, found {report.backlog:,} entries to be"
             f" merged{part}{oldest}"
         )
+        if report.nets_signed:
+            yield f"of the net changes{part} {signed_text(report.nets_signed)}"
     if any(one.record and one.record.drain_seconds is None for one in shown.newest):
         yield "merging falls behind: more processes share the work (`compactor run --every`)"
 

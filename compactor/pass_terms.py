@@ -42,6 +42,7 @@ def rules_of(settings: Settings) -> Rules:
         index=terms.index,
         budgets=(*terms.budgets, *terms.budgets_coming),
         grant_late=terms.signature_lifetime + terms.clock_skew,
+        is_signed=settings.signatures.are_made,
     )
 
 

@@ -50,6 +50,7 @@ def passes_of(
         search_age=None if search is None else search.age_seconds(now),
         search_backlog=0 if search is None else search.report.backlog,
         search_oldest="" if search is None else search.report.oldest,
+        nets_signed={} if search is None else search.report.nets_signed,
         late_seconds=max((one.report.late for one in newest), default=0.0),
         damage="" if damaged is None else damaged.damage(),
         waits="" if last is None else next(iter(last.hindrances), ""),

@@ -64,7 +64,7 @@ class Rules:
     regions, in a table that lost one. `periods` has the rules of sums by period, by pattern.
     `is_archived` if folded entries go into an archive first. Counters that match a pattern of
     `index` are listed in the index, those that match one of `budgets` have a budget: its grants are
-    over `grant_late` after they expire.
+    over `grant_late` after they expire. `is_signed` if nets are, so that a search checks them, too.
     """
 
     home: str
@@ -82,6 +82,7 @@ class Rules:
     index: tuple[str, ...] = ()
     budgets: tuple[str, ...] = ()
     grant_late: float = 0.0
+    is_signed: bool = False
 
     def is_over(self, place: SumPlace) -> bool:
         """Return whether a sum may be copied: its region is lost, or has begun another epoch."""

@@ -22,20 +22,21 @@ class CompactorReport:
     committed net counts were deleted; `lost_races` folds were rejected, or their outcome is
     unknown. `backlog` entries were settled and not merged when the pass began, as the search saw
     it, or without one the visits; the `oldest` of them was made at that time (ISO 8601, UTC), empty
-    if none waits or there was no search. `next_search` is when the search is due (ISO 8601, UTC)
-    if it is not due yet: what no hint names is not visited before. Merging is `late` by this many
-    seconds: the pass's own, or what the oldest entry has waited that had no room in the last fold
-    of its collection. `damaged` collections hold an item that cannot be counted, and were left as
-    they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them. `problems`
-    are other errors of single collections; `unreadable` is a region that could not be read, so that
-    merging waits, and `waits` says what else it waits for: a clock that is off, or
-    replicas that are not those of the contract. `crossings` of watches were delivered.
-    `archive_waits` folds were not sent, since the archive did not accept their entries. Of the
-    budgets that the pass looked at `grants_open` grants were open at its end, `grants_waiting` of
-    them are over and wait to be closed, `grants_closed` were closed by their entries;
-    `holds_expired` were resolved, `transfers` of rights sent; `alarms` name grants that were used
-    twice. `is_whole` is false if the pass was stopped, or its search was cut at `scan_pages_max`:
-    the next one continues.
+    if none waits or there was no search. `nets_signed` is how many nets the search saw that each
+    key has signed, by its name, which is empty for none; where nets are signed. `next_search` is
+    when the search is due (ISO 8601, UTC) if it is not due yet: what no hint names is not visited
+    before. Merging is `late` by this many seconds: the pass's own, or what the oldest entry has
+    waited that had no room in the last fold of its collection. `damaged` collections hold an item
+    that cannot be counted, and were left as they are; `quarantined` has why, by name, for the first
+    `QUARANTINED_MAX` of them. `problems` are other errors of single collections; `unreadable` is a
+    region that could not be read, so that merging waits, and `waits` says what else it waits for: a
+    clock that is off, or replicas that are not those of the contract. `crossings` of watches were
+    delivered. `archive_waits` folds were not sent, since the archive did not accept their entries.
+    Of the budgets that the pass looked at `grants_open` grants were open at its end,
+    `grants_waiting` of them are over and wait to be closed, `grants_closed` were closed by their
+    entries; `holds_expired` were resolved, `transfers` of rights sent; `alarms` name grants that
+    were used twice. `is_whole` is false if the pass was stopped, or its search was cut at
+    `scan_pages_max`: the next one continues.
     """
 
     led: bool = True
@@ -54,6 +55,7 @@ class CompactorReport:
     hint_pages: int = 0
     searched: bool = False
     oldest: str = ""
+    nets_signed: dict[str, int] = field(default_factory=dict)
     next_search: str = ""
     unreadable: str = ""
     waits: str = ""

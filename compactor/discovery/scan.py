@@ -6,6 +6,7 @@ the next one begins; a collection cut by the end of a run counts as due, since t
 unknown.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,10 +20,11 @@ import anyio
 from compactor.indexing import Indexer
 from compactor.plan import NAMED_MAX, Rules, is_worthwhile, older_than
 from ledger.core import ids, keys
-from ledger.core.entry import AttributeValue, Item, Key, number_of
+from ledger.core.entry import FAULT, AttributeValue, Item, Key, number_of
 from ledger.core.errors import DamagedItem
 from ledger.core.ids import EntryIds
 from ledger.core.index import INDEX_PARTITIONS, ONLY_LISTED, IndexState
+from ledger.core.signatures import SIGNATURE, SIGNED, signer_of
 from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
 from ledger.limits.rights import expires_first, is_in_flight
 from ledger.runtime.tasks import run_all
@@ -35,6 +37,8 @@ _OF_BUDGETS = ("grants", "sent", "taken", "cut")
 """Read beside them where there are budgets: what is to be closed by its entries, or taken up."""
 _OF_INDEX = ("change", "count")
 """Read as well if there is an index: the net's attributes, and which items count at all."""
+_OF_SIGNED = (*SIGNED, SIGNATURE)
+"""Read as well if nets are signed, all that their signatures cover: the store checks them."""
 
 
 class Backlog(NamedTuple):
@@ -55,8 +59,8 @@ class Summary:
     """The keys of one collection in the home region, summarized; `settled` bounds those counted.
 
     At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is. `counts` is
-    whether anything in it counts, and `shown` the state of its net: if there is an index. `control`
-    has the control items of a budget.
+    whether anything in it counts, and `shown` the state of its net: if there is an index. `signers`
+    are the keys of the nets that the store trusts. `control` has the control items of a budget.
     """
 
     partition: str
@@ -70,6 +74,7 @@ class Summary:
     is_damaged: bool = False
     counts: bool = False
     shown: IndexState = ONLY_LISTED
+    signers: list[str] = field(default_factory=list)
     control: list[Item] = field(default_factory=list)
 
     def add_entries(self, sort_keys: Sequence[str]) -> None:
@@ -109,6 +114,10 @@ class Summary:
                 self.merged = ids.unpack_all(item["merged"]["B"])
             except (KeyError, ValueError):
                 self.is_damaged = True
+            if FAULT in item:
+                self.is_damaged = True
+                return
+            self.signers.append(signer_of(item))
             self._show(sort_key, item)
         elif sort_key.startswith(SUM_PREFIX):
             self.counts = True
@@ -190,7 +199,8 @@ class Cursor:
 class Found:
     """The result of a run: due partitions in order, backlog, pages read, and where it stopped.
 
-    `oldest` is the sort key of the oldest entry of the backlog, None if that is empty.
+    `oldest` is the sort key of the oldest entry of the backlog, None if that is empty. `signed` is
+    how many nets were signed by each key, unsigned ones under the empty name, where nets are.
     """
 
     due: list[str] = field(default_factory=list)
@@ -198,6 +208,7 @@ class Found:
     oldest: str | None = None
     collections: int = 0
     pages: int = 0
+    signed: Counter[str] = field(default_factory=Counter)
     cursor: Cursor = field(default_factory=lambda: Cursor(1, {}))
 
 
@@ -218,11 +229,13 @@ class Finder:
         self._store = store
         self._rules = rules
         self._indexer = indexer if rules.index else None
-        self._attributes: Sequence[str] = (
+        attributes = (
             *_ATTRIBUTES,
             *(_OF_INDEX if self._indexer else ()),
             *(_OF_BUDGETS if rules.budgets else ()),
+            *(_OF_SIGNED if rules.is_signed else ()),
         )
+        self._attributes: Sequence[str] = tuple(dict.fromkeys(attributes))
         self._shown: dict[str, IndexState] = {}
         self._index_met: list[Key] = []
         self._now = now
@@ -316,6 +329,8 @@ class Finder:
         if self._indexer and summary.counts and self._rules.indexes(summary.partition):
             self._shown[summary.partition] = summary.shown
         self._found.collections += 1
+        if self._rules.is_signed:
+            self._found.signed.update(summary.signers)
         backlog = summary.backlog(self._rules)
         self._found.backlog_entries += backlog.entries
         if backlog.oldest is not None:

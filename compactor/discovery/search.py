@@ -181,6 +181,8 @@ class Search:
         if store is self._store:
             report.searched, report.backlog = True, found.backlog_entries
             report.oldest = ids.time_text(found.oldest) if found.oldest else ""
+            report.nets_signed = dict(found.signed)
+            self._metrics.signed(found.signed)
         report.pages += found.pages
         report.is_whole = report.is_whole and found.cursor.is_finished
         self._metrics.scanned(found.pages)

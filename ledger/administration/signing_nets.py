@@ -3,7 +3,8 @@
 Merging signs each net that it writes; an idle counter would keep an unsigned one for good. So each
 is put again unchanged, signed, through home and on condition that it is still that one: in every
 region both forms are the same net, whichever arrives. A net that has a wrong signature, cannot be
-read or is of no generation of the contract is reported and left.
+read or is of no generation of the contract is reported and left. So is one without a signature once
+that is required: by then all had one, and who has no key wrote this one.
 
 Signing vouches for a net: verify the table first, if not everyone who may write it was trusted.
 """
@@ -83,9 +84,9 @@ class NetSigner:
     async def _net(self, item: Item, done: SignedNets) -> None:
         bare = {name: item[name] for name in item if name not in {FAULT, SIGNATURE}}
         try:
-            # Without a signature it is not trusted if one is required: adding it is the task.
-            net = net_of(item if SIGNATURE in item else bare)
-            check_generation(net, key_of(item)[0], self.home.region, self.settings.current.terms)
+            check_generation(
+                net_of(item), key_of(item)[0], self.home.region, self.settings.current.terms
+            )
         except DamagedItem as error:
             done.faulty += 1
             if len(done.faults) < FAULTS_MAX:

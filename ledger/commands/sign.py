@@ -23,12 +23,15 @@ def sign_net_changes(
 ) -> None:
     """Sign the net changes that merging has not signed yet, by the first key of the settings.
 
-    The whole table is read at home. Exits with 1 while one is unsigned or cannot be trusted.
+    The whole table is read at home. Once `signatures.required` is true it signs anew what a former
+    key signed, and no unsigned one. Exits with 1 while one is unsigned or cannot be trusted.
     """
     settings = Settings.load(config)
     keys = net_keys(settings)
     if keys is None:
-        raise SettingsError("signatures.keys does not name a key file to sign net changes with")
+        raise SettingsError(
+            "neither signatures.keys nor signatures.keys_env names keys to sign net changes with"
+        )
 
     async def call() -> SignedNets:
         clock = SystemClock()
@@ -40,11 +43,21 @@ def sign_net_changes(
     if as_json:
         print_json([done])
     else:
-        say(
-            f"{done.there + done.signed + done.changed:,} net changes are signed, {done.signed:,}"
-            f" of them now; {done.left:,} are not yet, {done.faulty:,} cannot be trusted"
-        )
-        for fault in done.faults:
-            say(fault, err=True)
+        _show(done, required=keys.required)
     if not done.is_whole:
         raise typer.Exit(1)
+
+
+def _show(done: SignedNets, *, required: bool) -> None:
+    say(
+        f"{done.there + done.signed + done.changed:,} net changes are signed, {done.signed:,}"
+        f" of them now; {done.left:,} are not yet, {done.faulty:,} cannot be trusted"
+    )
+    for fault in done.faults:
+        say(fault, err=True)
+    if done.faulty and required:
+        say(
+            "signatures.required holds, so what has no signature was written without the key"
+            " and is not signed; a table that never was is signed first, and requires it then",
+            err=True,
+        )

@@ -22,7 +22,7 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ledger.core import amounts
@@ -85,24 +85,19 @@ class NetKeys:
 
     def is_signed(self, item: Item) -> bool:
         """Return whether a net change has a valid signature of the first key."""
-        return self._signer(item) == self.keys[0].name and self.fault(item) is None
+        return signer_of(item) == self.keys[0].name and self.fault(item) is None
 
     def fault(self, item: Item) -> str | None:
         """Return why a net change is not trusted; None if it is."""
         if SIGNATURE not in item:
             return "it has no signature" if self.required else None
-        name = self._signer(item)
+        name = signer_of(item)
         key = next((key for key in self.keys if key.name == name), None)
         if key is None:
             return f"it is signed by a key that the key file does not have: {name!r:.40}"
         if not hmac.compare_digest(_tag(key, item), item[SIGNATURE]["B"][:TAG_BYTES]):
             return f"its signature by key {name!r} is wrong: written or changed without the key"
         return None
-
-    @staticmethod
-    def _signer(item: Item) -> str:
-        found = item.get(SIGNATURE, {}).get("B")
-        return found[TAG_BYTES:].decode("ascii", "replace") if isinstance(found, bytes) else ""
 
     def checked(self, item: Item, partition: str) -> Item:
         """Return a net change that was read, marked if it is not trusted.
@@ -118,6 +113,18 @@ class NetKeys:
 def is_net(item: Item) -> bool:
     """Return whether an item has the key of a net change."""
     return str(item["sk"].get("S")).startswith(NET_PREFIX)
+
+
+def signer_of(item: Item) -> str:
+    """Return the name of the key that a net change says it is signed by; empty for none."""
+    found = item.get(SIGNATURE, {}).get("B")
+    return found[TAG_BYTES:].decode("ascii", "replace") if isinstance(found, bytes) else ""
+
+
+def signed_text(nets: Mapping[str, int]) -> str:
+    """Return how many net changes are signed by which key, and how many by none."""
+    by_key = [f"{count:,} by {name!r}" for name, count in sorted(nets.items()) if name]
+    return f"{', '.join(by_key) or 'none'} are signed, {nets.get('', 0):,} are not"
 
 
 def _key(line: str) -> NetKey:

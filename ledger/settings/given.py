@@ -63,6 +63,7 @@ class SignaturesGiven(TypedDict, total=False):
     """Of `SignatureSettings`."""
 
     keys: str | None
+    keys_env: str | None
     required: bool
 
 

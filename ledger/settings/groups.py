@@ -251,7 +251,7 @@ class SignatureSettings(Group):
     """Signatures of net changes: where the keys are, and whether one is required.
 
     See `ledger.core.signatures`. `keys` is a file of keys, which compactors and readers hold, and
-    writers do not.
+    writers do not; `keys_env` names an environment variable with the same lines instead.
     """
 
     if TYPE_CHECKING:
@@ -259,12 +259,28 @@ class SignatureSettings(Group):
         def __init__(self, **given: Unpack[SignaturesGiven]) -> None: ...
 
     keys: Annotated[str, Field(min_length=1)] | None = None
+    keys_env: Annotated[str, Field(min_length=1)] | None = None
     required: bool = False
+
+    @property
+    def are_made(self) -> bool:
+        """Whether there are keys by which net changes are signed and checked."""
+        return self.keys is not None or self.keys_env is not None
 
     @model_validator(mode="after")
     def _keys_are_named(self) -> Self:
-        if self.required and self.keys is None:
-            raise rule("signatures.required needs signatures.keys, a file of keys to check them by")
+        if self.keys is not None and self.keys_env is not None:
+            raise rule("of signatures.keys and signatures.keys_env give one")
+        if self.keys_env is not None and self.keys_env.upper().startswith("LEDGER_"):
+            raise rule(
+                f"signatures.keys_env must not begin with LEDGER_, as variables of settings do,"
+                f" got {self.keys_env!r}"
+            )
+        if self.required and not self.are_made:
+            raise rule(
+                "signatures.required needs signatures.keys, a file of keys to check them by, or"
+                " signatures.keys_env"
+            )
         return self
 
 

@@ -1,5 +1,6 @@
 """Opening the stores of regions: the transport that the settings name, metered."""
 
+import os
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -87,19 +88,28 @@ def net_keys(settings: Settings) -> NetKeys | None:
     """Return the keys by which net changes are signed and checked; None if the settings name none.
 
     Raises:
-        SettingsError: the file cannot be read, or is not a key file.
+        SettingsError: the file cannot be read, the variable is not set, or there are no such keys.
     """
-    path, required = settings.signatures.keys, settings.signatures.required
-    if path is None:
+    given = settings.signatures
+    if not given.are_made:
         return None
+    if given.keys_env is None:
+        named = f"signatures.keys {given.keys}"
+    else:
+        named = f"signatures.keys_env {given.keys_env}"
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        return NetKeys.parse(text, required=required)
+        if given.keys_env is None:
+            text = Path(given.keys or "").read_text(encoding="utf-8")
+        else:
+            text = os.environ[given.keys_env]
+        return NetKeys.parse(text, required=given.required)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
-        raise SettingsError(f"signatures.keys {path}: cannot be read ({reason})") from None
+        raise SettingsError(f"{named}: cannot be read ({reason})") from None
+    except KeyError:
+        raise SettingsError(f"{named}: the variable is not set") from None
     except SettingsError as error:
-        raise SettingsError(f"signatures.keys {path}: {error}") from None
+        raise SettingsError(f"{named}: {error}") from None
 
 
 def _wrapped(store: Store, settings: Settings, *, metrics: Metrics, clock: Clock) -> Store:

@@ -4,6 +4,7 @@ Each expression is asked again and again while load goes on and one thing after 
 What has shown a number once is done; what never does watches nothing, and fails the test.
 """
 
+import base64
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
@@ -77,6 +78,7 @@ LOAD_SECONDS = 0.2
 ENTRIES, CROSSED = 5, 15
 POLL_SECONDS = 0.5
 RATE_INTERVAL = "15s"
+KEY = f"k1 {base64.b64encode(bytes(32)).decode()}"
 RECEIVERS = {"takes": 204, "refuses": 500, "gone": 410}
 """What the receiver of each webhook answers."""
 
@@ -234,12 +236,14 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
         )
         for place in PLACES:
             (folder / place).mkdir()
+        (folder / "keys").write_text(KEY, encoding="utf-8")
         settings = world.settings(
             **TIMES,
             archive=[f"file://{folder / place}" for place in PLACES],
             compactor=FOLDS,
             pipeline=PIPELINE,
             budgets={BUDGET: {"on_outage": "allow", "grant_life": 2.0}},
+            signatures={"keys": str(folder / "keys")},
         )
         write_settings(settings, folder / "regions.yaml")
         scrape, token = _tokens(folder)

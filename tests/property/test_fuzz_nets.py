@@ -20,9 +20,11 @@ from ledger.core.errors import AmountOverflow, DamagedItem
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
 from ledger.core.periods import Periods, to_text
+from ledger.core.signatures import NetKey, NetKeys
 from ledger.core.values import Entry, NetChange
 
 COUNT_DIGITS_MAX = 400
+KEYS = NetKeys((NetKey("k1", bytes(range(32))),), required=True)
 
 
 @st.composite
@@ -185,3 +187,24 @@ def test_a_net_under_any_key_is_a_generation_or_named(
         assert_named(caught.value, item)
     else:
         assert keys.net_sort_key(net_of(item).generation) == sort_key
+
+
+@given(merged_collections(), st.data())
+def test_a_signed_net_is_the_same_or_refused(
+    collection: tuple[dict[str, Any], list[Item]], data: st.DataObject
+) -> None:
+    """Whatever one attribute became, and whatever digest was put for it: who has no key signs none.
+
+    The order of attributes is nothing: DynamoDB gives them in any.
+    """
+    signed = KEYS.signed(collection[0])
+    shuffled = dict(data.draw(st.permutations(list(signed.items()))))
+    assert KEYS.signed(shuffled) == signed
+    assert KEYS.checked(shuffled, COUNTER) is shuffled
+    _, broken = data.draw(damaged(signed))
+    made = sealed(broken)
+    if KEYS.fault(made) is None:
+        assert net_of(made) == net_of(signed)
+    else:
+        with pytest.raises(DamagedItem):
+            net_of(KEYS.checked(made, COUNTER))

@@ -1,6 +1,6 @@
 """Compactors on a virtual clock over regions in memory."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from random import Random
 from typing import Any, TypeVar
@@ -15,10 +15,13 @@ from ledger.archive.places.port import Place
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
+from ledger.core.signatures import NetKeys
 from ledger.core.values import Entry
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
+from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore
+from ledger.store.wrappers.net_signatures import NetSigningStore
 from ledger.testing.clock import ManualClock
 from ledger.testing.manual import ManualWorld
 
@@ -68,6 +71,7 @@ class Instance:
         *,
         contract: bool = False,
         archive: Sequence[Place] | None = None,
+        keys: NetKeys | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
         self.is_dead = False
@@ -77,10 +81,13 @@ class Instance:
             region: FaultyStore(store, self._decider(region), clock=world.clock)
             for region, store in world.regions.replicas.items()
         }
+        used: Mapping[str, Store] = self.stores
+        if keys is not None:
+            used = {region: NetSigningStore(one, keys) for region, one in self.stores.items()}
         self.compactor = Compactor(
             settings,
             registry=self.registry,
-            stores=self.stores,
+            stores=used,
             clock=world.clock,
             randomness=Random(owner),  # noqa: S311 (repeatable)
             owner=owner,
@@ -136,10 +143,14 @@ class World:
         *,
         settings: Settings | None = None,
         archive: Sequence[Place] | None = None,
+        keys: NetKeys | None = None,
         **overrides: Any,
     ) -> Instance:
         """Start a process; further settings are the compactor's."""
-        return Instance(self, owner, settings or compactor_settings(**overrides), archive=archive)
+        settings = settings or compactor_settings(**overrides)
+        if keys is not None:
+            settings = settings.replace(signatures={"keys": "of the stores"})
+        return Instance(self, owner, settings, archive=archive, keys=keys)
 
     def write(self, *, entries: int = 5, counter: str = "counter") -> list[EntryId]:
         """Write entries of a counter round the regions."""

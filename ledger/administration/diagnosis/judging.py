@@ -20,6 +20,7 @@ from ledger.administration.diagnosis.observed import (
 from ledger.administration.diagnosis.trials import Tried
 from ledger.administration.estimating import PARTITION_WRITES, SHARD_SHARE
 from ledger.administration.templates.alarms import LATE_SECONDS
+from ledger.core.signatures import signed_text
 from ledger.settings.groups import SHARDS_MAX
 from ledger.store.dynamodb.throttling import ADVICE
 
@@ -214,6 +215,20 @@ def compactor_findings(passes: PassesSeen | Failed) -> Iterator[Finding]:
         left = "" if passes.search_age is None else _left(passes)
         what = f"last success {passes.success_age or 0:,.0f} s ago{left}"
         yield Finding(Check.COMPACTOR, passes.home, State.OK, what)
+    if passes.nets_signed:
+        yield _signed(passes.nets_signed, home=passes.home)
+
+
+def _signed(nets: Mapping[str, int], *, home: str) -> Finding:
+    """Return how far the table's nets are signed, by what the last search saw."""
+    what = f"of the net changes that the last search saw {signed_text(nets)}"
+    if nets.get(""):
+        do = "`ledger table sign`, and `signatures.required: true` once all are"
+        return Finding(Check.COMPACTOR, home, State.WARNING, what, do)
+    if len(nets) > 1:
+        do = "`ledger table sign` before the former key is taken out of any key file"
+        return Finding(Check.COMPACTOR, home, State.WARNING, what, do)
+    return Finding(Check.COMPACTOR, home, State.OK, what)
 
 
 def _left(passes: PassesSeen) -> str:

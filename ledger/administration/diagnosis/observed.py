@@ -103,10 +103,11 @@ class PassesSeen:
     """What the compactor's passes left in the table; ages are seconds.
 
     None for what no pass has recorded. `search_oldest` is when the oldest entry was made that the
-    last search left to be merged, empty if there is none; `waits` is why the last pass merged
-    nothing, `damage` what it left unchanged; both are empty for nothing. `lag_seconds` is the lag
-    of each region from `home`, as the last pass measured it. `ahead_seconds` is how far in the
-    future one is dated.
+    last search left to be merged, empty if there is none; `nets_signed` is how many nets it saw
+    that each key has signed, and none, under the empty name, where nets are signed. `waits` is why
+    the last pass merged nothing, `damage` what it left unchanged; both are empty for nothing.
+    `lag_seconds` is the lag of each region from `home`, as the last pass measured it.
+    `ahead_seconds` is how far in the future one is dated.
     """
 
     home: str
@@ -115,6 +116,7 @@ class PassesSeen:
     search_age: float | None = None
     search_backlog: int = 0
     search_oldest: str = ""
+    nets_signed: Mapping[str, int] = field(default_factory=dict)
     late_seconds: float = 0.0
     damage: str = ""
     waits: str = ""

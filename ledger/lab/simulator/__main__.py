@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ledger.lab.simulator.budgets import keeps_budgets
+from ledger.lab.simulator.forger import is_signed
 from ledger.lab.simulator.mutants import MUTANTS, run_mutant
 from ledger.lab.simulator.pool import results
 from ledger.lab.simulator.run import Result
@@ -33,6 +34,7 @@ PLAIN_LINE_SEEDS = 100
 FEATURES: dict[str, Callable[[int], bool]] = {
     "archive": keeps_archive,
     "budgets": keeps_budgets,
+    "forger": is_signed,
     "periods": keeps_periods,
 }
 """What only some worlds have, by name: whether the world of a seed does."""

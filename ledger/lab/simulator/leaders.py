@@ -12,6 +12,7 @@ import anyio
 
 from compactor.job import Compactor
 from ledger.core.errors import ContractConflict, LeaseLost
+from ledger.lab.simulator.forger import signing, with_keys
 from ledger.lab.simulator.planned import BusyPeriod
 from ledger.lab.simulator.process import RELIABLE, Process
 from ledger.lab.simulator.randomness import stream
@@ -89,9 +90,14 @@ class Leaders:
     def _compactor(self, process: Process, settings: Settings) -> Compactor:
         faults = self._scenario.compactor_faults
         return Compactor(
-            settings,
+            with_keys(settings, self._scenario.seed),
             registry=REGISTRY,
-            stores={region: SimStore(process, region, faults) for region in self._scenario.regions},
+            stores={
+                region: signing(
+                    SimStore(process, region, faults), self._scenario.seed, process.name
+                )
+                for region in self._scenario.regions
+            },
             clock=process.clock,
             randomness=stream(self._scenario.seed, f"{process.name} compactor"),
             owner=process.name,

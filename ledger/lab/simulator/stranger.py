@@ -35,7 +35,7 @@ class Stranger:
     """The stranger of one world; `read` reads a counter in a region, or in one that is not lost."""
 
     def __init__(
-        self, supervisor: Supervisor, *, read: Callable[[str, str], Awaitable[str]]
+        self, supervisor: Supervisor, *, read: Callable[[str, str], Awaitable[tuple[str, Decimal]]]
     ) -> None:
         self._supervisor = supervisor
         self._world = supervisor.world
@@ -84,7 +84,7 @@ class Stranger:
         await anyio.sleep(seconds)
         began = self._world.time()
         try:
-            region = await self._read(region, STRANGE)
+            region, _ = await self._read(region, STRANGE)
         except (StoreError, ReadTooSlow, ContractConflict, DamagedItem):
             return
         if self._since.get(region, began) < began - self._world.staleness:

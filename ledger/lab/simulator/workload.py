@@ -32,6 +32,7 @@ from ledger.core.errors import (
 from ledger.core.periods import rule_of
 from ledger.core.values import Entry
 from ledger.lab.harness.tagged import digits
+from ledger.lab.simulator.forger import Forger, signing
 from ledger.lab.simulator.leaders import Leaders
 from ledger.lab.simulator.lost_rights import LostRightsOperator
 from ledger.lab.simulator.operators import Operators
@@ -39,9 +40,10 @@ from ledger.lab.simulator.period_audit import effective_of, kinds_of
 from ledger.lab.simulator.planned import Operation, Outage, SteadyRead
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.signers import Signers
 from ledger.lab.simulator.spenders import Spenders
 from ledger.lab.simulator.store import SimStore
-from ledger.lab.simulator.stranger import STRANGE, Stranger
+from ledger.lab.simulator.stranger import Stranger
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
 from ledger.lab.simulator.takeover import Takeover
 from ledger.lab.simulator.terms import Freeze
@@ -92,6 +94,8 @@ class Workload:
             supervisor, self._takeover, file=lambda: self._leaders.file
         )
         self._stranger = Stranger(supervisor, read=self._total)
+        self._forger = Forger(supervisor, read=self._total)
+        self._signers = Signers(supervisor)
         self._spenders = Spenders(supervisor)
         self._apps: dict[str, App] = {}
         self._callers: list[Process] = []
@@ -118,6 +122,8 @@ class Workload:
         self._takeover.start()
         self._lost_rights.start()
         self._stranger.start()
+        self._forger.start()
+        self._signers.start()
         self._spenders.start()
         for freeze in () if scenario.contract is None else scenario.contract.freezes:
             self._supervisor.start(self._freeze, freeze)
@@ -160,7 +166,7 @@ class Workload:
             file,
             region=store.region,
             registry=REGISTRY,
-            store=store,
+            store=signing(store, self.scenario.seed, process.name),
             clock=process.clock,
             randomness=stream(self.scenario.seed, f"{process.name} ids"),
             contract=self.scenario.contract is not None,
@@ -405,13 +411,15 @@ class Workload:
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
         """Schedule reads of a counter in a region where a net change of it has just arrived."""
         place = keys.counter_of(key[0])
-        if place is None or place[0] == STRANGE or item is None or "merged" not in item:
+        if place is None or item is None or "merged" not in item:
             return
-        if self._is_resting or self.auditor.budgets.has(place[0]):
+        counter = place[0]
+        is_apart = counter in self.auditor.ignored or self.auditor.budgets.has(counter)
+        if self._is_resting or is_apart:
             return
         for _ in range(self.scenario.reads_per_net):
             delay = self._random.random() * self._random.choice(READS_WITHIN_SECONDS)
-            self._supervisor.start(self._read_later, delay, region, place[0])
+            self._supervisor.start(self._read_later, delay, region, counter)
 
     def changed(self, region: str, partition: str) -> None:
         """Ignore the change: only a new net change triggers reads."""
@@ -490,11 +498,11 @@ class Workload:
             if not self.world.is_over:
                 self.auditor.history_read(read, changes, app.process.name)
 
-    async def _total(self, region: str, counter: str) -> str:
+    async def _total(self, region: str, counter: str) -> tuple[str, Decimal]:
         """Read a counter in a region, or in another if it is lost; return in which."""
         app = await self._alive(region)
-        await app.ledger.total(counter, max_age=0.0)
-        return app.ledger.region
+        total = await app.ledger.total(counter, max_age=0.0)
+        return app.ledger.region, total.value
 
     @property
     def _counters(self) -> list[str]:
@@ -522,6 +530,7 @@ class Workload:
         await self._leaders.merge_all()
         self.auditor.check_rest()
         await self._stranger.read_all()
+        await self._forger.read_all()
         for region in (each for each in self.scenario.regions if each not in self.world.lost):
             for counter in self._counters:
                 await self._read(region, 0.0, counter)

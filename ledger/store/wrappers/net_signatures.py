@@ -29,7 +29,8 @@ from ledger.store.writes import (
 )
 
 Given = TypeVar("Given", bound=Action)
-_NEEDED = frozenset({*SIGNED, SIGNATURE}) - {"pk"}
+_SCANNED = frozenset({*SIGNED, SIGNATURE})
+_NEEDED = _SCANNED - {"pk"}
 
 
 class NetSigningStore(ForwardingStore):
@@ -84,7 +85,7 @@ class NetSigningStore(ForwardingStore):
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
         page = await self._inner.scan(scan)
-        if scan.attributes or scan.table:
+        if scan.table or (scan.attributes and not _SCANNED.issubset(scan.attributes)):
             return page
         return replace(page, items=[self._checked(item, "") for item in page.items])
 

@@ -18,7 +18,8 @@ from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverAr
 from ledger.store.wrappers.net_signatures import NetSigningStore
 from ledger.testing.clock import ManualClock
 
-KEYS = NetKeys.parse(f"one {base64.b64encode(b'k' * 32).decode()}")
+LINE = f"one {base64.b64encode(b'k' * 32).decode()}"
+KEYS = NetKeys.parse(LINE)
 SETTINGS = make_settings()
 
 
@@ -46,20 +47,29 @@ NETS = [net(name, 5, [], version=f"v-{name}") for name in "abcde"]
 ENTRY: Item = {"pk": {"S": "a"}, "sk": {"S": "1"}, "change": {"N": "1"}}
 
 
-@pytest.mark.parametrize("required", [True, False])
-async def test_each_net_is_signed_once(required: bool) -> None:  # noqa: FBT001
+async def test_each_net_is_signed_once() -> None:
     """Those that are signed stay as they are; nothing else is written, by a dry run nothing."""
-    keys = replace(KEYS, required=required)
     store = table_of(ENTRY, KEYS.signed(NETS[0]), *NETS[1:])
     before = list(store.table.items())
-    assert await signed(store, keys=keys, dry_run=True) == SignedNets(there=1, left=4)
+    assert await signed(store, dry_run=True) == SignedNets(there=1, left=4)
     assert list(store.table.items()) == before
-    done = await signed(store, keys=keys)
+    done = await signed(store)
     assert (done, done.is_whole) == (SignedNets(there=1, signed=4), True)
     assert sorted(map(str, store.table.items())) == sorted(
         map(str, [ENTRY, *map(KEYS.signed, NETS)])
     )
-    assert await signed(store, keys=keys) == SignedNets(there=5)
+    assert await signed(store) == SignedNets(there=5)
+
+
+async def test_where_signatures_are_required_no_unsigned_net_is_signed() -> None:
+    """All had one by then: to sign it would make a total of what whoever lacks the key wrote."""
+    both = NetKeys.parse(f"two {base64.b64encode(b'2' * 32).decode()}\n{LINE}", required=True)
+    store = table_of(KEYS.signed(NETS[0]), NETS[1])
+    done = await signed(store, keys=both)
+    assert (done.signed, done.faulty, done.is_whole) == (1, 1, False)
+    assert "'b' is damaged: it has no signature" in done.faults[0]
+    assert store.table.get(("a", "~net#0001")) == both.signed(NETS[0])
+    assert store.table.get(("b", "~net#0001")) == NETS[1]
 
 
 async def test_what_is_not_to_be_trusted_is_named_and_left() -> None:

@@ -36,7 +36,7 @@ COMPACTOR_NAMES = {
     "compactor_archive_waiting_seconds", "compactor_scheduled", "compactor_region_not_read",
     "compactor_budget_grants", "compactor_budget_grants_closed_total",
     "compactor_budget_grants_exceeded_total", "compactor_budget_holds_expired_total",
-    "compactor_budget_transfers_total",
+    "compactor_budget_transfers_total", "compactor_signed_nets",
 }  # fmt: skip
 
 
@@ -106,6 +106,8 @@ def test_each_method_of_the_compactor_moves_its_metrics() -> None:
     metrics.leads("us-east-1", leading=True, epoch=4)
     metrics.lag({"eu-west-1": 0.8})
     metrics.searched(backlog_entries=70, due_collections=2)
+    metrics.signed({"former": 1})
+    metrics.signed({"k1": 5, "": 2})
     metrics.scanned(3)
     metrics.fold("applied", merged=40)
     metrics.fold("rejected")
@@ -125,6 +127,9 @@ def test_each_method_of_the_compactor_moves_its_metrics() -> None:
         ("compactor_replication_lag_seconds", "eu-west-1"): 0.8,
         ("compactor_backlog_entries",): 70,
         ("compactor_due_collections",): 2,
+        ("compactor_signed_nets", "k1"): 5,
+        ("compactor_signed_nets", ""): 2,
+        ("compactor_signed_nets", "former"): None,
         ("compactor_scan_pages_total",): 3,
         ("compactor_folds_total", "applied"): 1,
         ("compactor_folds_total", "rejected"): 1,

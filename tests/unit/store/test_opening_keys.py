@@ -2,6 +2,7 @@
 
 import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.ledgers import HOME, make_settings
@@ -55,7 +56,32 @@ async def test_a_file_that_cannot_be_used_opens_nothing(
     assert SECRET not in str(caught.value)
 
 
-def test_signatures_cannot_be_required_without_keys() -> None:
-    """There would be nothing to check them by."""
-    with pytest.raises(SettingsError, match=r"signatures.required needs signatures.keys"):
-        make_settings(signatures={"required": True})
+def test_keys_may_stand_in_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no file can be mounted; nothing of what is in it is shown."""
+    settings = make_settings(signatures={"keys_env": "NET_KEYS", "required": True})
+    monkeypatch.setenv("NET_KEYS", f"one {SECRET}\ntwo {SECRET}")
+    found = net_keys(settings)
+    assert found is not None
+    assert (found.required, [key.name for key in found.keys]) == (True, ["one", "two"])
+    assert SECRET not in repr(settings)
+    monkeypatch.setenv("NET_KEYS", f"one {SECRET}x")
+    with pytest.raises(SettingsError, match=r"^signatures.keys_env NET_KEYS: a line of") as caught:
+        net_keys(settings)
+    assert SECRET not in str(caught.value)
+    monkeypatch.delenv("NET_KEYS")
+    with pytest.raises(SettingsError, match="NET_KEYS: the variable is not set"):
+        net_keys(settings)
+
+
+@pytest.mark.parametrize(
+    ("signatures", "said"),
+    [
+        ({"required": True}, "signatures.required needs signatures.keys"),
+        ({"keys": "a", "keys_env": "B"}, "of signatures.keys and signatures.keys_env give one"),
+        ({"keys_env": "LEDGER_KEYS"}, "must not begin with LEDGER_"),
+    ],
+)
+def test_keys_that_cannot_be_found_are_refused(signatures: dict[str, Any], said: str) -> None:
+    """Signatures that are required have something to check them by, in one place."""
+    with pytest.raises(SettingsError, match=said):
+        make_settings(signatures=signatures)

@@ -245,6 +245,24 @@ def test_compactor(values: dict[str, Any], state: State, what: str, do: str) -> 
     assert bool(found.do) == bool(do)
 
 
+@pytest.mark.parametrize(
+    ("nets", "state", "do"),
+    [
+        ({"k1": 5}, State.OK, ""),
+        ({"k1": 5, "": 1}, State.WARNING, "`ledger table sign`, and"),
+        ({"k1": 5, "k2": 1}, State.WARNING, "before the former key is taken out"),
+    ],
+)
+def test_how_far_nets_are_signed(nets: dict[str, int], state: State, do: str) -> None:
+    """A line beside that of the passes, where they are signed."""
+    passes = PassesSeen(home=HOME, success_age=1.0, has_passes=True, nets_signed=nets)
+    _, found = judging.compactor_findings(passes)
+    assert (found.check, found.region, found.state) == (Check.COMPACTOR, HOME, state)
+    assert "5 by 'k1'" in found.what
+    assert do in found.do
+    assert bool(found.do) == bool(do)
+
+
 def test_passes_cannot_be_read() -> None:
     """Then nothing is known of merging."""
     assert one(judging.compactor_findings(SILENT)).state is State.UNKNOWN
