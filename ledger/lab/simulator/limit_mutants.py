@@ -51,11 +51,11 @@ def newest_step(limit: Limit, begins: int) -> LimitStep:
 
 
 def charged_anyway(
-    resolved: Resolved, items: Mapping[str, Rights], *, over: bool = False
+    resolved: Resolved, items: Mapping[str, Rights], *, now: float, over: bool = False
 ) -> Apart | Short:
     """Charge what a hold came to more, whatever there is."""
     del over
-    return _charge_apart(resolved, items, over=True)
+    return _charge_apart(resolved, items, now=now, over=True)
 
 
 def without_more(taken: Taken, amount: Decimal) -> Taken | None:
