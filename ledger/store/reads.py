@@ -15,7 +15,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import RequestRefused
@@ -45,12 +45,12 @@ class Found:
     read_units: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """One page of a Query or Scan; `after` is where the next begins, None at the end.
 
     `read_units` is DynamoDB's own count if it was asked for: with a projection the size of the
-    items read cannot be derived from what is returned.
+    items read cannot be derived from what is returned. (A tuple, because one is made for every
+    read, in half the time.)
     """
 
     items: Sequence[Item]

@@ -42,6 +42,8 @@ REFILL_LEFT = AHEAD_MAX - READS_AT_ONCE // 2
 class _Flight:
     """One read of one counter, which any number of calls wait for."""
 
+    __slots__ = ("__weakref__", "_then", "error", "started", "total")
+
     def __init__(self) -> None:
         self.started: float | None = None
         self.total: Total | None = None
@@ -123,6 +125,8 @@ def naming(counter: str, error: Error) -> Error:
 
 class _Flights:
     """The reads of one counter: one running, one to follow."""
+
+    __slots__ = ("running", "waiting")
 
     def __init__(self) -> None:
         self.running: _Flight | None = None

@@ -1,6 +1,5 @@
 """Stores that note which permission each call needs, and the rules by which IAM grants it."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -241,7 +240,7 @@ class ForgetfulStore(RecordingStore):
     async def query(self, query: Query) -> Page:
         """Read one page of a partition."""
         page = await super().query(query)
-        return page if query.first == query.last else dataclasses.replace(page, items=())
+        return page if query.first == query.last else page._replace(items=())
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""

@@ -12,7 +12,6 @@ arrive;
 
 import zlib
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any, Protocol
 
 from botocore.exceptions import EndpointConnectionError, HTTPClientError
@@ -20,6 +19,7 @@ from botocore.exceptions import EndpointConnectionError, HTTPClientError
 from ledger.store.dynamodb.requests import Request
 
 _CHECKSUM_HEADER = "x-amz-crc32"
+OK_STATUS = 200
 _ERROR_STATUS_MIN = 400
 
 Response = Mapping[str, Any]
@@ -66,7 +66,7 @@ def check_answer(status: int, headers: Mapping[str, str], body: bytes) -> None:
     if status >= _ERROR_STATUS_MIN:
         return
     kind = headers.get("content-type") or "no content type"
-    if status != HTTPStatus.OK or "json" not in kind:
+    if status != OK_STATUS or "json" not in kind:
         raise NoAnswer(reason=f"a {kind} page with status {status}")
     if not (body.startswith(b"{") and body.endswith(b"}")):
         raise NoAnswer(reason=f"a body that is not a JSON object ({len(body)} bytes)")

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -24,7 +23,7 @@ from botocore.useragent import sanitize_user_agent_string_component
 from ledger.store.dynamodb import signing
 from ledger.store.dynamodb.connect import ClientOptions
 from ledger.store.dynamodb.requests import Request
-from ledger.store.dynamodb.transport import NoAnswer, Response, Transport, check_answer
+from ledger.store.dynamodb.transport import OK_STATUS, NoAnswer, Response, Transport, check_answer
 from ledger.store.transports.lean_connection import Answer
 from ledger.store.transports.lean_http import open_http
 from ledger.store.transports.lean_json import decode, encode
@@ -148,7 +147,7 @@ def read_answer(answer: Answer, operation: str) -> Response:
         NoAnswer: it is not an answer of DynamoDB.
     """
     check_answer(answer.status, answer.headers, answer.body)
-    if answer.status != HTTPStatus.OK:
+    if answer.status != OK_STATUS:
         raise ClientError(read_error(answer), operation)  # type: ignore[arg-type]
     try:
         response = decode(answer.body)

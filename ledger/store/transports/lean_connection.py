@@ -15,6 +15,8 @@ from typing import NamedTuple, cast
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 from httptools import HttpParserError, HttpResponseParser
 
+from ledger.store.dynamodb.transport import NeverSent
+
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 """Limit of one answer; DynamoDB's largest has 16 MB of items."""
 _KEPT_HEADERS = {
@@ -70,15 +72,26 @@ class Connection(asyncio.Protocol):
         """Send one request; the caller aborts the connection if waiting for the answer fails.
 
         Raises, from the wait:
+            NeverSent: the connection was closed before.
             ConnectionClosedError, ReadTimeoutError: it may or may not have arrived.
         """
         waiting: asyncio.Future[Answer] = self._loop.create_future()
+        self.send(request, waiting)
+        return waiting
+
+    def send(self, request: bytes, waiting: "asyncio.Future[Answer]") -> None:
+        """Send one request for which someone waits already; if they gave up, it is not sent."""
+        if waiting.done():
+            return
+        if self.transport.is_closing():
+            reason = "closed before the request was sent"
+            waiting.set_exception(NeverSent(endpoint_url=self._where, error=reason))
+            return
         self._waiting = waiting
         self._heard = self._loop.time()
         if self._timer is None:
             self._timer = self._loop.call_at(self._heard + self._wait_seconds, self._look)
         self.transport.write(request)
-        return waiting
 
     def abort(self) -> None:
         """Close the connection immediately, whatever is under way."""

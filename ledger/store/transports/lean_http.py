@@ -32,6 +32,7 @@ class Http:
         self._places = asyncio.Semaphore(connections_max)
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
+        self._unsent: list[tuple[Connection, bytes, asyncio.Future[Answer]]] = []
         self._closed = False
 
     def head(self, headers: Mapping[str, str]) -> bytes:
@@ -62,8 +63,8 @@ class Http:
             connection = self._kept() or await self._dial()
             self._busy.add(connection)
             try:
-                answer = await connection.ask(
-                    b"%b\r\nContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+                answer = await self._asked(
+                    connection, b"%b\r\nContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
                 )
             except BaseException:
                 connection.abort()
@@ -89,6 +90,23 @@ class Http:
                 task.cancel()
             for connection in idle:
                 connection.abort()
+
+    def _asked(self, connection: Connection, request: bytes) -> "asyncio.Future[Answer]":
+        """Return the wait for an answer; the request is sent at the end of the loop's turn.
+
+        All requests of a turn are sent together: each enters the kernel, after which Python finds
+        the processor's caches cold.
+        """
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        waiting: asyncio.Future[Answer] = self._loop.create_future()
+        self._unsent.append((connection, request, waiting))
+        return waiting
+
+    def _send(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        for connection, request, waiting in unsent:
+            connection.send(request, waiting)
 
     async def _place(self) -> None:
         try:

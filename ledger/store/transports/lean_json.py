@@ -49,9 +49,9 @@ def decode(body: bytes) -> dict[str, Any]:
     answer = _loads(body) if body else {}
     if not isinstance(answer, dict):
         raise ValueError(f"a {type(answer).__name__} is not an answer")  # noqa: TRY004 (see Raises)
-    if _MAYBE_BINARY in body:
+    if binaries := body.count(_MAYBE_BINARY):
         try:
-            _read_binaries(answer, body.count(_MAYBE_BINARY))
+            _read_binaries(answer, binaries)
         except (AttributeError, TypeError, RecursionError) as error:
             raise ValueError(str(error)) from error
     return answer

@@ -80,14 +80,14 @@ class NetSigningStore(ForwardingStore):
             return page
         if max(items[0]["sk"]["S"], items[-1]["sk"]["S"]) < NET_PREFIX:
             return page
-        return replace(page, items=[self._checked(item, query.partition) for item in items])
+        return page._replace(items=[self._checked(item, query.partition) for item in items])
 
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
         page = await self._inner.scan(scan)
         if scan.table or (scan.attributes and not _SCANNED.issubset(scan.attributes)):
             return page
-        return replace(page, items=[self._checked(item, "") for item in page.items])
+        return page._replace(items=[self._checked(item, "") for item in page.items])
 
     def _signed(self, action: Given) -> Given:
         if isinstance(action, Put) and is_net(action.item):

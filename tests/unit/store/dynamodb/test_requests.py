@@ -140,6 +140,19 @@ def test_query_of_some_attributes() -> None:
     assert request["ExpressionAttributeNames"] == names
 
 
+def test_query_leaves_nothing_in_the_next_one() -> None:
+    """What requests of one kind have in common is made once; each is a request of its own."""
+    plain = query_request(Query("c", attributes=["sk"]), "t")
+    paged = query_request(Query("d", attributes=["sk"], after=("c", "s"), descending=True), "t")
+    other = query_request(Query("c", attributes=["sk"], consistent=False), "u")
+
+    assert (paged["ScanIndexForward"], paged["ExclusiveStartKey"]) == (False, KEY)
+    assert query_request(Query("c", attributes=["sk"]), "t") == plain
+    assert plain.keys() & {"ScanIndexForward", "ExclusiveStartKey"} == set()
+    assert plain["ExpressionAttributeValues"] == {":0": {"S": "c"}}
+    assert (other["TableName"], other["ConsistentRead"]) == ("u", False)
+
+
 def test_scan() -> None:
     """A scan names its segment; only a projection asks DynamoDB for the units."""
     whole = scan_request(Scan(segment=1, segments=4), "t")

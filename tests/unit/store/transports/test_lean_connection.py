@@ -1,10 +1,12 @@
 """HTTP as it comes over the lean transport's connections, on each event loop."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 import pytest
+from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 from botocore.exceptions import ConnectionClosedError, ParamValidationError, ReadTimeoutError
 from support.bytes_server import CLOSE, OK, BytesServer, answering_bytes
@@ -12,6 +14,7 @@ from support.loops import LOOPS
 
 from ledger.store.dynamodb.transport import NeverSent
 from ledger.store.transports import lean_connection, lean_http
+from ledger.store.transports.lean_connection import Connection
 from ledger.store.transports.lean_http import Http, open_http
 
 HEADERS = {"Host": "dynamodb", "X-Amz-Target": "DynamoDB_20120810.Query"}
@@ -211,4 +214,60 @@ async def test_closing_ends_what_is_under_way_and_lets_nothing_begin() -> None:
         with pytest.raises(NeverSent, match="closed"):
             await http.post(http.head(HEADERS), b"{}")
 
+    assert server.asked == [1]
+
+
+@asynccontextmanager
+async def asking(http: Http, errors: list[str]) -> AsyncIterator[tuple[CancelScope, Connection]]:
+    """Begin a request on the kept connection; the block begins in the same turn of the loop."""
+    (kept,) = http._idle
+    begun = CancelScope()
+
+    async def post() -> None:
+        with begun:
+            try:
+                await http.post(http.head(HEADERS), b"{}")
+            except NeverSent as error:
+                errors.append(str(error))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(post)
+        while kept not in http._busy:
+            await checkpoint()
+        yield begun, kept
+
+
+async def test_request_given_up_in_its_turn_is_not_sent() -> None:
+    """Requests are sent at the end of the loop's turn: one cancelled before that never arrives."""
+    async with answering_bytes([OK, OK]) as server, opened(server) as http:
+        await http.post(http.head(HEADERS), b"{}")
+        async with asking(http, []) as (begun, _):
+            begun.cancel()
+        await http.post(http.head(HEADERS), b"{}")
+
+    assert server.asked == [1, 2]
+
+
+async def test_request_of_a_connection_that_ends_in_its_turn_was_never_sent() -> None:
+    """What was not handed to the kernel cannot have arrived; other requests of the turn do."""
+    errors: list[str] = []
+    async with answering_bytes([OK, OK]) as server, opened(server) as http:
+        await http.post(http.head(HEADERS), b"{}")
+        async with asking(http, errors) as (_, kept):
+            kept.abort()
+            await http.post(http.head(HEADERS), b"{}")
+
+    assert ["before the request was sent" in error for error in errors] == [True]
+    assert server.asked == [1, 2]
+
+
+async def test_word_before_the_request_is_sent_is_no_answer() -> None:
+    """What a server says before it was asked ends the connection, also in the turn of the ask."""
+    errors: list[str] = []
+    async with answering_bytes([OK, OK]) as server, opened(server) as http:
+        await http.post(http.head(HEADERS), b"{}")
+        async with asking(http, errors) as (_, kept):
+            kept.data_received(OK)
+
+    assert ["before the request was sent" in error for error in errors] == [True]
     assert server.asked == [1]
