@@ -56,6 +56,8 @@ class ScheduledMetrics:
 
     def _leave(self) -> None:
         # Imported here, as everywhere: not every program needs the client library.
+        from http.client import HTTPException  # noqa: PLC0415
+
         from prometheus_client import exposition  # noqa: PLC0415
 
         if self.file is not None:
@@ -70,7 +72,7 @@ class ScheduledMetrics:
                 exposition.pushadd_to_gateway(
                     self.gateway, JOB, _WithoutFirst(self.registry), timeout=PUSH_SECONDS_MAX
                 )
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, HTTPException) as error:
                 raise LedgerError(
                     f"metrics cannot be pushed to {without_passwords(self.gateway)}:"
                     f" {without_passwords(str(error))}"

@@ -96,7 +96,7 @@ async def lost_rights(
         As `open_table`.
     """
     async with open_table(settings, clock=clock, randomness=randomness) as table:
-        terms = table.view.current.terms
-        regions = Regions(table.stores, terms, clock)
-        home = table.stores[terms.home]
+        current = table.view.current
+        regions = Regions(table.stores, current.terms, clock)
+        home = table.stores[current.home]  # the terms name none while it is moved
         yield LostRights(regions, lost, home, table, clock, randomness)

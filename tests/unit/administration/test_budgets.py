@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import cast
 
 import pytest
 from support.ledgers import seeded
@@ -12,12 +13,22 @@ from ledger.administration import budgets
 from ledger.administration.budgets import LostRights, lost_rights
 from ledger.contract.opening import OpenTable
 from ledger.contract.view import ContractView
+from ledger.core.contract import NO_HOME
 from ledger.core.errors import BudgetMissing, ContractChangeRefused
 from ledger.limits.losing import ARRIVED_SECONDS
 from ledger.limits.rights import Account
+from ledger.settings import Settings
 from ledger.testing import MemoryGlobalTable
 
 HOME, LOST = "us-east-1", "eu-west-1"
+
+
+@dataclass
+class View:
+    """The contract as some process sees it."""
+
+    current: Settings
+    validity: None = None
 
 
 @asynccontextmanager
@@ -61,6 +72,26 @@ async def test_what_is_at_stake_is_minted_again_once(monkeypatch: pytest.MonkeyP
         minted = await rights.reclaim(window, Decimal(1))
         assert minted[Account(LOST)].amount == 1
         assert await rights.stakes(window) == {}
+
+
+async def test_while_the_home_is_moved_nothing_is_reclaimed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The terms that all obey meanwhile have none, and no change that is pending has lost it."""
+    world = MemoryGlobalTable([HOME, LOST], budgets={"key/*": {}})
+    moving = world.settings.under(replace(world.settings.terms, home=NO_HOME), home=HOME)
+    table = OpenTable({HOME: world.store(HOME)}, cast("ContractView", View(moving)))
+
+    @asynccontextmanager
+    async def opened(*_: object, **__: object) -> AsyncIterator[OpenTable]:
+        yield table
+
+    monkeypatch.setattr(budgets, "open_table", opened)
+    opening = lost_rights(world.settings, LOST, clock=world.clock, randomness=seeded())
+    async with opening as rights:
+        [window] = await rights.counters("key/42")
+        with pytest.raises(ContractChangeRefused, match=f"must name {LOST} as lost"):
+            await rights.stakes(window)
 
 
 async def test_a_window_that_the_region_may_have_made_is_at_stake(
