@@ -199,7 +199,7 @@ class BudgetAudit:
     def _check_budget(self, budget: str) -> None:
         accounts = self._accounts.get(budget, {})
         over = self._settled_over(budget)
-        debt = over + self.charges.most(budget)
+        debt = over + self.charges.most(budget) + self._owed_by_lost(budget)
         applied = self._applied.get(budget, _ZERO)
         if applied > self._limit(budget) + over:
             said = f"{applied} are applied, of {self._limit(budget)}, and {over} over that"
@@ -380,13 +380,16 @@ class BudgetAudit:
         What it spent more than it had, and what its holds came to more, or less, once others
         resolved them.
         """
-        found = _ZERO
-        for one in self._remaining(budget):
-            found += sum((max(_ZERO, -amount) for amount in one.reclaimed.values()), _ZERO)
+        found = self._owed_by_lost(budget)
         for name in self._accounts.get(budget, {}):
             if not self._is_lost(name):
                 found += self._settled_for_lost(budget, name, self._final)
         return found
+
+    def _owed_by_lost(self, budget: str) -> Decimal:
+        """Return what lost accounts spent more than they had, as those who reclaimed found."""
+        amounts = (one.reclaimed.values() for one in self._remaining(budget))
+        return sum((max(_ZERO, -amount) for each in amounts for amount in each), _ZERO)
 
     def _settled_for_lost(self, budget: str, name: str, copies: Mapping[Key, Copy]) -> Decimal:
         """Return what an account is charged, or given back, for holds of others that are lost."""

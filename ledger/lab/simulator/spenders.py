@@ -13,6 +13,7 @@ from ledger.core.errors import (
     ArchiveError,
     BudgetMissing,
     InvalidEntry,
+    InvalidInput,
     LedgerError,
     OutcomeUnknown,
     ReadTooSlow,
@@ -104,6 +105,10 @@ class Spenders:
                     await spender.budget(name).create(self._audit.limits[name])
             except (OutcomeUnknown, *REFUSALS):
                 await anyio.sleep(PAUSE_SECONDS)
+            except InvalidInput:  # it was made, and its limit has changed since
+                if not any(change.budget == name for change in self._plan.changes):
+                    raise
+                return
             else:
                 return
 
