@@ -5,7 +5,8 @@ that has sold nothing yet can begin. Every `PERIOD_SECONDS` an account that has 
 its goal sends what is above the goal to those that have less than half of theirs. One that had to
 refuse says what it wants (`want`), and gets what it lacks of its goal at once, of each giver at
 most half of what that has; but the last piece whole, from one that wants nothing itself. Without
-hysteresis rights go to and fro.
+hysteresis rights go to and fro. What an account was charged more than it had (a hold settled over
+the limit, a spend let through) others pay first, each its part of it.
 
 It decides nothing but where rights lie: views may be old, and differ.
 
@@ -13,7 +14,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_DOWN, Context, Decimal
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 
 from ledger.core import amounts
 from ledger.limits.rights import Account, Rights
@@ -73,8 +74,10 @@ def transfers(
     may not be sent to are left out. Amounts are multiples of `quantum`, a power of ten: the
     smallest piece that is ever spent, so that no region is left with a part of one.
     """
-    goal, has = goals(items), free(items)
     mine = max(_ZERO, items[me].available)
+    if owed := _debts(me, items):
+        return _paid(owed, mine, items, quantum)
+    goal, has = goals(items), free(items)
     lacks = {one: max(_ZERO, _CONTEXT.subtract(goal[one], has[one])) for one in items if one != me}
     wanted = {
         one: min(lacks[one], _CONTEXT.multiply(mine, WANTED_PART))
@@ -91,6 +94,33 @@ def transfers(
         if one not in sent and has[one] < _CONTEXT.multiply(goal[one], NEEDY_BELOW)
     }
     return {**sent, **_within(needy, _CONTEXT.subtract(left, goal[me]), quantum)}
+
+
+def _debts(me: Account, items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
+    """Return what other accounts were charged more than they have, with what is on its way."""
+    found = {
+        one: amounts.total_wide((items[one].available, in_flight(one, items))).copy_negate()
+        for one in sorted(items)
+        if one != me
+    }
+    return {one: debt for one, debt in found.items() if debt > 0}
+
+
+def _paid(
+    owed: Mapping[Account, Decimal],
+    mine: Decimal,
+    items: Mapping[Account, Rights],
+    quantum: Decimal,
+) -> dict[Account, Decimal]:
+    """Return what one account pays of debts: its part by what it has, rounded up to a quantum."""
+    part = _CONTEXT.divide(mine, amounts.total_wide(free(items).values()) or Decimal(1))
+    paid: dict[Account, Decimal] = {}
+    for one, debt in owed.items():
+        left = amounts.total_wide((mine, amounts.total_wide(paid.values()).copy_negate()))
+        share = _CONTEXT.multiply(min(Decimal(1), part), debt).quantize(quantum, ROUND_UP, _CONTEXT)
+        if (amount := min(share, left)) > 0:
+            paid[one] = amount
+    return paid
 
 
 def quantum_of(items: Iterable[Rights]) -> Decimal:

@@ -51,7 +51,7 @@ class Holder:
             OutcomeUnknown: no answer in time; the same call is harmless.
             StoreError: DynamoDB could not do it.
         """
-        entry = await self._known(entry)
+        entry = await self.known(entry)
         store, item, hold = await self._found(entry)
         seconds = self._reach.settings.current.write_deadline
         tries = self._reach.tries(store, seconds=seconds)
@@ -79,7 +79,7 @@ class Holder:
         Raises:
             As `resolve`, and InvalidInput: it would expire earlier.
         """
-        entry = await self._known(entry)
+        entry = await self.known(entry)
         store, item, hold = await self._found(entry)
         extended = holds.extend(hold, expires)
         with signed_within(self._reach.settings.validity, self._reach.clock):
@@ -156,7 +156,7 @@ class Holder:
         writes = holds.apart_writes(_key_of(entry), apart, items, entry.counter)
         return await store.transact(writes)
 
-    async def _known(self, entry: Entry) -> Entry:
+    async def known(self, entry: Entry) -> Entry:
         """Return an entry of which only counter and id may be known, as its region shows it.
 
         Without a region it is looked for here.

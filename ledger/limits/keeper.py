@@ -198,7 +198,7 @@ class Keeper:
 
     def _missing(self, amount: Decimal, short: Short) -> Decimal:
         held = self.allowance.remaining if self.allowance else _ZERO
-        missing = max(amount, self._waiting) - held - max(_ZERO, short.available)
+        missing = max(amount, self._waiting) - held - short.available
         return missing if missing > 0 else self._quantum
 
     def _refuse(self, amount: Decimal, shown: Shown) -> Refused:

@@ -364,6 +364,7 @@ class Spender:
                         self._keepers.pop(key, None)  # or all were, by `close`
                         continue
                     try:
+                        await self._settings.renew()  # a process that is idle has no call that does
                         await keeper.tend()
                         await self._confirm(keeper)
                         failing.discard(key)

@@ -70,6 +70,8 @@ class BudgetAudit:
         self._held: dict[Key, Decimal] = {}
         self._best: dict[Key, Copy] = {}
         self._here: dict[tuple[str, str], dict[str, Copy]] = {}
+        self._regions: set[str] = set()
+        self._under: dict[Key, dict[tuple[tuple[str, str, int], ...], Decimal]] = {}
         self._applied: dict[str, Decimal] = {}
         self._named: dict[tuple[str, str], Decimal] = {}
         self._by_grant: dict[tuple[str, str, int], Decimal] = {}
@@ -122,9 +124,12 @@ class BudgetAudit:
         shown = world.replicas[region].table.get(key)
         copy = copy_of(item, counter, stamp)
         here = self._here.setdefault((region, key[0]), {})
+        self._regions.add(region)
+        was_resolved = self._is_resolved(key)
         if shown is item or key[1] not in here:
             here[key[1]] = copy
         self._check_named(key, copy)
+        self._under.setdefault(key, {})[copy.grants] = copy.amount
         if shown is not item:
             return
         before = self._best.get(key)
@@ -132,7 +137,7 @@ class BudgetAudit:
             return
         if before is not None and before.grants != copy.grants:
             self._doubled.add(key)
-        is_undone = before is not None and before.resolved and before.state != copy.state
+        is_undone = before is not None and was_resolved and before.state != copy.state
         if before is not None and is_undone and key not in self._doubled:
             self._fail("hold", f"{key} was {before.state}, and is {copy.state} by {stamp}")
         if not copy.resolved:
@@ -142,6 +147,15 @@ class BudgetAudit:
         for sign, one in ((-1, before), (1, copy)):
             if one is not None:
                 self._count(one, sign)
+
+    def _is_resolved(self, key: Key) -> bool:
+        """Return whether a region that is not lost shows a hold as resolved."""
+        copies = (
+            self._here.get((region, key[0]), {}).get(key[1])
+            for region in self._regions
+            if region not in self._lost
+        )
+        return any(copy is not None and copy.resolved for copy in copies)
 
     def _check_named(self, key: Key, copy: Copy) -> None:
         if copy.grants:
@@ -199,7 +213,7 @@ class BudgetAudit:
     def _check_budget(self, budget: str) -> None:
         accounts = self._accounts.get(budget, {})
         over = self._settled_over(budget)
-        debt = over + self.charges.most(budget)
+        debt = over + self.charges.most(budget) + self._owed_by_lost(budget)
         applied = self._applied.get(budget, _ZERO)
         if applied > self._limit(budget) + over:
             said = f"{applied} are applied, of {self._limit(budget)}, and {over} over that"
@@ -326,6 +340,8 @@ class BudgetAudit:
         """Return what is still open, in flight or not merged; empty if nothing is."""
         for budget, everyone in self._accounts.items():
             accounts = {name: one for name, one in everyone.items() if not self._is_lost(name)}
+            if said := _unpaid(accounts):
+                return f"{budget}: {said}"
             for name, one in accounts.items():
                 if one.grants:
                     return f"{budget}: {name} has grants {sorted(one.grants)} open"
@@ -361,7 +377,7 @@ class BudgetAudit:
             applied = sum((named.get((budget, name), _ZERO) for name in remaining), _ZERO)
             applied += self._charged_for_lost(budget)
             least = applied + self.charges.least(budget)
-            most = applied + self.charges.most(budget)
+            most = applied + self.charges.most(budget) + self._twice(budget)
             if charged < least or (charged > most and budget not in self._crowded):
                 said = f"{charged} charged at rest, {least} to {most} applied"
                 self._fail("charged", f"{budget}: {said}")
@@ -378,13 +394,33 @@ class BudgetAudit:
         What it spent more than it had, and what its holds came to more, or less, once others
         resolved them.
         """
-        found = _ZERO
-        for one in self._remaining(budget):
-            found += sum((max(_ZERO, -amount) for amount in one.reclaimed.values()), _ZERO)
+        found = self._owed_by_lost(budget)
         for name in self._accounts.get(budget, {}):
             if not self._is_lost(name):
                 found += self._settled_for_lost(budget, name, self._final)
         return found
+
+    def _twice(self, budget: str) -> Decimal:
+        """Return what may be charged twice: of keys that a lost region had used as well.
+
+        Which of its entries stands those that remain may learn only once they have agreed.
+        """
+        if not self._lost:
+            return _ZERO
+        under = [each for each in self._under.values() if len(each) > 1]
+        return sum(
+            (
+                max(each.values())
+                for each in under
+                if any(grant[0] == budget for grants in each for grant in grants)
+            ),
+            _ZERO,
+        )
+
+    def _owed_by_lost(self, budget: str) -> Decimal:
+        """Return what lost accounts spent more than they had, as those who reclaimed found."""
+        amounts = (one.reclaimed.values() for one in self._remaining(budget))
+        return sum((max(_ZERO, -amount) for each in amounts for amount in each), _ZERO)
 
     def _settled_for_lost(self, budget: str, name: str, copies: Mapping[Key, Copy]) -> Decimal:
         """Return what an account is charged, or given back, for holds of others that are lost."""
@@ -436,13 +472,18 @@ class BudgetAudit:
         )
         return sum((one.available for one in self._remaining(budget)), sum(unmade, _ZERO))
 
-    def is_owed(self, budget: str) -> bool:
-        """Return whether a region is charged more than it had: that is missing elsewhere."""
-        return any(one.available < 0 for one in self._remaining(budget))
-
     def _remaining(self, budget: str) -> list[Account]:
         accounts = self._accounts.get(budget, {})
         return [one for name, one in accounts.items() if not self._is_lost(name)]
+
+
+def _unpaid(accounts: Mapping[str, Account]) -> str:
+    """Return what one account is charged more than it has while another has some."""
+    least = min(accounts, key=lambda name: accounts[name].available, default="")
+    most = max(accounts, key=lambda name: accounts[name].available, default="")
+    if not least or accounts[least].available >= 0 or accounts[most].available <= 0:
+        return ""
+    return f"{least} owes {-accounts[least].available}, and {most} has {accounts[most].available}"
 
 
 def _counter(key: Key) -> str:

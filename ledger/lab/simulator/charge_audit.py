@@ -19,7 +19,7 @@ class ChargeAudit:
 
     def __init__(self) -> None:
         self._others: dict[str, tuple[str, ...]] = {}
-        self._through: dict[Key, tuple[tuple[str, ...], Decimal]] = {}
+        self._through: dict[tuple[Key, str], tuple[tuple[str, ...], Decimal]] = {}
         self._owed: list[tuple[tuple[str, ...], Decimal, Callable[[], bool]]] = []
 
     def planned(self, note: str, others: tuple[str, ...]) -> None:
@@ -31,11 +31,14 @@ class ChargeAudit:
         self._owed.append((budgets, Decimal(amount), is_alive))
 
     def let_through(self, key: Key, copy: Copy) -> tuple[str, ...]:
-        """Take in an entry that names no grant; return the budgets that are charged for it."""
+        """Take in an entry that names no grant; return the budgets that are charged for it.
+
+        A key that is let through in two regions at once is charged in both.
+        """
         place = keys.counter_of(key[0])
         own = "" if place is None else place[0]
         budgets = (own, *self._others.get(copy.note, ()))
-        self._through[key] = budgets, copy.amount
+        self._through[key, copy.stamp[1]] = budgets, copy.amount
         return budgets
 
     def most(self, budget: str) -> Decimal:

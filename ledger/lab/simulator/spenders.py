@@ -13,6 +13,7 @@ from ledger.core.errors import (
     ArchiveError,
     BudgetMissing,
     InvalidEntry,
+    InvalidInput,
     LedgerError,
     OutcomeUnknown,
     ReadTooSlow,
@@ -104,6 +105,10 @@ class Spenders:
                     await spender.budget(name).create(self._audit.limits[name])
             except (OutcomeUnknown, *REFUSALS):
                 await anyio.sleep(PAUSE_SECONDS)
+            except InvalidInput:  # it was made, and its limit has changed since
+                if not any(change.budget == name for change in self._plan.changes):
+                    raise
+                return
             else:
                 return
 
@@ -289,8 +294,6 @@ class Spenders:
             if left > 0:
                 said = f"{name}: {left} are free, and not to be had"
                 self._supervisor.auditor.fail("stranded", said)
-        if self._audit.is_owed(name):  # what one region is charged too much another still has
-            return
         if await budget.spend(1, note=f"one more of {name}"):
             self._supervisor.auditor.fail("limit", f"{name} is spent, and one more is granted")
 

@@ -22,6 +22,8 @@ from ledger.core.values import Entry
 from ledger.ledger import budget_parts, live_settings
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.outcomes import Granted, Refused
+from ledger.limits.rights import GrantName
+from ledger.runtime.calls import reading
 from ledger.runtime.tasks import run_all
 from ledger.service.answers import answer, problem_in_http
 from ledger.service.api.bodies import body_of
@@ -108,7 +110,7 @@ async def settle(request: Request) -> Response:
     What it came to less is free again; for more there must be as much, or it is a 409.
     """
     body = await body_of(request, _SETTLE)
-    held = _held(request, body)
+    held = await _held(request, body)
     outcome = await held.settle(body.actual, over=body.over, timeout=_wait(request))
     return _made(outcome)
 
@@ -117,7 +119,7 @@ async def settle(request: Request) -> Response:
 async def void(request: Request) -> Response:
     """Give back all that a hold keeps aside, once: 201, and 200 when it is repeated."""
     body = await body_of(request, _VOID)
-    outcome = await _held(request, body).void(timeout=_wait(request))
+    outcome = await (await _held(request, body)).void(timeout=_wait(request))
     return _made(outcome)
 
 
@@ -125,7 +127,7 @@ async def void(request: Request) -> Response:
 async def extend(request: Request) -> Response:
     """Let a hold expire later."""
     body = await body_of(request, _EXTEND)
-    extended = await _held(request, body).extend(body.expires, timeout=_wait(request))
+    extended = await (await _held(request, body)).extend(body.expires, timeout=_wait(request))
     return answer(entry_fields(extended.entry))
 
 
@@ -197,12 +199,16 @@ async def _asked(
     return budgets, body, _wait(request)
 
 
-def _held(request: Request, body: VoidBody) -> Hold:
-    """Return the hold whose entry the path names."""
+async def _held(request: Request, body: VoidBody) -> Hold:
+    """Return the hold whose entry the path names, of whose budgets the token must have each."""
     context: Context = allow(request, "write", body.counter)
     region = checked_region(body.region, live_settings(context.ledger).current.home_first)
     entry = Entry(body.counter, entry_in(request.path_params["entry"]), _NOTHING, region)
-    return Hold(entry, partial(budget_parts, context.ledger))
+    with reading(_wait(request)):
+        known = await budget_parts(context.ledger).holder.known(entry)
+    names = known.spending.grants if known.spending else ()
+    allow(request, "write", *filter(None, (GrantName.parse(name).budget for name in names)))
+    return Hold(known, partial(budget_parts, context.ledger))
 
 
 def _wait(request: Request) -> float | None:

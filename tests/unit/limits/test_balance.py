@@ -92,3 +92,24 @@ def test_no_more_is_sent_than_is_there(found: list[tuple[int, int, bool]]) -> No
     assert sum(sent.values()) <= items[A].available
     assert all(amount > 0 and amount == int(amount) for amount in sent.values())
     assert A not in sent
+
+
+def test_what_a_region_was_charged_too_much_others_pay() -> None:
+    """Each its part, before anything else is sent, and no more than it has."""
+    items = _items(a=(30, 0), b=(10, 9), c=(0, 0))
+    items[C] = replace(items[C], charged=D(6))
+    assert balance.transfers(A, items, quantum=ONE) == {C: D(5)}
+    assert balance.transfers(B, items, quantum=ONE) == {C: D(2)}
+    assert balance.transfers(C, items, quantum=ONE) == {}
+    items[C] = replace(items[C], charged=D(100))
+    assert balance.transfers(B, items, quantum=ONE) == {C: D(10)}
+
+
+def test_a_debt_that_is_being_paid_is_none() -> None:
+    """What is on its way counts."""
+    items = _items(a=(30, 0), b=(10, 0))
+    items[B] = replace(items[B], charged=D(12))
+    items[A] = replace(items[A], sent={B: D(2)})
+    assert balance.transfers(A, items, quantum=ONE).get(B, 0) > 0  # its goal, now
+    items[A] = replace(items[A], sent={B: D(1)})
+    assert balance.transfers(A, items, quantum=ONE) == {B: D(1)}

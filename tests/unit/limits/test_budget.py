@@ -413,3 +413,22 @@ async def test_a_refusal_names_what_was_asked_for() -> None:
             refused = await east.budget("key/42").spend(amount)
             assert isinstance(refused, Refused)
             assert refused.wanted == amount
+
+
+async def test_what_a_hold_came_to_over_what_its_region_had_is_paid_by_others() -> None:
+    """So that no more is spent there than the limit."""
+    async with opened(10) as (world, east, west):
+        hold = await west.budget("key/42").hold(1, expires=600)
+        assert isinstance(hold, Hold)
+        await world.pass_time(70)  # its grant is closed
+        others = await east.budget("key/42").hold(9, expires=600)
+        assert isinstance(others, Hold)
+        assert await hold.settle(5, over=True)
+        assert await others.void()
+        world.replicate()
+        await world.pass_time(70)
+        assert await east.budget("key/42").spend(1)
+        await world.pass_time(32)
+        assert await east.budget("key/42").spend(4)
+        assert not await east.budget("key/42").spend(1)
+        assert not await west.budget("key/42").spend(1)

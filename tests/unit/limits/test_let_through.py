@@ -5,9 +5,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ledger import Table
-from ledger.core.errors import BudgetMissing, Unreachable
+from ledger.core.errors import BudgetMissing, ContractStale, Unreachable
+from ledger.ledger import budget_parts
 from ledger.limits.outcomes import Granted
 from ledger.store.port import Store
+from ledger.store.reads import Page
 from ledger.store.writes import Outcome, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
@@ -106,3 +108,30 @@ async def test_what_is_let_through_slowly_is_charged_too() -> None:
             await let_through(world, east, 3, "key/42")
         await world.clock.advance(10)
         assert (await east.budget("key/42").state()).charged == 3
+
+
+async def test_an_idle_process_renews_its_view_of_the_contract() -> None:
+    """Else what it owes could be charged no more once that is too old."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        await let_through(world, east, 3, "key/42")
+        live, stale = budget_parts(east.ledger).settings, [True]
+
+        async def renew(self: object) -> None:
+            del self
+            stale.clear()
+
+        def current_query(*_: object) -> Awaitable[Page]:
+            if stale:
+                raise ContractStale("too old")
+            return query(*_)  # type: ignore[arg-type]
+
+        store = world.store(EAST)
+        query = store.query
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(type(live), "renew", renew)
+            patched.setattr(store, "query", current_query)
+            await world.clock.advance(10)
+            assert not stale
+            assert (await east.budget("key/42").state()).charged == 3

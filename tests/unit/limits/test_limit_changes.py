@@ -7,8 +7,9 @@ from decimal import Decimal
 import pytest
 
 from ledger import Table
-from ledger.core.errors import BudgetMissing, InvalidInput
-from ledger.limits.changing import CONFIRM_SECONDS
+from ledger.core.errors import BudgetMissing, BudgetUndecided, InvalidInput, OutcomeUnknown
+from ledger.limits.changing import CONFIRM_SECONDS, LimitChanger
+from ledger.limits.keeper import Keeper
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST = "us-east-1", "eu-west-1"
@@ -196,3 +197,21 @@ async def test_later_windows_are_shared_anew() -> None:
 def test_there_is_time_to_confirm() -> None:
     """More than whoever spends lets pass between two looks."""
     assert CONFIRM_SECONDS > 2 * 60
+
+
+async def test_a_spend_is_not_unknown_since_its_limit_s_step_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing was spent, whatever becomes of the step that the call tries to put in force."""
+
+    async def undecided(*_: object, **__: object) -> None:
+        raise BudgetUndecided("only announced")
+
+    async def unanswered(*_: object) -> None:
+        raise OutcomeUnknown("the limit", entries=[], retryable=True)
+
+    monkeypatch.setattr(Keeper, "renew", undecided)
+    monkeypatch.setattr(LimitChanger, "go_on", unanswered)
+    async with opened(10) as (_, east, _west):
+        with pytest.raises(BudgetUndecided):
+            await east.budget("key/42").spend(1)

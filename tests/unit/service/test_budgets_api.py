@@ -290,6 +290,24 @@ async def test_a_token_needs_the_scope_and_each_counters_prefix(
         assert (answer.status_code, lack in answer.json()["detail"]) == (403, True)
 
 
+@pytest.mark.parametrize(
+    ("what", "more"), [("settle", {"actual": "1"}), ("void", {}), ("extend", {"expires": 900})]
+)
+async def test_a_token_needs_the_prefix_of_each_budget_of_a_hold(
+    what: str, more: dict[str, Any]
+) -> None:
+    """Not only of the one that its entry is in."""
+    table, access = limited(), OneGrant("write", prefixes=("key/",))
+    async with served(table) as anyone, served(table, access=access) as one:
+        await put(anyone, "key%2F42", "10")
+        await put(anyone, "team%2F7", "10")
+        made = await anyone.post(HOLDS, {"amount": "2", "expires": 600, "also": ["team/7"]})
+        path = f"/v1/holds/{made.json()['id'].replace('#', '%23')}/{what}"
+        refused = await one.post(path, {"counter": "key/42", **more})
+        assert (refused.status_code, "'team/7'" in refused.json()["detail"]) == (403, True)
+        assert (await anyone.post(path, {"counter": "key/42", **more})).status_code in {200, 201}
+
+
 async def test_a_spend_whose_outcome_is_unknown_is_repeated_by_its_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
