@@ -347,8 +347,6 @@ class BudgetAudit:
         """Return what is still open, in flight or not merged; empty if nothing is."""
         for budget, everyone in self._accounts.items():
             accounts = {name: one for name, one in everyone.items() if not self._is_lost(name)}
-            if said := _unpaid(accounts):
-                return f"{budget}: {said}"
             for name, one in accounts.items():
                 if one.grants:
                     return f"{budget}: {name} has grants {sorted(one.grants)} open"
@@ -450,18 +448,13 @@ class BudgetAudit:
         )
         return sum((one.available for one in self._remaining(budget)), sum(unmade, _ZERO))
 
+    def is_owed(self, budget: str) -> bool:
+        """Return whether a region is charged more than it had: until that is paid others have it."""
+        return any(one.available < 0 for one in self._remaining(budget))
+
     def _remaining(self, budget: str) -> list[Account]:
         accounts = self._accounts.get(budget, {})
         return [one for name, one in accounts.items() if not self._is_lost(name)]
-
-
-def _unpaid(accounts: Mapping[str, Account]) -> str:
-    """Return what one account is charged more than it has while another has some."""
-    least = min(accounts, key=lambda name: accounts[name].available, default="")
-    most = max(accounts, key=lambda name: accounts[name].available, default="")
-    if not least or accounts[least].available >= 0 or accounts[most].available <= 0:
-        return ""
-    return f"{least} owes {-accounts[least].available}, and {most} has {accounts[most].available}"
 
 
 def _counter(key: Key) -> str:
