@@ -449,7 +449,7 @@ class BudgetAudit:
         return sum((one.available for one in self._remaining(budget)), sum(unmade, _ZERO))
 
     def is_owed(self, budget: str) -> bool:
-        """Return whether a region is charged more than it had: until that is paid others have it."""
+        """Return whether a region is charged more than it had: until it is paid others have it."""
         return any(one.available < 0 for one in self._remaining(budget))
 
     def _remaining(self, budget: str) -> list[Account]:
