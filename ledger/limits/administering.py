@@ -32,6 +32,7 @@ from ledger.limits.state import BudgetState, state_of
 from ledger.limits.windows import LIMIT_PREFIX, Limit, LimitStep, limit_item, limit_of
 from ledger.runtime.validity import signed_within
 from ledger.store.conditions import Absent
+from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Put, Rejected, Unknown
 
@@ -65,6 +66,8 @@ class Administrator:
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: budgets are made once it is")
         home = await self._reach.store_of(terms.home)
+        if await self._has(home, budget, amount):  # by another home, perhaps, that is lost now
+            return False
         puts = [Put(limit_item(made, budget, terms.generation), Absent())]
         if rule.window == "none":
             account = Account(terms.home, terms.epoch_of(terms.home))
@@ -81,13 +84,26 @@ class Administrator:
                 retryable=True,
             )
         if isinstance(final.outcome, Rejected):
-            there = (await self._reach.items(home).read(budget)).limit
-            if there is None or there.steps[-1].limit != amount:
-                had = "" if there is None else f" of {amounts.to_text(there.steps[-1].limit)}"
-                raise InvalidInput(
-                    f"budget {budget!r} has a limit{had} already: raise or lower that"
-                )
+            if not await self._has(home, budget, amount):
+                raise InvalidInput(f"budget {budget!r} has a limit already: raise or lower that")
             return final.doubt is not None
+        return True
+
+    async def _has(self, home: Store, budget: str, amount: Decimal) -> bool:
+        """Return whether home shows that a budget is there, with this limit.
+
+        Raises:
+            InvalidInput: it has another.
+        """
+        there = (await self._reach.items(home).read(budget)).limit
+        if there is None:
+            return False
+        limit = there.steps[-1].limit
+        if limit != amount:
+            raise InvalidInput(
+                f"budget {budget!r} has a limit of {amounts.to_text(limit)} already: raise or"
+                " lower that"
+            )
         return True
 
     async def state(self, window: Window) -> BudgetState:

@@ -40,6 +40,11 @@ from ledger.lab.simulator.budget_items import (
 )
 from ledger.lab.simulator.charge_audit import ChargeAudit
 from ledger.lab.simulator.limit_audit import LimitAudit
+from ledger.lab.simulator.lost_accounts import (
+    charged_twice,
+    owed_by_lost,
+    settled_for_lost,
+)
 from ledger.testing.replicas import Replicas, Stamp
 
 _RIGHTS = re.compile(r"rights#([^./#]+)\.(\d+)/(\d+)", flags=re.ASCII)
@@ -213,7 +218,7 @@ class BudgetAudit:
     def _check_budget(self, budget: str) -> None:
         accounts = self._accounts.get(budget, {})
         over = self._settled_over(budget)
-        debt = over + self.charges.most(budget) + self._owed_by_lost(budget)
+        debt = over + self.charges.most(budget) + owed_by_lost(self._remaining(budget))
         applied = self._applied.get(budget, _ZERO)
         if applied > self._limit(budget) + over:
             said = f"{applied} are applied, of {self._limit(budget)}, and {over} over that"
@@ -257,7 +262,9 @@ class BudgetAudit:
                 self._fail("grants", f"{budget}: {name}: {said}")
 
     def _check_charged(self, budget: str, name: str, one: Account) -> None:
-        named = self._named[budget, name] + self._settled_for_lost(budget, name, self._best)
+        named = self._named[budget, name] + (
+            settled_for_lost(budget, name, self._best, self._held) if self._lost else _ZERO
+        )
         if named > one.charged + one.granted:
             said = f"{named} are spent, {one.charged} charged, {one.granted} granted"
             self._fail("charged", f"{budget}: {name}: {said}")
@@ -340,8 +347,6 @@ class BudgetAudit:
         """Return what is still open, in flight or not merged; empty if nothing is."""
         for budget, everyone in self._accounts.items():
             accounts = {name: one for name, one in everyone.items() if not self._is_lost(name)}
-            if said := _unpaid(accounts):
-                return f"{budget}: {said}"
             for name, one in accounts.items():
                 if one.grants:
                     return f"{budget}: {name} has grants {sorted(one.grants)} open"
@@ -377,7 +382,11 @@ class BudgetAudit:
             applied = sum((named.get((budget, name), _ZERO) for name in remaining), _ZERO)
             applied += self._charged_for_lost(budget)
             least = applied + self.charges.least(budget)
-            most = applied + self.charges.most(budget) + self._twice(budget)
+            most = (
+                applied
+                + self.charges.most(budget)
+                + (charged_twice(budget, self._under) if self._lost else _ZERO)
+            )
             if charged < least or (charged > most and budget not in self._crowded):
                 said = f"{charged} charged at rest, {least} to {most} applied"
                 self._fail("charged", f"{budget}: {said}")
@@ -394,43 +403,10 @@ class BudgetAudit:
         What it spent more than it had, and what its holds came to more, or less, once others
         resolved them.
         """
-        found = self._owed_by_lost(budget)
+        found = owed_by_lost(self._remaining(budget))
         for name in self._accounts.get(budget, {}):
             if not self._is_lost(name):
-                found += self._settled_for_lost(budget, name, self._final)
-        return found
-
-    def _twice(self, budget: str) -> Decimal:
-        """Return what may be charged twice: of keys that a lost region had used as well.
-
-        Which of its entries stands those that remain may learn only once they have agreed.
-        """
-        if not self._lost:
-            return _ZERO
-        under = [each for each in self._under.values() if len(each) > 1]
-        return sum(
-            (
-                max(each.values())
-                for each in under
-                if any(grant[0] == budget for grants in each for grant in grants)
-            ),
-            _ZERO,
-        )
-
-    def _owed_by_lost(self, budget: str) -> Decimal:
-        """Return what lost accounts spent more than they had, as those who reclaimed found."""
-        amounts = (one.reclaimed.values() for one in self._remaining(budget))
-        return sum((max(_ZERO, -amount) for each in amounts for amount in each), _ZERO)
-
-    def _settled_for_lost(self, budget: str, name: str, copies: Mapping[Key, Copy]) -> Decimal:
-        """Return what an account is charged, or given back, for holds of others that are lost."""
-        if not self._lost:
-            return _ZERO
-        found = _ZERO
-        for key, copy in copies.items():
-            for grant, written in zip(copy.grants, copy.adjusted, strict=False):
-                if grant[0] == budget and grant[1] != name and written[1] == name:
-                    found += copy.amount - self._held.get(key, copy.amount)
+                found += settled_for_lost(budget, name, self._final, self._held)
         return found
 
     def check_reclaimed(self) -> None:
@@ -472,18 +448,13 @@ class BudgetAudit:
         )
         return sum((one.available for one in self._remaining(budget)), sum(unmade, _ZERO))
 
+    def is_owed(self, budget: str) -> bool:
+        """Return whether a region is charged more than it had: until it is paid others have it."""
+        return any(one.available < 0 for one in self._remaining(budget))
+
     def _remaining(self, budget: str) -> list[Account]:
         accounts = self._accounts.get(budget, {})
         return [one for name, one in accounts.items() if not self._is_lost(name)]
-
-
-def _unpaid(accounts: Mapping[str, Account]) -> str:
-    """Return what one account is charged more than it has while another has some."""
-    least = min(accounts, key=lambda name: accounts[name].available, default="")
-    most = max(accounts, key=lambda name: accounts[name].available, default="")
-    if not least or accounts[least].available >= 0 or accounts[most].available <= 0:
-        return ""
-    return f"{least} owes {-accounts[least].available}, and {most} has {accounts[most].available}"
 
 
 def _counter(key: Key) -> str:

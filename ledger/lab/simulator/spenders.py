@@ -294,6 +294,8 @@ class Spenders:
             if left > 0:
                 said = f"{name}: {left} are free, and not to be had"
                 self._supervisor.auditor.fail("stranded", said)
+        if self._audit.is_owed(name):
+            return
         if await budget.spend(1, note=f"one more of {name}"):
             self._supervisor.auditor.fail("limit", f"{name} is spent, and one more is granted")
 

@@ -23,6 +23,8 @@ from ledger.limits.budget import Hold
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import send
 from ledger.limits.rights import Account, Rights, key_of, rights_item, rights_of
+from ledger.limits.windows import Limit, LimitStep, limit_item
+from ledger.store.conditions import Absent
 from ledger.store.reads import Get
 from ledger.store.writes import Put
 from ledger.testing import MemoryGlobalTable
@@ -432,3 +434,14 @@ async def test_what_a_hold_came_to_over_what_its_region_had_is_paid_by_others() 
         assert await east.budget("key/42").spend(4)
         assert not await east.budget("key/42").spend(1)
         assert not await west.budget("key/42").spend(1)
+
+
+async def test_a_budget_that_another_home_made_is_not_made_again() -> None:
+    """Its limit is of another generation of the contract: it was taken over from a lost region."""
+    async with opened(None) as (world, east, _west):
+        made = Limit(1, (LimitStep.of(10, {Account(EAST): 1}),))
+        await world.store(EAST).write(Put(limit_item(made, "key/42", 2), Absent()))
+        assert not await east.budget("key/42").create(10)
+        with pytest.raises(InvalidInput, match="has a limit of 10 already"):
+            await east.budget("key/42").create(20)
+        assert (await east.budget("key/42").state()).limit == 0  # nothing was minted again
