@@ -537,14 +537,15 @@ class Keeper:
         return ends is not None and self._around.clock.now().timestamp() > ends + self._late()
 
     def _is_low(self, allowance: Allowance) -> bool:
-        """Whether little is left of the grant, or of its time, and more is likely to be had."""
+        """Whether little is left of the grant's time, or of it since something was spent."""
         around = self._around
         quarter = timedelta(seconds=self._life() / 4)
         if around.clock.now() + quarter > self._until:
             return True
         is_refused = around.clock.monotonic() - self._refused_at < PERIOD_SECONDS
-        ahead = ahead_of(self._rate, self._largest)
-        return not is_refused and allowance.remaining * 2 < ahead
+        if is_refused or not self._spent:  # of a small budget there is never as much as is wanted
+            return False
+        return allowance.remaining * 2 < ahead_of(self._rate, self._largest)
 
     def _new_until(self, allowance: Allowance) -> datetime:
         settings = self._around.settings.current

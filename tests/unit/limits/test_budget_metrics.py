@@ -1,5 +1,7 @@
 """What a process that spends counts: outcomes by pattern, grants, writes of rights."""
 
+from decimal import Decimal
+
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -11,6 +13,8 @@ from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST = "us-east-1", "eu-west-1"
+RENEWALS_MAX = 6
+"""The first, and one for each quarter of a grant's life."""
 
 
 def of(registry: CollectorRegistry, outcome: str) -> float:
@@ -39,6 +43,19 @@ async def test_outcomes_are_counted_by_pattern() -> None:
         assert summed(registry, "ledger_budget_renewals_total") >= 1
         await world.clock.advance(2)
         assert summed(registry, "ledger_budget_grants") >= 1
+
+
+async def test_a_small_budget_is_not_written_while_nothing_is_spent() -> None:
+    """It never has as much as a process wants ahead: only its time lets the grant go on."""
+    world, registry = MemoryGlobalTable([EAST], budgets={"key/*": {}}), CollectorRegistry()
+    parts = {"store": world.store(EAST), "clock": world.clock}
+    table = Table(world.settings, region=EAST, registry=registry, **parts)  # type: ignore[arg-type]
+    async with table:
+        await table.budget("key/42").create(10)
+        await table.budget("key/42").spend(Decimal("1.25"))
+        for _ in range(50):
+            await world.clock.advance(1)
+        assert summed(registry, "ledger_budget_renewals_total") <= RENEWALS_MAX
 
 
 async def test_what_is_let_through_is_summed() -> None:
