@@ -9,7 +9,6 @@ from random import Random
 from ledger.contract.opening import OpenTable, open_table
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, rule_of, window_of
-from ledger.limits.items import ControlItems
 from ledger.limits.losing import Minted, reclaim_lost, stakes
 from ledger.limits.lost import Stake
 from ledger.limits.reach import Reach
@@ -59,17 +58,21 @@ class LostRights:
             )
 
     async def _all(self) -> list[str]:
+        return [state.budget async for state in Administrator(self._at_home()).states()]
+
+    def _at_home(self) -> Reach:
+        """Return what reads budgets through home alone."""
+
         async def none() -> Mapping[str, Store]:
             return {}
 
-        reach = Reach(
+        return Reach(
             store=self.home,
             settings=self.table.view,
             clock=self.clock,
             randomness=self.randomness,
             others=none,
         )
-        return [state.budget async for state in Administrator(reach).states()]
 
     async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
         """Return the shares of a window, that a lost region may have made, unseen; None of none.
@@ -78,10 +81,7 @@ class LostRights:
         """
         if window.is_whole:
             return None
-        items = ControlItems(
-            self.home, settings=self.table.view, clock=self.clock, randomness=self.randomness
-        )
-        limit = (await items.read(window.budget)).limit
+        limit = (await self._at_home().items(self.home).read(window.budget)).limit
         step = None if limit is None else step_of(limit, window.begins)
         return {} if step is None or isinstance(step, Undecided) else step.shares
 

@@ -17,7 +17,6 @@ from functools import partial
 from ledger.core import keys
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import ContractChangeRefused
-from ledger.core.ids import parse
 from ledger.limits.lost import (
     Stake,
     cut_off,
@@ -30,7 +29,7 @@ from ledger.limits.plan import create
 from ledger.limits.reading import read_own, read_rights
 from ledger.limits.reclaiming import ATTRIBUTES, Regions
 from ledger.limits.rights import Account, Rights, write_of
-from ledger.limits.rolling import dated, margin_of, returned_by, rolled
+from ledger.limits.rolling import dated, has_returned, margin_of, rolled
 from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
@@ -278,13 +277,7 @@ async def _stakes(
 def _counting(regions: Regions, base: Rights, spends: Iterable[Spend]) -> list[Spend]:
     """Return the entries that still count: of a rolling limit those that have not come back."""
     margin, now = margin_of(regions.terms), regions.now()
-
-    def counts(spend: Spend) -> bool:
-        made = parse(spend.id)
-        bucket = None if made is None else int(made.at.timestamp() // base.bucket)
-        return bucket is None or returned_by(base, bucket, margin) > now
-
-    return [spend for spend in spends if not base.bucket or counts(spend)]
+    return [one for one in spends if not has_returned(base, one.id, now, margin=margin)]
 
 
 def _others(regions: Regions, lost: Account, shown: Shown) -> list[Rights]:

@@ -52,6 +52,19 @@ def has_left(rights: Rights, entry: str, now: float) -> bool:
     )
 
 
+def has_returned(rights: Rights, entry: str, now: float, *, margin: float) -> bool:
+    """Return whether what an entry was charged has come back by now, by its id.
+
+    One whose id is in another form is taken not to have.
+    """
+    made = parse(entry)
+    return (
+        bool(rights.bucket)
+        and made is not None
+        and returned_by(rights, int(made.at.timestamp() // rights.bucket), margin) <= now
+    )
+
+
 def dated(rights: Rights, now: float) -> Rights:
     """Return an item in which all that was charged is in a bucket, what is new in that of now.
 

@@ -1,13 +1,12 @@
 """Totals of many counters: one that cannot be read takes nothing from the others."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError, NetVanished
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
-from ledger.runtime.tasks import run_all
-from ledger.totals.cache import READS_AT_ONCE, naming
+from ledger.service.apart import read_apart
+from ledger.totals.cache import naming
 from ledger.totals.total import Total
 
 OF_ONE_COUNTER = (AmountOverflow, DamagedItem, NetVanished)
@@ -36,16 +35,11 @@ async def readable_totals(
     except OF_ONE_COUNTER:
         pass
     left = None if wait is None else max(_SECONDS_MIN, wait - (clock.monotonic() - began))
-    errors: dict[str, LedgerError] = {}
 
-    async def one(counter: str) -> Total | None:
-        try:
-            return await ledger.total(counter, max_age=max_age, timeout=left)
-        except OF_ONE_COUNTER as error:
-            errors[counter] = error if len(asked) == 1 else naming(counter, error)
-            return None
+    async def one(counter: str) -> Total:
+        return await ledger.total(counter, max_age=max_age, timeout=left)
 
-    asked = list(dict.fromkeys(counters))
-    read = await run_all([partial(one, counter) for counter in asked], at_once=READS_AT_ONCE)
-    found = {counter: total for counter, total in zip(asked, read, strict=True) if total}
-    return found, {counter: errors[counter] for counter in asked if counter in errors}
+    found, errors = await read_apart(counters, one, of_one=OF_ONE_COUNTER)
+    if len(found) + len(errors) == 1:
+        return found, errors
+    return found, {counter: naming(counter, error) for counter, error in errors.items()}

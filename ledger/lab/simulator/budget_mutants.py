@@ -96,70 +96,71 @@ def same_amount(ours: Entry, theirs: Entry) -> bool:
     return (ours.change, ours.note) == (theirs.change, theirs.note)
 
 
-def _mutant(
+def budget_mutant(
     name: str, rule: str, breaks: str, seeds: int, *patches: tuple[Any, str, Any], **options: Any
 ) -> Mutant:
+    """Return a mutant of worlds with budgets, unless `worlds` says of which."""
     return Mutant(name, rule, breaks, seeds, patches, **{"worlds": keeps_budgets, **options})
 
 
 BUDGET_MUTANTS = (
-    _mutant(
+    budget_mutant(
         "grant-over-at-expiry",
         "a grant is over a signature's lifetime after it expires (not at once)",
         "a request that is held up lands after its grant was closed: sold twice",
         60,
         (reclaiming, "is_over", over_at_expiry),
     ),
-    _mutant(
+    budget_mutant(
         "hold-folded",
         "an open hold is not folded",
         "it can never be resolved",
         60,
         (compacting, "may_fold", folds_open_holds),
     ),
-    _mutant(
+    budget_mutant(
         "grant-unread",
         "a grant that its owner left open is closed by its entries",
         "what was spent under it is sold twice",
         60,
         (reclaiming, "charge_of", nothing_shown),
     ),
-    _mutant(
+    budget_mutant(
         "grant-unknown-given-back",
         "what may have been applied is not given back",
         "it is sold twice",
         60,
         (Taken, "doubted", Taken.given_back),
     ),
-    _mutant(
+    budget_mutant(
         "grant-unknown-as-used",
         "a grant with unknown outcomes shrinks, and is closed by its entries",
         "what was not applied is charged for good",
         60,
         (Allowance, "spent", property(sure_of_all)),
     ),
-    _mutant(
+    budget_mutant(
         "grant-of-two",
         "a grant is of one process, which knows it by its token",
         "two processes spend it: sold twice",
         60,
         (plan, "granted_to", whose_ever),
     ),
-    _mutant(
+    budget_mutant(
         "rights-no-version",
         "a rights item is put in place of the version that was read",
         "two processes take the same rights",
         60,
         (rights, "condition_of", unconditional),
     ),
-    _mutant(
+    budget_mutant(
         "rights-through-own-region",
         "a rights item is written through its own region",
         "the last writer wins: what it granted meanwhile is available again",
         60,
         (Spender, "_other_items", through_its_own_region),
     ),
-    _mutant(
+    budget_mutant(
         "hold-alone",
         "who is not its owner resolves a hold with the rights item of each grant",
         "what it came to is not what is charged",
@@ -167,14 +168,14 @@ BUDGET_MUTANTS = (
         (holds, "apart_writes", entry_alone),
         (reclaiming, "apart_writes", entry_alone),
     ),
-    _mutant(
+    budget_mutant(
         "hold-compared",
         "a hold that was resolved is the same as the one that was asked for",
         "the repeat of a call is taken for another change, and its amount given back",
         120,
         (planning, "same_call", same_amount),
     ),
-    _mutant(
+    budget_mutant(
         "window-whole",
         "the regions share a window by the step in force before it began",
         "each mints as it sees it: more than the limit",

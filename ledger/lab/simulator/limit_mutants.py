@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from ledger.lab.simulator.budget_mutants import budget_mutant
 from ledger.lab.simulator.budgets import has_windows, keeps_budgets, lets_through
 from ledger.lab.simulator.losses import is_lossy
-from ledger.lab.simulator.mutant import Mutant
 from ledger.limits import holds, losing, plan, shares
 from ledger.limits.allowance import Taken
 from ledger.limits.holds import Apart, Resolved
@@ -73,14 +73,8 @@ async def no_spends(*_: object) -> list[Any]:
     return []
 
 
-def _mutant(
-    name: str, rule: str, breaks: str, seeds: int, *patches: tuple[Any, str, Any], **options: Any
-) -> Mutant:
-    return Mutant(name, rule, breaks, seeds, patches, **{"worlds": keeps_budgets, **options})
-
-
 LIMIT_MUTANTS = (
-    _mutant(
+    budget_mutant(
         "raise-again",
         "a raise is made once for its id",
         "a call that is repeated raises the limit twice",
@@ -88,14 +82,14 @@ LIMIT_MUTANTS = (
         (plan, "is_raised", raised_by_each),
         (plan, "raise_limit", raised_again),
     ),
-    _mutant(
+    budget_mutant(
         "retired-granted",
         "a limit is lowered by what is free at home, no more",
         "what processes were granted is retired, and spent",
         60,
         (plan, "lower_limit", retires_all),
     ),
-    _mutant(
+    budget_mutant(
         "step-of-today",
         "a step of a limit is for windows that begin later, once it is in force",
         "regions share a window of two limits",
@@ -103,21 +97,21 @@ LIMIT_MUTANTS = (
         (shares, "step_of", newest_step),
         worlds=has_windows,
     ),
-    _mutant(
+    budget_mutant(
         "hold-over",
         "more than was held is charged where there is as much, or `over` says so",
         "more is applied than the limit",
         60,
         (holds, "charge_apart", charged_anyway),
     ),
-    _mutant(
+    budget_mutant(
         "light-without-more",
         "a light hold that is settled for more takes that from its grant first",
         "more is spent under a grant than it has",
         60,
         (Taken, "changed", without_more),
     ),
-    _mutant(
+    budget_mutant(
         "through-unowed",
         "what an outage let through is charged by the process that wrote it",
         "it is spent once more",
@@ -125,7 +119,7 @@ LIMIT_MUTANTS = (
         (Keeper, "owe", owes_nothing),
         worlds=lets_through,
     ),
-    _mutant(
+    budget_mutant(
         "reclaimed-without-entries",
         "of what a lost region had its entries are taken off that it may not have charged",
         "what was spent there is minted again",

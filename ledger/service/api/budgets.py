@@ -15,7 +15,6 @@ from ledger.core.errors import (
     BudgetMissing,
     DamagedItem,
     InvalidCounter,
-    LedgerError,
     OutcomeUnknown,
 )
 from ledger.core.values import Entry
@@ -24,8 +23,8 @@ from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.rights import GrantName
 from ledger.runtime.calls import reading
-from ledger.runtime.tasks import run_all
-from ledger.service.answers import answer, problem_in_http
+from ledger.service.answers import answer
+from ledger.service.apart import problems, read_apart
 from ledger.service.api.bodies import body_of
 from ledger.service.asking import checked_region, counter_in, entry_in, wait_of
 from ledger.service.context import Context, allow
@@ -40,7 +39,6 @@ from ledger.service.spending import (
     SpendBody,
     VoidBody,
 )
-from ledger.totals.cache import READS_AT_ONCE
 from ledger.wire.budgets import budget_fields, exceeded
 from ledger.wire.values import Fields, entry_fields
 
@@ -162,24 +160,9 @@ async def states_of_many(request: Request, asked: Annotated[BudgetsQuery, Query(
     A counter without a limit is among the problems, by its id, as is one that cannot be read.
     """
     context = allow(request, "read", *asked.id)
-    wait, problems = _wait(request), dict[str, LedgerError]()
-
-    async def one(counter: str) -> Fields | None:
-        try:
-            return await _shown(context, counter, asked, wait)
-        except _OF_ONE_BUDGET as error:
-            problems[counter] = error
-            return None
-
-    counters = list(dict.fromkeys(asked.id))
-    read = await run_all([partial(one, counter) for counter in counters], at_once=READS_AT_ONCE)
-    named = {counter: problems[counter] for counter in counters if counter in problems}
-    return answer(
-        {
-            "budgets": [fields for fields in read if fields is not None],
-            "problems": {name: problem_in_http(error).fields() for name, error in named.items()},
-        }
-    )
+    read = partial(_shown, context, asked=asked, wait=_wait(request))
+    found, errors = await read_apart(asked.id, read, of_one=_OF_ONE_BUDGET)
+    return answer({"budgets": list(found.values()), "problems": problems(errors)})
 
 
 async def _shown(context: Context, counter: str, asked: BudgetQuery, wait: float | None) -> Fields:

@@ -8,7 +8,8 @@ from starlette.responses import Response
 from ledger.core.errors import LedgerError
 from ledger.ledger import live_settings, store_here
 from ledger.runtime.deadline import bounded, end_of, not_read
-from ledger.service.answers import answer, problem_in_http
+from ledger.service.answers import answer
+from ledger.service.apart import problems
 from ledger.service.asking import bound, counter_in, edge, wait_of
 from ledger.service.context import Context, allow
 from ledger.service.openapi import returns
@@ -64,7 +65,7 @@ async def totals(request: Request, asked: Annotated[TotalsQuery, Query()]) -> Re
     return answer(
         {
             "totals": [_total(context, one) for one in found.values()],
-            "problems": {name: problem_in_http(error).fields() for name, error in errors.items()},
+            "problems": problems(errors),
         }
     )
 

@@ -94,6 +94,16 @@ def test_a_bucket_comes_back_after_the_window_and_the_margin() -> None:
     assert back.version == rights.version
 
 
+def test_an_entry_has_come_back_when_its_bucket_has() -> None:
+    """By the time in its id; one in another form is taken not to have, nor any of another limit."""
+    entry, bucket = "1970-01-01T10:30:00.000000Z#00000000000000aa", 10
+    due = rolling.returned_by(item(), bucket, 60.0)
+    assert rolling.has_returned(item(), entry, due, margin=60.0)
+    assert not rolling.has_returned(item(), entry, due - 1, margin=60.0)
+    assert not rolling.has_returned(item(), "order-7", due, margin=60.0)
+    assert not rolling.has_returned(plan.create(ME, Decimal(1)), entry, due, margin=60.0)
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [

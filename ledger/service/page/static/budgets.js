@@ -11,17 +11,16 @@ const WINDOW = "@";
 const PARTS = [["charged", "Charged"], ["granted", "Granted"], ["free", "Free"]];
 const STRANDED = ["stranded", "Stranded"];  // of what is granted, and of lost regions
 const OF_REGION = [["free", "Free"], ["granted", "Granted"], ["charged", "Charged"], ["in_flight", "Incoming"]];
-const BAR = 1000;
+const BAR = 1000;  // parts of a bar that is drawn
 
-// Return the budgets of these counters, and why each of the others has none.
+// Return the budgets of these counters; those that have none are left out.
 async function read(counters, signal) {
-  const budgets = [], problems = {};
+  const budgets = [];
   for (let at = 0; at < counters.length; at += READ_AT_ONCE) {
     const found = await get("/v1/budgets", counters.slice(at, at + READ_AT_ONCE).map((counter) => ["id", counter]), {signal});
     budgets.push(...found.budgets);
-    Object.assign(problems, found.problems);
   }
-  return {budgets, problems};
+  return budgets;
 }
 
 // A counter may itself be a budget's, or that of a window of one.
@@ -35,7 +34,7 @@ export function budgetPanel(counter, {session, signal}) {
 
   async function load() {
     try {
-      const {budgets} = await read(candidates(counter), signal);
+      const budgets = await read(candidates(counter), signal);
       const found = budgets.find((one) => one.counter === counter) ?? budgets[0];
       panel.hidden = found === undefined;
       if (found) place.replaceChildren(...(found.counter === counter || found.budget === counter ? whole(found, counter) : [ended(found)]));
@@ -120,7 +119,7 @@ export function budgetsView(main, {session, signal}) {
     try {
       const listed = await untilAnswered(asking, () => get("/v1/counters", [["prefix", prefix], ["limit", READ_MAX]], {signal: asking}));
       const names = [...new Set(listed.counters.flatMap((one) => candidates(one.counter)).filter((name) => name.startsWith(prefix)))];
-      const {budgets} = await untilAnswered(asking, () => read(names, asking));
+      const budgets = await untilAnswered(asking, () => read(names, asking));
       if (!asking.aborted && prefix === search.value) render(budgets, listed.next !== null);
     } catch (error) {
       if (asking.aborted || error.status === 401) return;
