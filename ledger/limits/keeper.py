@@ -56,6 +56,8 @@ GRANT_SECONDS = 5.0
 """How long a grant is tried to be had, races and lost answers included."""
 NEW_UNTIL = 0.5
 """Of a grant's life, or `write_deadline` before its end: new spends stop, repeats go on."""
+MARK_SECONDS = 86_400
+"""How long the mark of a charge lasts, for a process that stands still after it has sent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,8 +346,7 @@ class Keeper:
         if plan.granted_to(rights, token) is not None:
             return None
         now = whole_seconds(self._around.clock.now())
-        expires = now + self._life()
-        return plan.charge(rights, amount, since=now, expires=expires, token=token)
+        return plan.charge(rights, amount, since=now, expires=now + MARK_SECONDS, token=token)
 
     def _paid(self, rights: Rights) -> None:
         """Note that what was to be charged is: what was owed meanwhile stays owed."""

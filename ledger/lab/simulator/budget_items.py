@@ -97,11 +97,12 @@ def _grant(name: str, counter: str) -> tuple[str, str, int]:
 
 
 def account_of(item: Item) -> Account:
-    """Return what a rights item says."""
+    """Return what a rights item says; a grant of nothing marks a charge, and nothing is open."""
     adjusted = _sums(item, "adjusted")
     grants = {
-        int(version): Decimal(part["L"][0]["N"]) + adjusted.get(version, _ZERO)
+        int(version): granted + adjusted.get(version, _ZERO)
         for version, part in item.get("grants", {"M": {}})["M"].items()
+        if (granted := Decimal(part["L"][0]["N"]))
     }
     return Account(
         int(item["version"]["N"]),

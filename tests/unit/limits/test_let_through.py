@@ -62,6 +62,38 @@ async def test_what_is_charged_without_an_answer_is_charged_once(times: int) -> 
         assert not state.grants
 
 
+async def test_what_is_charged_is_charged_once_by_a_process_that_stood_still() -> None:
+    """For longer than its mark would last as a grant: passes have closed those meanwhile.
+
+    In the simulated worlds: seed 99001165, of a process that stood still for 20 minutes.
+    """
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        await let_through(world, east, 3, "key/42")
+        store = world.store(EAST)
+        write, late = store.write, [3_600.0]
+
+        async def stands_still(one: Write) -> Outcome:
+            outcome = await write(one)
+            if late and one.key[0].startswith("~budget~"):
+                await world.clock.sleep(late.pop())
+                return Unknown("no answer")
+            return outcome
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", stands_still)
+            await world.clock.advance(10)
+            assert not late
+            await world.clock.advance(1_800)
+            await world.settle()
+            assert (await world.compact()).is_success
+            await world.clock.advance(3_600)
+        state = await east.budget("key/42").state()
+        assert [int(one) for one in (state.charged, state.granted, state.free)] == [3, 0, 7]
+        assert not state.grants
+
+
 async def test_what_is_charged_to_a_window_leaves_its_share() -> None:
     """Also where it is all that was spent there: the region's item is made with its share."""
     rule = {"on_outage": "allow", "window": "day"}
