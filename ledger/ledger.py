@@ -344,8 +344,9 @@ class Ledger(Readings, Listings, Feeding):
         change.
 
         Raises:
-            InvalidInput: there is no such entry; the entry is itself a reversal, or was reversed
-                with another note; this is not the home region. Nothing was written.
+            StateConflict: there is no such entry; it is itself a reversal, an open hold, or was
+                reversed with another note; nothing was written.
+            InvalidInput: this is not the home region; nothing was written.
             OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call.
             ArchiveError: the archive cannot be read.
             And as `record`.

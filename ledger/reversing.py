@@ -19,7 +19,7 @@ from ledger.archive.reading import archived_line
 from ledger.contract.home import check_home
 from ledger.core import keys
 from ledger.core.entry import Item, damaged, entry_item, entry_of
-from ledger.core.errors import InvalidInput, OutcomeUnknown
+from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
@@ -79,7 +79,7 @@ class Reverser:
             found = await self._written(entry, note)
             if found is not None:
                 return found
-        raise InvalidInput(
+        raise StateConflict(
             f"entry {entry.id} of {entry.counter!r} is being reversed by other calls: repeat the"
             " call"
         )
@@ -88,7 +88,7 @@ class Reverser:
         """Write a reversal; return None if there is one already.
 
         Raises:
-            InvalidInput: there is no such entry, or it is an open hold.
+            StateConflict: there is no such entry, or it is an open hold.
             OutcomeUnknown: no answer.
         """
         original = await self._original(entry)
@@ -119,7 +119,7 @@ class Reverser:
         """Return the entry as the table, or the archive, has it.
 
         Raises:
-            InvalidInput: neither has it.
+            StateConflict: neither has it.
         """
         settings = self._settings.current
         shards = range(settings.shards_max(entry.counter)) if entry.shard is None else [entry.shard]
@@ -135,7 +135,7 @@ class Reverser:
                 line = await archived_line(reader, partition, head, entry.id)
                 if line is not None:
                     return line.entry(entry.counter, shard)
-        raise InvalidInput(
+        raise StateConflict(
             f"counter {entry.counter!r} has no entry {entry.id} in {self._store.region}: it never"
             " was one, or was merged without an archive, or has not come home yet"
         )
@@ -178,7 +178,7 @@ def _check(entry: object) -> None:
     if entry.at is None:
         raise InvalidInput(f"entry {entry.id!r} has an id that the ledger did not make")
     if entry.reverses is not None:
-        raise InvalidInput(
+        raise StateConflict(
             f"entry {entry.id} is itself the reversal of {entry.reverses}: record a new change"
         )
 
@@ -187,7 +187,7 @@ def _check_resolved(original: Entry) -> None:
     """Refuse a hold that can still be settled or voided: what it comes to is not known."""
     spending = original.spending
     if spending is not None and spending.hold is not None and spending.resolved is None:
-        raise InvalidInput(
+        raise StateConflict(
             f"entry {original.id} of {original.counter!r} is an open hold: void it, or settle it"
             " before it is reversed"
         )
@@ -202,7 +202,7 @@ def _repeated(entry: Entry, note: str | None, record: Item) -> Entry:
     """Return the reversal that a record stands for.
 
     Raises:
-        InvalidInput: it has another note.
+        StateConflict: it has another note.
     """
     found = record.get("entry", {}).get("S")
     if not isinstance(found, str):
@@ -213,7 +213,7 @@ def _repeated(entry: Entry, note: str | None, record: Item) -> Entry:
         repeated=True,
     )
     if _ERASED not in record and note is not None and note != reversal.note:
-        raise InvalidInput(
+        raise StateConflict(
             f"entry {entry.id} of {entry.counter!r} was reversed before, by {found} with the note"
             f" {reversal.note!r}, not {note!r}"
         )

@@ -18,7 +18,7 @@ from ledger.contract.changing import ContractWriter, Report, Waiting
 from ledger.contract.reading import read_contract
 from ledger.core.contract import DURATIONS, Shards, ShardStep, Terms
 from ledger.core.contract_item import Contract, newest_of
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.errors import InvalidInput, LedgerError, StateConflict
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
@@ -181,7 +181,7 @@ async def change(
     Takes half an hour by default. If interrupted, run it again, on any machine.
 
     Raises:
-        InvalidInput, SettingsError: as `refined`; nothing was changed.
+        InvalidInput, StateConflict, SettingsError: as `refined`; nothing was changed.
         ContractChangeRefused: another change is pending.
         ClockOff: this machine's clock is off by more than `clock_skew`.
         And as `contract_writer`.
@@ -262,9 +262,9 @@ def _with_rule(name: str, terms: Terms, value: str) -> dict[str, Mapping[str, ob
     }
     if given is None:
         if pattern not in rules:
-            raise InvalidInput(f"{name} have no rule for {pattern!r} to remove")
+            raise StateConflict(f"{name} have no rule for {pattern!r} to remove")
         if name == "budgets":
-            raise InvalidInput(
+            raise StateConflict(
                 f"budgets keep the rule of {pattern!r}: entries may name grants under it for good;"
                 " lower the limits to 0 instead"
             )
@@ -290,12 +290,12 @@ def _check_effective(name: str, pattern: str, others: Iterable[str]) -> None:
     """Refuse a new pattern that would match nothing because an earlier one matches first.
 
     Raises:
-        InvalidInput: an earlier one matches the same counters.
+        StateConflict: an earlier one matches the same counters.
     """
     others = list(others)
     before = next((each for each in others if fnmatchcase(pattern, each)), None)
     if pattern not in others and before is not None:
-        raise InvalidInput(
+        raise StateConflict(
             f"{name} of {pattern!r} would have no effect: {before!r} comes before and matches the"
             " same counters"
         )

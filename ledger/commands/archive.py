@@ -14,7 +14,7 @@ from ledger.archive.places.copies import Copies
 from ledger.archive.places.opening import open_places
 from ledger.contract.opening import OpenTable, open_table
 from ledger.core import keys
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import StateConflict
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.printing import print_json, say
@@ -30,13 +30,13 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[OpenTable, Copies]]:
     """Open a table and the archive that its contract names.
 
     Raises:
-        InvalidInput: it names no archive.
+        StateConflict: it names no archive.
     """
     clock = SystemClock()
     async with open_table(settings, clock=clock) as table:
         urls = table.view.current.terms.archive
         if not urls:
-            raise InvalidInput(
+            raise StateConflict(
                 f"table {settings.table} has no archive: `ledger table set archive"
                 " s3://BUCKET/PREFIX` begins one"
             )

@@ -9,8 +9,9 @@
     │   ├── InvalidCounter          not a counter id
     │   ├── InvalidEntry            key, time, note or size breaks a rule
     │   │   └── UntimedKey          the key carries no time, and none came with it
-    │   ├── MethodConflict          the table keeps this counter by another method
-    │   ├── RegionConflict          another region writes this counter
+    │   ├── StateConflict           the state of what it is about does not allow the call
+    │   │   ├── MethodConflict      the table keeps this counter by another method
+    │   │   └── RegionConflict      another region writes this counter
     │   ├── RetryHorizonPassed      too late to repeat this change safely
     │   │   └── NeverApplied        and it was never applied, in any region
     │   └── BrokenRow               a row of an import cannot be read
@@ -123,11 +124,15 @@ class UntimedKey(InvalidEntry):
     """A key carries no time, and none came with it: a repeat could count the change twice."""
 
 
-class MethodConflict(InvalidInput):
+class StateConflict(InvalidInput):
+    """What the call is about is in a state that does not allow it; nothing was written."""
+
+
+class MethodConflict(StateConflict):
     """The table keeps the counter in items of another method; nothing was written."""
 
 
-class RegionConflict(InvalidInput):
+class RegionConflict(StateConflict):
     """Another region writes the counter, which only one may; nothing was written."""
 
 

@@ -33,7 +33,7 @@ from zlib import crc32
 from ledger.core import amounts, keys
 from ledger.core.descriptions import Value
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
-from ledger.core.errors import InvalidCounter, InvalidInput
+from ledger.core.errors import InvalidCounter, StateConflict
 from ledger.core.values import NetChange
 
 INDEX_PREFIX = "~index-"
@@ -204,12 +204,12 @@ def checked_prefix(prefix: object, patterns: tuple[str, ...]) -> str:
 
     Raises:
         InvalidCounter: it cannot begin a counter id.
-        InvalidInput: the index does not cover it.
+        StateConflict: the index does not cover it.
     """
     text = prefix if prefix == "" else keys.checked_counter(prefix, "prefix")
     if not covers(patterns, str(text)):
         held = ", ".join(map(repr, patterns)) or "nothing"
-        raise InvalidInput(
+        raise StateConflict(
             f"counters that begin with {text!r} are not indexed: the contract's index has {held}"
             f" (`ledger table set index '{text}*'`)"
         )

@@ -11,8 +11,8 @@ from ledger.core.errors import (
     BudgetMissing,
     BudgetUndecided,
     HomeMoving,
-    InvalidInput,
     OutcomeUnknown,
+    StateConflict,
 )
 from ledger.limits import plan
 from ledger.limits.calendar import Window, rule_of, window_of
@@ -51,8 +51,8 @@ class Administrator:
         `weights` are in which parts regions share each window of it, by default equal ones.
 
         Raises:
-            InvalidInput: the limit or a weight breaks a rule, or the budget is there with another
-                limit.
+            InvalidInput: the limit or a weight breaks a rule.
+            StateConflict: the budget is there with another limit.
             BudgetMissing: no pattern of the contract has its counter.
             HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
@@ -85,7 +85,7 @@ class Administrator:
             )
         if isinstance(final.outcome, Rejected):
             if not await self._has(home, budget, amount):
-                raise InvalidInput(f"budget {budget!r} has a limit already: raise or lower that")
+                raise StateConflict(f"budget {budget!r} has a limit already: raise or lower that")
             return final.doubt is not None
         return True
 
@@ -93,14 +93,14 @@ class Administrator:
         """Return whether home shows that a budget is there, with this limit.
 
         Raises:
-            InvalidInput: it has another.
+            StateConflict: it has another.
         """
         there = (await self._reach.items(home).read(budget)).limit
         if there is None:
             return False
         limit = there.steps[-1].limit
         if limit != amount:
-            raise InvalidInput(
+            raise StateConflict(
                 f"budget {budget!r} has a limit of {amounts.to_text(limit)} already: raise or"
                 " lower that"
             )

@@ -52,8 +52,8 @@ class Hold:
         in seconds.
 
         Raises:
-            InvalidInput: it was voided, has expired or was settled for another amount; or the
-                amount breaks a rule.
+            StateConflict: it was voided, has expired or was settled for another amount.
+            InvalidInput: the amount breaks a rule.
             OutcomeUnknown: no answer in time; the same call is harmless.
             NotSent: `timeout` ended before anything was written.
             StoreError: DynamoDB could not do it.
@@ -301,7 +301,8 @@ class Budget(Budgets):
         default. `timeout` bounds the call, in seconds.
 
         Raises:
-            InvalidInput: it has another limit, or a value breaks a rule.
+            StateConflict: it has another limit.
+            InvalidInput: a value breaks a rule.
             BudgetMissing: no pattern of the contract's `budgets` has the counter.
             NotSent: `timeout` ended before anything was written.
             HomeMoving, OutcomeUnknown, StoreError: the same call may be repeated.
@@ -326,7 +327,8 @@ class Budget(Budgets):
         shared by `weights`, by default as before; those between have the old one.
 
         Raises:
-            InvalidInput: a value breaks a rule, or another change of windows' limit is announced.
+            StateConflict: another change of windows' limit is announced.
+            InvalidInput: a value breaks a rule.
             BudgetMissing: it has no limit yet.
             NotSent: `timeout` ended before anything was written.
             HomeMoving, OutcomeUnknown, StoreError: the same call may be repeated.

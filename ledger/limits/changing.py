@@ -23,6 +23,7 @@ from ledger.core.errors import (
     HomeMoving,
     InvalidInput,
     OutcomeUnknown,
+    StateConflict,
     StoreError,
     Unreachable,
 )
@@ -132,7 +133,7 @@ class LimitChanger:
         async def planned() -> list[Put]:
             limit = (await self._limits(place))[0]
             if target > limit.newest.limit:
-                raise InvalidInput(
+                raise StateConflict(
                     f"budget {budget!r} has a limit of {amounts.to_text(limit.newest.limit)},"
                     f" which is less than {amounts.to_text(target)}: raise it"
                 )

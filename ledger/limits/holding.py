@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from ledger.core import amounts, keys
 from ledger.core.entry import Item, Key, entry_of
-from ledger.core.errors import InvalidEntry, InvalidInput, OutcomeUnknown, Unreachable
+from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict, Unreachable
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
 from ledger.limits import holds
@@ -47,7 +47,7 @@ class Holder:
         `over` charges more than was held though there is not as much, since the cost was incurred.
 
         Raises:
-            InvalidInput: it is not a hold of this budget, or was resolved in another way.
+            StateConflict: it is not a hold of this budget, or was resolved in another way.
             OutcomeUnknown: no answer in time; the same call is harmless.
             StoreError: DynamoDB could not do it.
         """
@@ -87,7 +87,7 @@ class Holder:
         if isinstance(outcome, Unknown):
             raise _unsettled(entry, outcome.cause, is_unsure=True)
         if isinstance(outcome, Rejected):
-            raise InvalidInput(f"hold {entry.id} of {entry.counter!r} was resolved meanwhile")
+            raise StateConflict(f"hold {entry.id} of {entry.counter!r} was resolved meanwhile")
         spending = entry_of(item).spending
         return replace(
             entry, spending=None if spending is None else replace(spending, hold=expires)
@@ -162,7 +162,7 @@ class Holder:
         Without a region it is looked for here.
 
         Raises:
-            InvalidEntry: the region does not show it.
+            StateConflict: the region does not show it.
         """
         if entry.spending is not None and entry.shard is not None:
             return entry
@@ -207,12 +207,12 @@ class Holder:
             raise _missing(entry, store.region)
         hold = spend_of(item)
         if hold is None or hold.hold is None:
-            raise InvalidInput(f"entry {entry.id} of {entry.counter!r} is not a hold")
+            raise StateConflict(f"entry {entry.id} of {entry.counter!r} is not a hold")
         return item, hold
 
 
-def _missing(entry: Entry, region: str) -> InvalidEntry:
-    return InvalidEntry(
+def _missing(entry: Entry, region: str) -> StateConflict:
+    return StateConflict(
         f"hold {entry.id} of {entry.counter!r} is not in {region}: it was never written, has not"
         " arrived, or was resolved and merged"
     )
@@ -253,12 +253,12 @@ def _resolved_alike(item: Item, hold: Spend, how: Resolve) -> Entry:
     """Return the entry if it was resolved as is asked for.
 
     Raises:
-        InvalidInput: it was not.
+        StateConflict: it was not.
     """
     wanted = how(replace(hold, resolved=None)).after
     if (wanted.resolved, wanted.amount) == (hold.resolved, hold.amount):
         return replace(entry_of(item), repeated=True)
-    raise InvalidInput(
+    raise StateConflict(
         f"hold {hold.id} was resolved before: {hold.resolved}, for {amounts.to_text(hold.amount)}"
     )
 

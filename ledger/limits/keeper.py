@@ -21,7 +21,7 @@ from typing import TypeVar
 import anyio
 
 from ledger.core import amounts
-from ledger.core.errors import BudgetMissing, BudgetUndecided, InvalidEntry
+from ledger.core.errors import BudgetMissing, BudgetUndecided, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits import plan
 from ledger.limits.allowance import Allowance
@@ -575,8 +575,8 @@ def missing(budget: str, region: str) -> BudgetMissing:
     )
 
 
-def ended(window: Window, late: float) -> InvalidEntry:
+def ended(window: Window, late: float) -> StateConflict:
     """Return the error of a window that nothing more is spent from."""
-    return InvalidEntry(
+    return StateConflict(
         f"window {window.counter!r} has ended, and is spent from for {late:g} s after that"
     )

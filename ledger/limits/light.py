@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from ledger.core import amounts
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import InvalidInput, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits.allowance import Taken
 from ledger.limits.asked import Asked
@@ -70,8 +70,8 @@ class LightHold:
         `timeout` bounds the call, in seconds.
 
         Raises:
-            InvalidInput: it was voided, has expired or was settled for another amount; or the
-                amount breaks a rule.
+            StateConflict: it was voided, has expired or was settled for another amount.
+            InvalidInput: the amount breaks a rule.
             OutcomeUnknown: no answer in time; the entry may be there.
             NotSent: `timeout` ended before anything was sent.
             StoreError: DynamoDB could not do it; nothing was spent.
@@ -92,7 +92,7 @@ class LightHold:
         """Let it be spent again; repeated it does nothing.
 
         Raises:
-            InvalidInput: it was settled, or has expired.
+            StateConflict: it was settled, or has expired.
         """
         if self._state != "void":
             self._check_open()
@@ -102,7 +102,8 @@ class LightHold:
         """Let it expire later, at an aware time, or so long from now; return it.
 
         Raises:
-            InvalidInput: it is not open any more, or would expire earlier.
+            StateConflict: it is not open any more.
+            InvalidInput: it would expire earlier.
         """
         until = expiry_of(expires, self._keeping.now())
         self._check_open()
@@ -123,4 +124,4 @@ class LightHold:
             return
         how = {"open": "expired", "void": "voided, or has expired"}
         text = how.get(self._state, f"settled for {amounts.to_text(self._settled)}")
-        raise InvalidInput(f"the hold of {self.counter!r} was resolved before: {text}")
+        raise StateConflict(f"the hold of {self.counter!r} was resolved before: {text}")

@@ -23,7 +23,7 @@ from typing import Any
 
 from ledger.core import amounts, keys
 from ledger.core.entry import AttributeValue, Item, damaged, number_of
-from ledger.core.errors import InvalidAmount, InvalidInput
+from ledger.core.errors import InvalidAmount, InvalidInput, StateConflict
 from ledger.limits.rights import Account, partition_of
 
 LIMIT_PREFIX = "limit#"
@@ -142,10 +142,11 @@ def announce(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
     """Announce a step, one at a time, that begins after the wait for it.
 
     Raises:
-        InvalidInput: another is announced, or it begins too early.
+        StateConflict: another is announced.
+        InvalidInput: it begins too early.
     """
     if limit.announced is not None:
-        raise InvalidInput(
+        raise StateConflict(
             f"another step of the limit is announced, for {limit.announced.since}: confirm it, or"
             " withdraw it"
         )
@@ -186,10 +187,11 @@ def postpone(limit: Limit, since: int, *, now: int, wait: int) -> Limit:
     """Withdraw an announced step whose time has come, and announce it for later, in one write.
 
     Raises:
-        InvalidInput: nothing is announced, or it begins too early.
+        StateConflict: nothing is announced.
+        InvalidInput: it begins too early.
     """
     if limit.announced is None:
-        raise InvalidInput("no step of the limit is announced")
+        raise StateConflict("no step of the limit is announced")
     step = replace(limit.announced, since=since)
     return replace(announce(withdraw(limit), step, now=now, wait=wait), revision=limit.revision + 1)
 

@@ -54,8 +54,8 @@ class Listings(OpenedLedger):
         seconds.
 
         Raises:
-            InvalidInput: the contract's index does not cover the prefix, or `limit` is not 1 or
-                more.
+            StateConflict: the contract's index does not cover the prefix.
+            InvalidInput: `limit` is not 1 or more.
             InvalidCounter: `prefix` or `after` cannot be one of a counter.
             DamagedItem: an item was edited by hand; the compactor's next search repairs the index.
             ReadTooSlow: `timeout` ended.

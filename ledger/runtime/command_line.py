@@ -16,6 +16,7 @@ from ledger.core.errors import (
     InvalidInput,
     LedgerError,
     RetryHorizonPassed,
+    StateConflict,
 )
 from ledger.core.redaction import without_passwords
 from ledger.runtime.printing import say, tolerate_encodings
@@ -23,7 +24,7 @@ from ledger.runtime.program import INTERRUPTED
 
 FAILED = 1
 MISUSED = 2
-_OF_THE_DATA = (AmountOverflow, BrokenRow, RetryHorizonPassed)
+_OF_THE_DATA = (AmountOverflow, BrokenRow, RetryHorizonPassed, StateConflict)
 """Invalid input that the command line alone does not show to be invalid."""
 PACKAGE = "multi-region-ledger"
 COMMANDS = "Commands"

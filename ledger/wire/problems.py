@@ -178,6 +178,12 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             " 3339, with a zone). A key without a time could count a change twice, once its entry"
             " is merged.",
         ),
+        errors.StateConflict: Kind(
+            "state-conflict",
+            HTTPStatus.CONFLICT,
+            "The state of what it is about does not allow it",
+            "Nothing was written. `detail` says what is in the way.",
+        ),
         errors.MethodConflict: Kind(
             "method-conflict",
             HTTPStatus.CONFLICT,

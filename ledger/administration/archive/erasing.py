@@ -17,7 +17,7 @@ from ledger.archive.reading import ArchiveReader, Found
 from ledger.archive.segments import Line, Segment, erased, microseconds, of_lines, to_lines
 from ledger.core import ids, keys
 from ledger.core.entry import Item
-from ledger.core.errors import InvalidInput, OutcomeUnknown
+from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
 from ledger.reversing import reversal_key, without_note
 from ledger.store.conditions import Equals
 from ledger.store.port import Store
@@ -35,7 +35,7 @@ async def erase_notes(
     it after an interruption, because some places may still have them.
 
     Raises:
-        InvalidInput: one is not in the archive, or still in the table, which would archive it
+        StateConflict: one is not in the archive, or still in the table, which would archive it
             again; nothing was erased.
         ArchiveError: a place did not do it.
         StoreError, OutcomeUnknown: DynamoDB did not do it; repeat the call.
@@ -59,7 +59,7 @@ async def _found(
     for shard in range(shards):
         partition = keys.partition_key(counter, shard)
         if await store.get(Get((partition, entry))) is not None:
-            raise InvalidInput(
+            raise StateConflict(
                 f"entry {entry} of {counter!r} is still in the table, with its note: erase it once"
                 " it was merged and deleted"
             )
@@ -69,7 +69,7 @@ async def _found(
             for line in segment.lines:
                 if line.id == entry:
                     return found, line
-    raise InvalidInput(f"the archive has no entry {entry} of counter {counter!r}")
+    raise StateConflict(f"the archive has no entry {entry} of counter {counter!r}")
 
 
 async def _erase_of_reversal(store: Store, counter: str, reversed_id: str, entry: str) -> None:

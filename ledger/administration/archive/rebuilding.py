@@ -24,7 +24,7 @@ from ledger.archive.segments import Line, Segment, head_with, of_lines
 from ledger.core import archived, keys, periods
 from ledger.core.archived import Archived, Place
 from ledger.core.entry import entry_item, net_item
-from ledger.core.errors import ArchiveDamaged, InvalidInput, OutcomeUnknown
+from ledger.core.errors import ArchiveDamaged, OutcomeUnknown, StateConflict
 from ledger.core.ids import EntryIds
 from ledger.core.periods import rule_of
 from ledger.core.values import NetChange
@@ -64,7 +64,7 @@ class Rebuild:
         """Rebuild every collection of the archive that the table does not have.
 
         Raises:
-            InvalidInput: a collection has other items already: this is not an empty table.
+            StateConflict: a collection has other items already: this is not an empty table.
             ArchiveError: an object cannot be read, or is damaged.
             StoreError, OutcomeUnknown: DynamoDB could not do it; repeat the call.
         """
@@ -114,7 +114,7 @@ class Rebuild:
         """Return whether a collection has a net already, of this chain.
 
         Raises:
-            InvalidInput: it has the net of another chain.
+            StateConflict: it has the net of another chain.
         """
         there = await read_net(self.store, partition)
         if there is None:
@@ -123,8 +123,8 @@ class Rebuild:
             raise self._taken(partition)
         return True
 
-    def _taken(self, partition: str) -> InvalidInput:
-        return InvalidInput(
+    def _taken(self, partition: str) -> StateConflict:
+        return StateConflict(
             f"table {self.settings.table} has other items of collection {partition!r}: a table is"
             " rebuilt only without them, while no compactor and no writer runs. If a"
             " compactor merged what an interrupted rebuild had put: stop it, delete the items of"

@@ -583,8 +583,8 @@ def test_a_table_without_an_index_says_so(regions: ServedRegions, tab: Watched) 
     tab.go(regions.home)
     expect(page.get_by_text("To begin, enter an id above")).to_be_visible()
     detail = "counters that begin with '' are not indexed: the contract's index has nothing"
-    problem = {"type": "/problems/invalid-request", "title": "-", "status": 400, "detail": detail}
-    page.route("**/v1/counters?*", lambda route: route.fulfill(status=400, json=problem))
+    problem = {"type": "/problems/state-conflict", "title": "-", "status": 409, "detail": detail}
+    page.route("**/v1/counters?*", lambda route: route.fulfill(status=409, json=problem))
     page.route(
         "**/v1/session",
         lambda route: route.fulfill(json=route.fetch().json() | {"index": []}),

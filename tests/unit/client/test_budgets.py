@@ -16,7 +16,13 @@ from support.serving import SERVICE, served
 from ledger import client
 from ledger.client import budgets
 from ledger.client import sync as client_sync
-from ledger.core.errors import BudgetMissing, InvalidAmount, InvalidInput, OutcomeUnknown
+from ledger.core.errors import (
+    BudgetMissing,
+    InvalidAmount,
+    InvalidInput,
+    OutcomeUnknown,
+    StateConflict,
+)
 from ledger.limits import budget as library
 from ledger.limits.outcomes import Granted, Refused
 from ledger.testing import ManualClock, MemoryGlobalTable
@@ -87,7 +93,7 @@ async def test_a_hold_is_settled_extended_and_voided() -> None:
         assert isinstance(again, Granted)
         assert settled.entry.change == -2
         assert (settled.entry.repeated, again.entry.repeated) == (False, True)
-        with pytest.raises(InvalidInput, match="resolved before"):
+        with pytest.raises(StateConflict, match="resolved before"):
             await hold.void()
         other = await budget.hold(8, expires=600)
         assert isinstance(other, budgets.Hold)
@@ -95,7 +101,7 @@ async def test_a_hold_is_settled_extended_and_voided() -> None:
         (voided,) = await budget.void_many([other])
         assert isinstance(voided, Granted)
         late = await budget.settle_many([(other, 1), (hold, 2)])
-        assert [type(each) for each in late] == [InvalidInput, Granted]
+        assert [type(each) for each in late] == [StateConflict, Granted]
 
 
 async def test_a_limit_is_made_and_shown() -> None:

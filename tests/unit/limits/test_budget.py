@@ -15,8 +15,8 @@ from ledger.core.errors import (
     BudgetMissing,
     InvalidAmount,
     InvalidEntry,
-    InvalidInput,
     KeyConflict,
+    StateConflict,
     Unreachable,
 )
 from ledger.limits.budget import Hold
@@ -156,7 +156,7 @@ async def test_a_hold_counts_at_once_and_is_settled_once() -> None:
         repeated = await hold.settle(2)
         assert isinstance(repeated, Granted)
         assert repeated.entry.repeated
-        with pytest.raises(InvalidInput, match="was resolved before: settled, for 2"):
+        with pytest.raises(StateConflict, match="was resolved before: settled, for 2"):
             await hold.void()
         await world.clock.advance(2)
         assert await east.budget("key/42").spend(8)
@@ -193,7 +193,7 @@ async def test_a_budget_without_a_limit_or_a_pattern_is_missing() -> None:
             await east.budget("other").spend(1)
         assert await east.budget("key/42").create(3)
         assert not await east.budget("key/42").create(3)
-        with pytest.raises(InvalidInput, match="has a limit of 3 already: raise or lower that"):
+        with pytest.raises(StateConflict, match="has a limit of 3 already: raise or lower that"):
             await east.budget("key/42").create(4)
 
 
@@ -217,7 +217,7 @@ async def test_a_window_is_spent_from_until_its_last_moment() -> None:
         at = world.clock.now()
         assert await east.budget("key/42").spend(5)
         await world.clock.advance(2)
-        with pytest.raises(InvalidEntry, match="has ended, and is spent from for 0 s after that"):
+        with pytest.raises(StateConflict, match="has ended, and is spent from for 0 s after that"):
             await east.budget("key/42").spend(1, key="late", at=at)
 
 
@@ -402,7 +402,7 @@ async def test_an_open_hold_is_voided_and_not_reversed() -> None:
     async with opened(10) as (_, east, _west):
         hold = await east.budget("key/42").hold(3, expires=600)
         assert isinstance(hold, Hold)
-        with pytest.raises(InvalidInput, match="is an open hold: void it, or settle it"):
+        with pytest.raises(StateConflict, match="is an open hold: void it, or settle it"):
             await east.ledger.reverse(hold.entry)
         assert await hold.settle(1)
         assert (await east.ledger.reverse(hold.entry)).change == 1
@@ -442,6 +442,6 @@ async def test_a_budget_that_another_home_made_is_not_made_again() -> None:
         made = Limit(1, (LimitStep.of(10, {Account(EAST): 1}),))
         await world.store(EAST).write(Put(limit_item(made, "key/42", 2), Absent()))
         assert not await east.budget("key/42").create(10)
-        with pytest.raises(InvalidInput, match="has a limit of 10 already"):
+        with pytest.raises(StateConflict, match="has a limit of 10 already"):
             await east.budget("key/42").create(20)
         assert (await east.budget("key/42").state()).limit == 0  # nothing was minted again

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ledger import Table
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import InvalidInput, StateConflict
 from ledger.limits.budget import Hold
 from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused
@@ -64,7 +64,7 @@ async def test_it_is_voided_or_expires_by_itself() -> None:
         await (await held(east, 8)).void()
         hold = await held(east, 8, expires=5)
         await world.clock.advance(7)
-        with pytest.raises(InvalidInput, match="was resolved before: voided, or has expired"):
+        with pytest.raises(StateConflict, match="was resolved before: voided, or has expired"):
             await hold.settle(1)
         assert await east.budget("key/42").spend(10)
 
@@ -76,7 +76,7 @@ async def test_it_is_extended() -> None:
         assert await hold.extend(20) is hold
         await world.clock.advance(7)
         assert await hold.settle(8)
-        with pytest.raises(InvalidInput, match="was resolved before: settled for 8"):
+        with pytest.raises(StateConflict, match="was resolved before: settled for 8"):
             await hold.void()
 
 
@@ -122,7 +122,7 @@ async def test_many_holds_have_an_outcome_each() -> None:
         assert isinstance(second, Hold)
         await second.void()
         settled = await budget.settle_many([(first, 2), (second, 3), (light, 1)])
-        assert [type(each).__name__ for each in settled] == ["Granted", "InvalidInput", "Granted"]
+        assert [type(each).__name__ for each in settled] == ["Granted", "StateConflict", "Granted"]
         voided = await budget.void_many([second, await held(east, 1)])
         assert isinstance(voided[0], Granted)
         assert voided[1] is None

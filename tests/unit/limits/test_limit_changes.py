@@ -7,7 +7,13 @@ from decimal import Decimal
 import pytest
 
 from ledger import Table
-from ledger.core.errors import BudgetMissing, BudgetUndecided, InvalidInput, OutcomeUnknown
+from ledger.core.errors import (
+    BudgetMissing,
+    BudgetUndecided,
+    InvalidInput,
+    OutcomeUnknown,
+    StateConflict,
+)
 from ledger.limits.changing import CONFIRM_SECONDS, LimitChanger
 from ledger.limits.keeper import Keeper
 from ledger.testing import MemoryGlobalTable
@@ -106,7 +112,7 @@ async def test_what_changes_no_limit_is_refused() -> None:
     """Each with what to do."""
     async with opened(10) as (_, east, _west):
         budget = east.budget("key/42")
-        with pytest.raises(InvalidInput, match="has a limit of 10, which is less than 11: raise"):
+        with pytest.raises(StateConflict, match="has a limit of 10, which is less than 11: raise"):
             await budget.lower_limit(to=11)
         with pytest.raises(InvalidInput, match="lowered to 0 or more, got -1"):
             await budget.lower_limit(to=-1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.core.errors import DamagedItem, InvalidInput
+from ledger.core.errors import DamagedItem, InvalidInput, StateConflict
 from ledger.limits import windows
 from ledger.limits.rights import Account
 from ledger.limits.windows import Limit, LimitStep, Undecided
@@ -92,7 +92,7 @@ def test_a_step_begins_after_the_wait(since: int | None) -> None:
 def test_one_step_is_announced_at_a_time() -> None:
     """The message says of which."""
     announced = windows.announce(LIMIT, NEXT, now=0, wait=900)
-    with pytest.raises(InvalidInput, match="announced, for 1000"):
+    with pytest.raises(StateConflict, match="announced, for 1000"):
         windows.announce(announced, NEXT, now=0, wait=900)
 
 
@@ -143,5 +143,5 @@ def test_a_step_whose_time_came_first_is_announced_for_later() -> None:
     assert (late.announced.since, late.shown, late.revision) == (3000, None, 6)
     item = windows.limit_item(windows.note_shown(late, 1600), "c")
     assert windows.limit_of(item) == windows.note_shown(late, 1600)
-    with pytest.raises(InvalidInput, match="no step of the limit is announced"):
+    with pytest.raises(StateConflict, match="no step of the limit is announced"):
         windows.postpone(LIMIT, 3000, now=0, wait=100)

@@ -139,13 +139,13 @@ async def test_a_hold_is_settled_once_and_gives_back_the_rest() -> None:
         path = f"/v1/holds/{held.id.replace('#', '%23')}/settle"
         body = {"counter": "key/42", "actual": "2.25"}
         early = await away.post(path, body)
-        assert (early.status_code, early.json()["type"]) == (400, "/problems/invalid-entry")
+        assert (early.status_code, early.json()["type"]) == (409, "/problems/state-conflict")
         for status in (201, 200):
             settled = await away.post(path, body | {"region": HOME})
             assert (settled.status_code, settled.json()["change"]) == (status, "-2.25")
             assert settled.json()["spending"]["resolved"] == "settled"
         other = await home.post(path, body | {"actual": "3"})
-        assert (other.status_code, "resolved before" in other.json()["detail"]) == (400, True)
+        assert (other.status_code, "resolved before" in other.json()["detail"]) == (409, True)
         nowhere = await home.post(path, body | {"region": "mars"})
         assert (nowhere.status_code, "mars" in nowhere.json()["detail"]) == (400, True)
 
@@ -177,11 +177,11 @@ async def test_a_hold_that_came_to_more_than_there_is_is_refused() -> None:
 
 
 async def test_a_limit_is_made_once() -> None:
-    """200 for the same, 400 for another, 404 where the contract has no pattern."""
+    """200 for the same, 409 for another, 404 where the contract has no pattern."""
     async with spending() as service:
         assert (await put(service, "key%2F42", "10.0")).status_code == 200
         other = await put(service, "key%2F42", "11")
-        assert (other.status_code, "a limit of 10 already" in other.json()["detail"]) == (400, True)
+        assert (other.status_code, "a limit of 10 already" in other.json()["detail"]) == (409, True)
         for missing in (
             await put(service, "stock", "1"),
             await service.http.get("/v1/budgets/key%2F43"),

@@ -376,7 +376,7 @@ async def test_sums_by_day() -> None:
         ("GET", "/v1/counters/stock/entries?limit=0", 400),
         ("GET", "/v1/counters/stock/periods", 400),
         ("GET", "/v1/counters/stock/periods?by=week", 400),
-        ("GET", "/v1/counters?prefix=none", 400),
+        ("GET", "/v1/counters?prefix=none", 409),
         ("GET", "/nothing", 404),
         ("GET", "/problems/none", 404),
         ("DELETE", "/v1/counters/stock", 405),

@@ -135,7 +135,7 @@ export function totalsView(main, {session, signal}) {
   }
 
   function failure(error, prefix) {
-    if (error.status !== 400) return [stateLine(error.message, {failed: true})];
+    if (error.status !== 409) return [stateLine(error.message, {failed: true})];
     const shown = [stateLine(session.index.length
       ? "The table's index does not cover this prefix. A counter can still be opened by its id."
       : "This table keeps no index, so its counters cannot be listed. Enter a counter's id to open it.")];
