@@ -244,6 +244,8 @@ class Finder:
         self._pages_left = pages_max
         self._stop = stop
         self._found = Found()
+        self._due: dict[str, None] = {}
+        """Each once: a collection may be due for its entries, and for its budget."""
 
     async def find(self, cursor: Cursor | None) -> Found:
         """Continue from a cursor, or begin a new round, up to the bound of pages.
@@ -261,6 +263,7 @@ class Finder:
         ]
         await run_all(jobs, at_once=self._segments)
         self._found.cursor = Cursor(self._segments, places, cursor.began)
+        self._found.due = list(self._due)
         return self._found
 
     async def _segment(self, segment: int, places: dict[int, Key | None]) -> None:
@@ -320,8 +323,8 @@ class Finder:
         over = self._now.timestamp() - self._rules.grant_late
         firsts = [first for item in items if (first := expires_first(item)) is not None]
         is_due = any(first < over for first in firsts) or is_in_flight(items)
-        if is_due and self._rules.has_budget(counter) and counter not in self._found.due:
-            self._found.due.append(counter)
+        if is_due and self._rules.has_budget(counter):
+            self._due[counter] = None
 
     def _complete(self, summary: Summary, *, is_cut: bool) -> None:
         if keys.counter_of(summary.partition) is None:
@@ -336,7 +339,7 @@ class Finder:
         if backlog.oldest is not None:
             self._found.oldest = min(backlog.oldest, self._found.oldest or backlog.oldest)
         if is_cut or summary.is_due(backlog, self._rules, now=self._now):
-            self._found.due.append(summary.partition)
+            self._due[summary.partition] = None
 
 
 def next_search(cursor: Cursor | None, every: float, *, now: datetime) -> datetime | None:
