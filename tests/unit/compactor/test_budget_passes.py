@@ -387,9 +387,6 @@ async def test_the_search_reads_grants_only_where_there_are_budgets() -> None:
     assert await found(LIFE + 3) == ["counter"]
     for others in ((), ("other",)):
         assert await found(LIFE + 3, replace(rules, budgets=others)) == []
-    spent(world, *spends())
-    hasty = replace(rules, fold_min=1)
-    assert await found(SETTLE + LIFE, hasty) == ["counter"]  # for its entries, too, and once
 
 
 async def test_a_preview_says_what_waits_for_a_grant() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.budgets import AT_HOME, granted
 from support.ledgers import HOME, net
 
 from compactor.discovery import scan
@@ -27,6 +28,7 @@ from ledger.core.entry import Item, Key, entry_id
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
 from ledger.core.index import IndexState, attributes_of
+from ledger.limits.rights import rights_item
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Scan
 from ledger.store.writes import Put
@@ -96,6 +98,17 @@ CASES: Mapping[str, tuple[Sequence[EntryId], Sequence[EntryId] | None, bool]] = 
     "settled beside a net": (OLD[1:], OLD[:1], True),
     "too few beside a net": (OLD[2:], OLD[:1], False),
 }
+
+
+async def test_what_is_due_twice_is_found_once() -> None:
+    """For its entries, and for a grant of its budget that is over: in whichever order they come."""
+    items = many(20)
+    for number in range(20):
+        rights = granted(AT_HOME, 5, at=NOW - timedelta(hours=1))
+        items.append(rights_item(rights, f"c{number}"))
+    rules = replace(RULES, budgets=("*",))
+    found = await found_in(store_of(*items), segments=4, rules=rules)
+    assert sorted(found.due) == sorted(f"c{number}" for number in range(20))
 
 
 @pytest.mark.parametrize("page_items_max", [1, 2, 1000])
