@@ -42,7 +42,7 @@ class Audited:
         default_factory=lambda: ManualWorld([HERE, THERE], randomness=Random(1))  # noqa: S311
     )
     said: list[str] = field(default_factory=list)
-    lets_through: bool = False
+    lets_through: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.audit = BudgetAudit(
@@ -198,10 +198,11 @@ def test_a_raise_is_made_once() -> None:
 def test_what_is_let_through_is_charged_while_its_process_lives() -> None:
     """Its entry names no grant; without such a pattern that is reported."""
     entry = {name: part for name, part in spend(3, over={"BOOL": True}).items() if name != "grant"}
+    all_through = frozenset({"budget-0"})
     for lets_through, charged, said in (
-        (False, 3, ["grants", "grants", "charged"]),
-        (True, 3, []),
-        (True, 0, ["charged"]),
+        (frozenset[str](), 3, ["grants", "grants"]),
+        (all_through, 3, []),
+        (all_through, 0, ["charged"]),
     ):
         found = Audited(lets_through=lets_through)
         found.world.put(HERE, rights(1, minted=10))

@@ -84,7 +84,7 @@ class Auditor:
         archive: ArchiveAudit | None = None,
         index: IndexAudit | None = None,
         limits: Mapping[str, int] | None = None,
-        lets_through: bool = False,
+        lets_through: AbstractSet[str] = frozenset(),
     ) -> None:
         self.violation: Violation | None = None
         self.checks = 0

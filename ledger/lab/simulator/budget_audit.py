@@ -63,7 +63,7 @@ class BudgetAudit:
         *,
         fail: Callable[[str, str], None],
         lost: AbstractSet[str] = frozenset(),
-        lets_through: bool = False,
+        lets_through: AbstractSet[str] = frozenset(),
     ) -> None:
         self.limits = limits
         self._lets_through = lets_through
@@ -165,10 +165,12 @@ class BudgetAudit:
     def _check_named(self, key: Key, copy: Copy) -> None:
         if copy.grants:
             return
-        if copy.is_over and self._lets_through:
-            self._dirty.update(self.charges.let_through(key, copy))
-        else:
-            self._fail("grants", f"{key} names no grant")
+        budgets = self.charges.let_through(key, copy) if copy.is_over else ()
+        self._dirty.update(budgets)
+        strict = {name.partition("@")[0] for name in budgets} - self._lets_through
+        if strict or not budgets:
+            said = f", though {min(strict)} lets nothing through" if strict else ""
+            self._fail("grants", f"{key} names no grant{said}")
 
     def _note(self, note: str, key: Key) -> None:
         if self._notes.setdefault(note, key) != key:
@@ -387,6 +389,7 @@ class BudgetAudit:
                 + self.charges.most(budget)
                 + (charged_twice(budget, self._under) if self._lost else _ZERO)
             )
+            self.changes.check_rest(budget, self._limit(budget))
             if charged < least or (charged > most and budget not in self._crowded):
                 said = f"{charged} charged at rest, {least} to {most} applied"
                 self._fail("charged", f"{budget}: {said}")

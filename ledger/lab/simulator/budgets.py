@@ -8,6 +8,7 @@ worlds of others stay what they were.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import product
 from random import Random
 from typing import Any, Literal
@@ -45,6 +46,11 @@ HOT_BEFORE_SECONDS = 20.0
 HOT_SECONDS = (10.0, 60.0, 1200.0)
 SETTLES_SHARE = 0.7
 RAISES_SHARE = 0.6
+STRICT_SHARE = 0.4
+"""Of worlds in which a budget of most bundles lets nothing through, whatever the others do."""
+MEETING_SHARE = 0.4
+MEETING_SECONDS = 2.0
+"""Of changes of a limit beside which another is made, and how far apart they begin."""
 CHANGE_TRIES_MAX = 6
 
 SpendKind = Literal["spend", "keyed", "hold", "keyed hold", "light", "state"]
@@ -169,7 +175,19 @@ def has_windows(seed: int) -> bool:
 
 def lets_through(seed: int) -> bool:
     """Return whether what cannot have a grant is let through in the world of a seed."""
-    return any(rule["on_outage"] == "allow" for rule in budget_rules(seed).values())
+    return bool(let_through(seed))
+
+
+def let_through(seed: int) -> frozenset[str]:
+    """Return the budgets of which it is."""
+    rules = budget_rules(seed)
+    matching = {
+        name: [rule for pattern, rule in rules.items() if fnmatchcase(name, pattern)][:1]
+        for name in NAMES
+    }
+    return frozenset(
+        name for name, rule in matching.items() if rule and rule[0]["on_outage"] == "allow"
+    )
 
 
 def budget_rules(seed: int) -> dict[str, Any]:
@@ -185,7 +203,10 @@ def budget_rules(seed: int) -> dict[str, Any]:
     windowed: dict[str, Any] = {}
     if chance.random() < WINDOWED_SHARE:
         windowed = {"budget-1": {**common, "window": "hour", "late": chance.choice(LATE_SECONDS)}}
-    return {**windowed, "budget-*": common}
+    strict: dict[str, Any] = {}
+    if stream(seed, "strict").random() < STRICT_SHARE:
+        strict = {"budget-2": {**common, "on_outage": "refuse"}}
+    return {**windowed, **strict, "budget-*": common}
 
 
 def draw_budgets(
@@ -269,16 +290,20 @@ def _changes(
     busy: Sequence[BusyPeriod],
 ) -> tuple[PlannedChange, ...]:
     """Draw when limits are raised and lowered: up to half of them, and below what is spent."""
-    changes = []
+    changes: list[PlannedChange] = []
     for number in range(chance.choice((0, 0, 3, 6))):
-        budget, raises = chance.choice(NAMES), chance.random() < RAISES_SHARE
+        budget, raises, at = chance.choice(NAMES), chance.random() < RAISES_SHARE, None
+        if changes and chance.random() < MEETING_SHARE:
+            met = changes[-1]
+            budget, raises = met.budget, not met.raises
+            at = met.at + chance.random() * MEETING_SECONDS
         limit = limits[budget]
         amount = chance.randint(1, limit // 2) if raises else chance.randint(0, limit)
         tries = chance.randint(1, CHANGE_TRIES_MAX)
         changes.append(
             PlannedChange(
                 number,
-                _moment(chance, busy),
+                _moment(chance, busy) if at is None else at,
                 budget,
                 raises,
                 amount,

@@ -8,7 +8,7 @@ import anyio
 
 from ledger.core import keys
 from ledger.core.entry import Key
-from ledger.core.errors import InvalidEntry, InvalidInput, LedgerError, NotSent, OutcomeUnknown
+from ledger.core.errors import InvalidInput, LedgerError, NotSent, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.lab.simulator.budgets import PlannedBulk, PlannedEnding, PlannedSpend
 from ledger.lab.simulator.spending_processes import REFUSALS, Spender, SpendingProcesses
@@ -20,7 +20,7 @@ from ledger.limits.outcomes import Granted, Refused
 RETRIES_MAX = 3
 RETRY_SECONDS_MAX = 60.0
 BULK_MAX = 8
-_MAY_BE = (OutcomeUnknown, InvalidInput, InvalidEntry, *REFUSALS)
+_MAY_BE = (OutcomeUnknown, InvalidInput, *REFUSALS)
 """What may become of a hold: it ended in another way, is merged, or is not known."""
 
 
@@ -58,7 +58,7 @@ class HoldEndings:
                 await self._ended(spender, planned, entry, ending)
             except (OutcomeUnknown, *REFUSALS):
                 await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
-            except (InvalidInput, InvalidEntry):  # it ended in another way, or is merged
+            except InvalidInput:  # it ended in another way, or is merged
                 return
             else:
                 return

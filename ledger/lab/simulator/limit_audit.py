@@ -32,6 +32,8 @@ class LimitAudit:
         self._asked: dict[str, dict[str, int]] = {}
         self._made: dict[tuple[str, str], str] = {}
         self._steps: dict[str, dict[int, Decimal]] = {}
+        self._newest: dict[str, tuple[int, Decimal]] = {}
+        self._open: set[str] = set()
         self.lowered = 0
 
     def asked(self, budget: str, raise_id: str, amount: int) -> None:
@@ -57,6 +59,8 @@ class LimitAudit:
             step = part["M"]
             since = int(step["since"]["N"]) if "since" in step else _FIRST
             steps[since] = Decimal(step["limit"]["N"])
+        revision = int(item["revision"]["N"]), steps[since]
+        self._newest[counter] = max(self._newest.get(counter, revision), revision)
 
     def raised(self, counter: str, name: str, before: Account, now: Account) -> None:
         """Take in the raises that an account has made: each is one that was asked for, once."""
@@ -81,6 +85,21 @@ class LimitAudit:
         if minted > base + raised + again:
             said = f"{minted} are minted, of {base}, {raised} raised and {again} reclaimed"
             self._fail("limit", f"{counter}: {said}")
+
+    def given_up(self, budget: str) -> None:
+        """Note a change of a limit that its caller never saw the end of."""
+        self._open.add(budget)
+
+    def check_rest(self, budget: str, limit: Decimal) -> None:
+        """Check that a limit is what its newest step says, once all of its changes are made.
+
+        Where a region was lost, what it had is minted again as far as it was reclaimed.
+        """
+        newest = self._newest.get(budget)
+        if newest is None or self._lost or budget in self._open:
+            return
+        if limit != newest[1]:
+            self._fail("limit", f"{budget} is limited to {limit}, and is to be to {newest[1]}")
 
     def whole(self, counter: str, accounts: Mapping[str, Account]) -> Decimal:
         """Return what a budget, or a window, comes to if each region has made its share."""

@@ -49,6 +49,7 @@ class LimitOperators:
                 if change.raises and not self._has_windows(change.budget):
                     raise
             await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
+        self._audit.changes.given_up(change.budget)
 
     async def _raise(self, change: PlannedChange, spender: Spender) -> bool:
         """Raise a limit, once for its id, however often it is called."""

@@ -14,7 +14,7 @@ from compactor import lag
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.archive import ArchiveAudit
 from ledger.lab.simulator.auditor import Auditor, Violation
-from ledger.lab.simulator.budgets import lets_through
+from ledger.lab.simulator.budgets import let_through
 from ledger.lab.simulator.index_audit import IndexAudit
 from ledger.lab.simulator.losses import Loss
 from ledger.lab.simulator.period_audit import PeriodAudit
@@ -86,7 +86,7 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         archive=archive,
         index=index,
         limits=None if scenario.budgets is None else scenario.budgets.limits,
-        lets_through=lets_through(scenario.seed),
+        lets_through=let_through(scenario.seed),
     )
     async with anyio.create_task_group() as tasks:
         workload = Workload(Supervisor(scenario, world, auditor, tasks))

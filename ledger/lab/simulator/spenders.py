@@ -18,6 +18,7 @@ from ledger.core.errors import (
     OutcomeUnknown,
     ReadTooSlow,
     RetryHorizonPassed,
+    StateConflict,
 )
 from ledger.core.values import Entry
 from ledger.lab.simulator.budgets import (
@@ -155,7 +156,7 @@ class Spenders:
         except OutcomeUnknown as error:
             await self._retry(spender, planned, note, error)
         except LedgerError as error:
-            if not isinstance(error, (BudgetMissing, InvalidEntry, *REFUSALS)):
+            if not isinstance(error, (BudgetMissing, InvalidEntry, StateConflict, *REFUSALS)):
                 raise
             if error.outcome == "not_applied":
                 self._audit.was_refused(note)
@@ -169,7 +170,7 @@ class Spenders:
         """Hold in memory, and spend what it comes to by an entry, or nothing."""
         try:
             held = await self._holds.keep_aside(spender, planned, note)
-        except (BudgetMissing, InvalidEntry, *REFUSALS):
+        except (BudgetMissing, InvalidEntry, StateConflict, *REFUSALS):
             return
         if held is None:
             return
@@ -222,7 +223,7 @@ class Spenders:
             except (OutcomeUnknown, *REFUSALS):
                 await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
                 spender = await self._processes.alive(self._processes.any())
-            except (RetryHorizonPassed, ArchiveError, BudgetMissing, InvalidEntry):
+            except (RetryHorizonPassed, ArchiveError, BudgetMissing, InvalidEntry, StateConflict):
                 return
             else:
                 if entry is not None:
