@@ -4,6 +4,7 @@ A budget may mint what it was created with and each raise, once; a window the li
 was in force before it began, and the raises that were made while it ran. What was retired is gone.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
@@ -33,7 +34,7 @@ class LimitAudit:
         self._made: dict[tuple[str, str], str] = {}
         self._steps: dict[str, dict[int, Decimal]] = {}
         self._newest: dict[str, tuple[int, Decimal]] = {}
-        self._open: set[str] = set()
+        self._open: Counter[str] = Counter()
         self.lowered = 0
 
     def asked(self, budget: str, raise_id: str, amount: int) -> None:
@@ -86,17 +87,21 @@ class LimitAudit:
             said = f"{minted} are minted, of {base}, {raised} raised and {again} reclaimed"
             self._fail("limit", f"{counter}: {said}")
 
-    def given_up(self, budget: str) -> None:
-        """Note a change of a limit that its caller never saw the end of."""
-        self._open.add(budget)
+    def began(self, budget: str) -> None:
+        """Note that a limit is to be changed, by calls until one says that it is done."""
+        self._open[budget] += 1
+
+    def done(self, budget: str) -> None:
+        """Note that such a change is done; one that is given up never is."""
+        self._open[budget] -= 1
 
     def check_rest(self, budget: str, limit: Decimal) -> None:
-        """Check that a limit is what its newest step says, once all of its changes are made.
+        """Check that a limit is what its newest step says, once all of its changes are done.
 
         Where a region was lost, what it had is minted again as far as it was reclaimed.
         """
         newest = self._newest.get(budget)
-        if newest is None or self._lost or budget in self._open:
+        if newest is None or self._lost or self._open[budget]:
             return
         if limit != newest[1]:
             self._fail("limit", f"{budget} is limited to {limit}, and is to be to {newest[1]}")

@@ -36,12 +36,14 @@ class LimitOperators:
 
     async def _change(self, change: PlannedChange, places: list[Place]) -> None:
         """Make the call from each place that is left, until it says that it is done."""
+        self._audit.changes.began(change.budget)
         await anyio.sleep(change.at)
         call = partial(self._raise if change.raises else self._lower, change)
         while places:
             spender = await self._processes.alive(places.pop())
             try:
                 if await call(spender):
+                    self._audit.changes.done(change.budget)
                     return
             except (BudgetMissing, OutcomeUnknown, *REFUSALS):
                 pass
@@ -49,7 +51,6 @@ class LimitOperators:
                 if change.raises and not self._has_windows(change.budget):
                     raise
             await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
-        self._audit.changes.given_up(change.budget)
 
     async def _raise(self, change: PlannedChange, spender: Spender) -> bool:
         """Raise a limit, once for its id, however often it is called."""
