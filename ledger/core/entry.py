@@ -92,7 +92,7 @@ def spending_attributes(spending: Spending) -> dict[str, AttributeValue]:
     if spending.resolved is not None:
         attributes[RESOLVED] = {"S": spending.resolved}
     if spending.is_over:
-        attributes[OVER] = {"BOOL": True}
+        attributes[OVER] = {"S": spending.call or ""}
     return attributes
 
 
@@ -113,6 +113,7 @@ def _spending_of(item: Item) -> Spending | None:
             None if hold is None else int(hold),
             _text(item, RESOLVED),
             OVER in item,
+            call=_text(item, OVER),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"what it was spent from cannot be read: {error!r}") from None

@@ -18,8 +18,9 @@ class Spending:
 
     `grants` are the names of the grants that pay for it. `hold` is when a hold expires, in whole
     seconds since 1970, `resolved` how it ended: settled, void or expired. `is_over` if it was let
-    through while no grant could be had. `until` is the last time at which a request for it may be
-    signed: known where it was made, None of what was read.
+    through while no grant could be had, by the `call` of this name: by that its process knows it.
+    `until` is the last time at which a request for it may be signed: known where it was made, None
+    of what was read.
     """
 
     grants: tuple[str, ...] = ()
@@ -27,6 +28,7 @@ class Spending:
     resolved: str | None = None
     is_over: bool = False
     until: datetime | None = field(default=None, compare=False, repr=False)
+    call: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def region(self) -> str | None:

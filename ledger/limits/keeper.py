@@ -11,6 +11,7 @@ the old one is closed once each of its entries has its outcome; where one has no
 used, it is left shrunk, to be closed by reading.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -27,6 +28,7 @@ from ledger.limits import plan
 from ledger.limits.allowance import Allowance
 from ledger.limits.balance import PERIOD_SECONDS, free, transfers
 from ledger.limits.calendar import Window, whole_seconds
+from ledger.limits.doubts import Doubts
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems, Shown
 from ledger.limits.outcomes import Refused
@@ -51,13 +53,13 @@ from ledger.settings.live import LiveSettings
 Refusal = TypeVar("Refusal")
 
 _ZERO = Decimal(0)
-_TOKEN_BITS = 64
 GRANT_SECONDS = 5.0
 """How long a grant is tried to be had, races and lost answers included."""
 NEW_UNTIL = 0.5
 """Of a grant's life, or `write_deadline` before its end: new spends stop, repeats go on."""
 MARK_SECONDS = 86_400
 """How long the mark of a charge lasts, for a process that stands still after it has sent it."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +100,21 @@ class Keeper:
         self.pattern = around.settings.current.terms.budget_pattern_of(window.budget) or ""
         # So that an increase shows the first.
         around.metrics.budget_spent_over(around.items.store.region, self.pattern, 0)
+        around.metrics.budget_left_uncharged(around.items.store.region, self.pattern, 0)
         self.is_announced = False
         self.confirmed_at = around.clock.monotonic()
         self._around = around
         self._lock = anyio.Lock()
         self._retired: list[Allowance] = []
         self._debt = _ZERO
+        self.doubts = Doubts(
+            around.items.store,
+            around.settings,
+            around.clock,
+            owe=self._owe,
+            give_up=self._left_uncharged,
+        )
+        """What was let through, and may have to be charged."""
         self._payment: tuple[str, Decimal] | None = None
         """Token and amount, of the debt, of what is charged until it is known to be."""
         self._waiting = _ZERO
@@ -144,9 +155,20 @@ class Keeper:
             return None
         return allowance if self._around.clock.now() <= ends(allowance) else None
 
-    def owe(self, amount: Decimal) -> None:
+    def _owe(self, amount: Decimal) -> None:
         """Note an amount that was spent without a grant, to be charged with the next write."""
-        self._debt += amount
+        self._debt = amounts.total_wide((self._debt, amount))
+
+    def _left_uncharged(self, amount: Decimal) -> None:
+        """Tell of an amount that was, or may have been, let through, and will not be charged."""
+        around = self._around
+        around.metrics.budget_left_uncharged(around.items.store.region, self.pattern, float(amount))
+        log.warning(
+            "budget %r: up to %s that was let through stays uncharged: compare its total with what"
+            " is charged, and lower the limit by the difference",
+            self.budget,
+            amounts.to_text(amount),
+        )
 
     async def renew(self, amount: Decimal, *, ahead: bool = False) -> Refused | None:
         """Make sure that an amount can be taken; return the refusal if it cannot.
@@ -421,6 +443,7 @@ class Keeper:
         if now - self._balanced_at > PERIOD_SECONDS and self.allowance is not None:
             self._balanced_at = now
             await self._balance()
+        await self.doubts.look()
 
     @property
     def open_grants(self) -> int:
@@ -431,8 +454,9 @@ class Keeper:
     def is_idle(self) -> bool:
         """Whether it holds nothing, and nothing was spent of late, or is about to be."""
         since = self._around.clock.monotonic() - self._used_at
-        holds = self.allowance is not None or self._retired or self._debt or self._waiting
-        return not holds and since > IDLE_SECONDS
+        holds = self.allowance is not None or self._retired or self._waiting
+        owes = self._debt or self.doubts
+        return not (holds or owes) and since > IDLE_SECONDS
 
     async def give_up(self) -> None:
         """Close the grant at hand: what is left of it is free for others.
@@ -443,6 +467,24 @@ class Keeper:
         async with self._lock:
             self._retire()
             await self._close_retired_locked()
+
+    async def end(self) -> None:
+        """Close the grants of a process that ends, and charge what is owed, as far as is known.
+
+        Raises:
+            LedgerError: the rights cannot be written.
+        """
+        try:
+            if self.doubts:
+                await self.doubts.look(at_once=True)
+        finally:
+            await self.give_up()
+
+    def tell_uncharged(self) -> None:
+        """Tell what was not charged when the process ended, if anything."""
+        owed = amounts.total_wide((self._debt, self.doubts.amount))
+        if owed:
+            self._left_uncharged(owed)
 
     async def _close_retired(self) -> None:
         async with self._lock:

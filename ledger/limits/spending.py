@@ -31,6 +31,7 @@ from ledger.late import LateAnswers
 from ledger.limits.allowance import Allowance, Taken
 from ledger.limits.asked import Asked
 from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
+from ledger.limits.doubts import Doubt
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
 from ledger.limits.keeper import Keeper, Surroundings, ended
@@ -44,7 +45,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.writing.hints import Hints
-from ledger.writing.plan import checked_key, confirmed, time_of
+from ledger.writing.plan import Planned, checked_key, confirmed, time_of
 from ledger.writing.planner import Planner
 from ledger.writing.writer import Writer
 
@@ -152,6 +153,8 @@ class Spender:
             how = "unknown" if error.outcome == "unknown" else "failed"
             self._metrics.budget_spent(region, pattern, how)
             raise
+        if isinstance(outcome, Granted):
+            _answered(sought.keepers, outcome.entry)
         self._metrics.budget_spent(region, pattern, how)
         if how == "over":
             self._metrics.budget_spent_over(region, pattern, float(sought.amount))
@@ -165,8 +168,7 @@ class Spender:
         if isinstance(taken, Entry):
             return Granted(taken), "repeated"
         if taken is None:
-            over = await self._write_over(asked, sought, end)
-            return over, "repeated" if over.entry.repeated else "over"
+            return await self._write_over(asked, sought, end)
         granted = await self._write(asked, sought.counter, taken, end)
         return granted, "repeated" if granted.entry.repeated else "granted"
 
@@ -312,17 +314,47 @@ class Spender:
         self._hints.wrote(entry)
         return entry
 
-    async def _write_over(self, asked: Asked, sought: _Sought, end: float) -> Granted:
-        """Write an entry that no grant pays for, where the pattern allows it in an outage."""
-        spending = Spending((), is_over=True)
-        entry = await self._written(asked, sought.counter, spending, end)
-        if not entry.repeated:
-            for keeper in sought.keepers:
-                # It may have been dropped as idle while the entry was written.
-                kept = self._keepers.setdefault((keeper.budget, keeper.counter), keeper)
-                kept.owe(sought.amount)
-            self._tend_later()
-        return Granted(entry)
+    async def _write_over(
+        self, asked: Asked, sought: _Sought, end: float
+    ) -> tuple[SpendOutcome, str]:
+        """Write an entry that no grant pays for, where the pattern allows it in an outage.
+
+        Each budget is charged for it later: once, and also where no answer says that it is there.
+        """
+        if self._is_closed:
+            raise not_sent()
+        call = self._around.token()
+        spending = Spending((), is_over=True, call=call)
+        try:
+            planned = self._writer.planned(asked.change(sought.counter), spending)
+        except RetryHorizonPassed as error:
+            return Granted(await self._late.applied(error)), "repeated"
+        keepers = self._doubt(call, planned, sought)
+        try:
+            entry = await self._writer.put(planned, end=end)
+        except LedgerError as error:
+            if error.outcome == "not_applied":
+                for keeper in keepers:
+                    keeper.doubts.drop(call)
+            raise
+        self._hints.wrote(entry)
+        is_ours = _answered(keepers, entry) == call
+        return Granted(entry), "over" if is_ours else "repeated"
+
+    def _doubt(self, call: str, planned: Planned, sought: _Sought) -> Sequence[Keeper]:
+        """Let each budget look after an entry that is about to be sent; return their keepers."""
+        at = planned.entry.at
+        assert at is not None  # noqa: S101 (for the type checker)
+        doubt = Doubt(call, planned.put.key, sought.amount, at, planned.latest)
+        keepers = [
+            # It may have been dropped as idle meanwhile.
+            self._keepers.setdefault((keeper.budget, keeper.counter), keeper)
+            for keeper in sought.keepers
+        ]
+        for keeper in keepers:
+            keeper.doubts.add(doubt)
+        self._tend_later()
+        return keepers
 
     def _refuses_in_outage(self, keeper: Keeper) -> bool:
         rule = self._settings.current.terms.budget_of(keeper.window.budget)
@@ -396,9 +428,20 @@ class Spender:
         with anyio.move_on_after(CLOSE_SECONDS):
             for keeper in keepers:
                 try:
-                    await keeper.give_up()
+                    await keeper.end()
                 except LedgerError as error:
-                    log.warning("budget %r: a grant is left open: %s", keeper.budget, error)
+                    log.warning("budget %r: not closed: %s", keeper.budget, error)
+        for keeper in keepers:
+            keeper.tell_uncharged()
+
+
+def _answered(keepers: Sequence[Keeper], entry: Entry) -> str | None:
+    """Let budgets be charged for an entry that was let through; return the call that wrote it."""
+    call = None if entry.spending is None else entry.spending.call
+    if call is not None:
+        for keeper in keepers:
+            keeper.doubts.written(call)
+    return call
 
 
 def _take(keepers: Sequence[Keeper], amount: Decimal) -> Taken | Keeper:

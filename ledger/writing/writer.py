@@ -29,7 +29,7 @@ from ledger.writing import large_write
 from ledger.writing.closing import ClosableSender
 from ledger.writing.group_commit import GroupCommit, OnGroup
 from ledger.writing.inserting import inserting
-from ledger.writing.plan import Change
+from ledger.writing.plan import Change, Planned
 from ledger.writing.planner import Planner
 from ledger.writing.sender import Sender
 
@@ -96,8 +96,19 @@ class Writer:
 
     def spend(self, change: Change, spending: Spending, *, end: float = NEVER) -> Awaitable[Entry]:
         """Write a change that grants pay for, as `record` does; never past `spending.until`."""
+        return self.put(self.planned(change, spending), end=end)
+
+    def planned(self, change: Change, spending: Spending) -> Planned:
+        """Return the entry that a change will be written as, for `put`.
+
+        Raises:
+            InvalidInput, ContractConflict, ClockOff: as `record`.
+        """
         self._check_clock()
-        planned = self._planner.plan(change, spending=spending)
+        return self._planner.plan(change, spending=spending)
+
+    def put(self, planned: Planned, *, end: float = NEVER) -> Awaitable[Entry]:
+        """Write an entry that was planned just now, as `record` does."""
         if self._group is None:
             return self._direct.until(end).put(planned)
         return self._group.record_planned(planned, end)

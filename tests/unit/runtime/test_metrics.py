@@ -20,7 +20,8 @@ LEDGER_NAMES = {
     "ledger_read_restarts_total", "ledger_consumed_units_total", "ledger_retries_total",
     "ledger_errors_total", "ledger_hints_total", "ledger_clock_offset_seconds",
     "ledger_crossings_total", "ledger_budget_spends_total", "ledger_budget_over_total",
-    "ledger_budget_grants", "ledger_budget_renewals_total", "ledger_budget_fetches_total",
+    "ledger_budget_uncharged_total", "ledger_budget_grants", "ledger_budget_renewals_total",
+    "ledger_budget_fetches_total",
 }  # fmt: skip
 COMPACTOR_NAMES = {
     "compactor_leader", "compactor_epoch", "compactor_replication_lag_seconds",

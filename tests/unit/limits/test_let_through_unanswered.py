@@ -1,0 +1,198 @@
+"""Spends let through whose answer is lost: charged once if their entries are there."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import pytest
+from prometheus_client import CollectorRegistry
+
+from ledger import Table
+from ledger.core.errors import OutcomeUnknown, Unreachable
+from ledger.limits.outcomes import Granted
+from ledger.runtime.metrics import summed
+from ledger.store.port import Store
+from ledger.store.writes import Outcome, Unknown, Write
+from ledger.testing import MemoryGlobalTable
+
+EAST = "us-east-1"
+NAME, OTHER = "key/42", "key/43"
+
+
+def opened(*patterns: str) -> MemoryGlobalTable:
+    """Return a table whose budgets let spends through in an outage."""
+    return MemoryGlobalTable(
+        [EAST], budgets={pattern: {"on_outage": "allow"} for pattern in patterns or ("key/*",)}
+    )
+
+
+async def down(*_: object) -> None:
+    """Answer as a region that does not."""
+    raise Unreachable("down")
+
+
+def unanswered(
+    write: Callable[[Write], Awaitable[Outcome]], *, lands: bool, times: int
+) -> Callable[[Write], Awaitable[Outcome]]:
+    """Return a write of entries that is not answered so many times, whether it lands or not."""
+    left = [times]
+
+    async def lost(one: Write) -> Outcome:
+        if one.key[0].startswith("~") or not left[0]:
+            return await write(one)
+        left[0] -= 1
+        if lands:
+            await write(one)
+        return Unknown("no answer")
+
+    return lost
+
+
+@contextmanager
+def outage(store: Store, *, lands: bool = True, times: int = 10**6) -> Iterator[None]:
+    """Let no control item be read, and no write of an entry be answered."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "query", down)
+        patched.setattr(store, "write", unanswered(store.write, lands=lands, times=times))
+        yield
+
+
+async def charged(table: Table, name: str = NAME) -> tuple[int, int]:
+    """Return what a budget is charged, and what its total says was spent."""
+    state = await table.budget(name).state()
+    assert not state.granted
+    return int(state.charged), -int((await table.ledger.total(name, max_age=0)).value)
+
+
+async def unknown(world: MemoryGlobalTable, call: Callable[[], Awaitable[object]]) -> None:
+    """Make a call, whose outcome is unknown once its deadline has passed."""
+
+    async def run() -> None:
+        with pytest.raises(OutcomeUnknown):
+            await call()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await world.clock.advance(30)
+
+
+@pytest.mark.parametrize("lands", [True, False])
+async def test_what_nobody_repeats_is_looked_for(*, lands: bool) -> None:
+    """It is charged if it is there: of a bundle to each budget."""
+    world = opened()
+    async with world.table(EAST) as east:
+        for name in (NAME, OTHER):
+            await east.budget(name).create(10)
+        with outage(world.store(EAST), lands=lands):
+            await unknown(world, lambda: east.budgets([NAME, OTHER]).spend(3))
+        await world.clock.advance(1_500)
+        assert await charged(east) == ((3, 3) if lands else (0, 0))
+        assert await charged(east, OTHER) == ((3, 0) if lands else (0, 0))
+
+
+async def test_what_lands_late_is_charged_too() -> None:
+    """A process is not idle before no request of it can land any more."""
+    world = opened()
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        held: list[Write] = []
+        store = world.store(EAST)
+
+        async def held_up(one: Write) -> Outcome:
+            held.append(one)
+            return Unknown("no answer")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "query", down)
+            patched.setattr(store, "write", held_up)
+            await unknown(world, lambda: east.budget(NAME).spend(3))
+        await world.clock.advance(1_000)
+        await store.write(held[0])
+        await world.clock.advance(300)
+        assert await charged(east) == (3, 3)
+
+
+@pytest.mark.parametrize("lands", [True, False])
+async def test_what_is_repeated_with_its_key_is_owed_then(*, lands: bool) -> None:
+    """Once, whichever call wrote it, and however often it is repeated."""
+    world = opened()
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        budget, at = east.budget(NAME), world.clock.now()
+        with outage(world.store(EAST), lands=lands):
+            await unknown(world, lambda: budget.spend(3, key="k", at=at))
+        for _ in range(2):
+            granted = await budget.spend(3, key="k", at=at)
+            assert isinstance(granted, Granted)
+        await world.clock.advance(100)
+        state = await budget.state()
+        assert state.charged + sum(grant.amount for grant in state.grants) == 3
+        await world.clock.advance(1_500)
+        await world.compact()
+        assert await charged(east) == (3, 3)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_try_that_was_not_answered_is_found_by_the_next(key: str | None) -> None:
+    """The call finds its own entry in the table: it has written it, and owes it."""
+    world = opened()
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        at = None if key is None else world.clock.now()
+        async with anyio.create_task_group() as tasks:
+            with outage(world.store(EAST), times=1):
+                tasks.start_soon(lambda: east.budget(NAME).spend(3, key=key, at=at))
+                await world.clock.advance(2)
+        await world.clock.advance(100)
+        assert await charged(east) == (3, 3)
+
+
+async def test_what_another_process_let_through_is_its_own_to_charge() -> None:
+    """Though this one let the same key through, and has no answer: the entry says whose it is."""
+    world = opened()
+    async with world.table(EAST) as east, world.table(EAST) as other:
+        await east.budget(NAME).create(10)
+        at = world.clock.now()
+        with outage(world.store(EAST), lands=False):
+            await unknown(world, lambda: east.budget(NAME).spend(3, key="k", at=at))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "query", down)
+            assert await other.budget(NAME).spend(3, key="k", at=at)
+        await world.clock.advance(1_500)
+        assert await charged(east) == (3, 3)
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_what_a_process_leaves_uncharged_is_told(
+    caplog: pytest.LogCaptureFixture, *, answered: bool
+) -> None:
+    """It tried when it ended; what it let through without an answer may be there."""
+    world, registry = opened(), CollectorRegistry()
+    parts = {"store": world.store(EAST), "clock": world.clock, "registry": registry}
+    table = Table(world.settings, region=EAST, **parts)  # type: ignore[arg-type]
+    caplog.set_level(logging.WARNING)
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+    with outage(world.store(EAST), times=0 if answered else 10**6):
+        async with table:
+            if answered:
+                await table.budget(NAME).spend(3)
+            else:
+                await unknown(world, lambda: table.budget(NAME).spend(3))
+    told = [one.getMessage() for one in caplog.records if "uncharged" in one.getMessage()]
+    assert len(told) == 1
+    assert NAME in told[0]
+    assert "3" in told[0]
+    assert summed(registry, "ledger_budget_uncharged_total", pattern="key/*") == 3
+
+
+async def test_a_process_that_ends_charges_what_it_can() -> None:
+    """Also what was not answered, if it is there by then."""
+    world = opened()
+    async with world.table(EAST) as other:
+        async with world.table(EAST) as east:
+            await east.budget(NAME).create(10)
+            with outage(world.store(EAST)):
+                await unknown(world, lambda: east.budget(NAME).spend(3))
+        assert await charged(other) == (3, 3)
