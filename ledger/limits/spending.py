@@ -233,7 +233,7 @@ class Spender:
                 refused = await bounded(end, taken.renew(amount), not_sent)
             except StoreError:
                 # A hold without a grant could never be settled.
-                if not may_owe or asked.hold is not None or self._refuses_in_outage(taken):
+                if not may_owe or asked.hold is not None or self._refuses_in_outage(sought):
                     raise
                 return None
             except BudgetUndecided:
@@ -356,9 +356,11 @@ class Spender:
         self._tend_later()
         return keepers
 
-    def _refuses_in_outage(self, keeper: Keeper) -> bool:
-        rule = self._settings.current.terms.budget_of(keeper.window.budget)
-        return rule is None or rule.on_outage == "refuse"
+    def _refuses_in_outage(self, sought: _Sought) -> bool:
+        """Return whether any of the budgets lets nothing through."""
+        terms = self._settings.current.terms
+        rules = [terms.budget_of(keeper.window.budget) for keeper in sought.keepers]
+        return any(rule is None or rule.on_outage == "refuse" for rule in rules)
 
     async def _applied_before(self, asked: Asked, sought: _Sought) -> Entry | None:
         """Return the entry that an earlier call with its key made, as this region shows it.

@@ -167,3 +167,19 @@ async def test_an_idle_process_renews_its_view_of_the_contract() -> None:
             await world.clock.advance(10)
             assert not stale
             assert (await east.budget("key/42").state()).charged == 3
+
+
+@pytest.mark.parametrize("names", [("open/1", "key/1"), ("key/1", "open/1")])
+async def test_one_strict_budget_of_several_refuses_in_an_outage(names: tuple[str, str]) -> None:
+    """Whichever place it has: its limit holds, as if it were spent from alone."""
+    world = MemoryGlobalTable([EAST], budgets={"open/*": {"on_outage": "allow"}, "key/*": {}})
+    async with world.table(EAST) as east:
+        for name in names:
+            await east.budget(name).create(10)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "query", down)
+            with pytest.raises(Unreachable):
+                await east.budgets(names).spend(3)
+        await world.clock.advance(10)
+        for name in names:
+            assert (await east.budget(name).state()).charged == 0
