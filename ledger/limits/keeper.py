@@ -33,7 +33,7 @@ from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems, Shown
 from ledger.limits.outcomes import Refused
 from ledger.limits.plan import Crowded, Gone, Short
-from ledger.limits.rights import Account, GrantName, Rights
+from ledger.limits.rights import Account, GrantName, Rights, checked_amount
 from ledger.limits.shares import created
 from ledger.limits.sizes import (
     IDLE_SECONDS,
@@ -177,42 +177,35 @@ class Keeper:
 
         Raises:
             BudgetMissing: it has no limit, as far as this region shows.
+            AmountOverflow: the amount is too large, or too fine, for the limit.
             LedgerError: the rights cannot be read or written.
         """
-        self._waiting += amount
+        self._waiting = amounts.total_wide((self._waiting, amount))
         try:
             async with self._lock:
                 return await self._renewed(amount, ahead=ahead)
         finally:
-            self._waiting -= amount
+            self._waiting = amounts.total_wide((self._waiting, amount.copy_negate()))
 
     async def _renewed(self, amount: Decimal, *, ahead: bool) -> Refused | None:
-        clock, allowance = self._around.clock, self.allowance
-        is_in_time = allowance is not None and clock.now() <= self._until
-        if not ahead and allowance and is_in_time and allowance.remaining >= amount:
+        if not ahead and self._has(amount):
+            checked_amount(amount, self.limit)
             return None  # by the call before this one
-        refusal, age = self._refusal, clock.monotonic() - self._refused_at
-        if refusal is not None and amount >= refusal.wanted and age < REFUSAL_SECONDS:
-            return replace(refusal, wanted=amount)
-        self._quantum = min(self._quantum, quantum_of(amount))
-        self._largest = max(self._largest, amount)
+        known = self._refused_just_now(amount)
+        if known is not None:
+            return known
         if self._debt:
             await self._close_retired_locked()
         shown = await self._around.items.read(self.budget)
         limit = await self._limit(shown)
+        if not ahead:
+            checked_amount(amount, self.limit)
         done = await self._grant(shown, limit, amount)
         if isinstance(done, Short):
-            me = self._around.account
-            fetched = await self._around.fetcher.fetch(
-                self.window, me, self._missing(amount, done), shown, limit, self._quantum
-            )
-            if fetched is not None:
-                self._around.metrics.budget_fetched(me.region)
-                shown = fetched
-                done = await self._grant(shown, limit, amount)
-                if isinstance(done, Short):
-                    shown = await self._take_up(shown, limit)
+            done, shown = await self._fetched(done, shown, limit, amount)
         if isinstance(done, Rights):
+            if not ahead:
+                self._quantum = min(self._quantum, quantum_of(amount))
             self._refusal = None
             return None
         refused = self._refuse(amount, shown)
@@ -220,10 +213,38 @@ class Keeper:
             await self._ask(amount, shown)
         return refused
 
+    async def _fetched(
+        self, short: Short, shown: Shown, limit: Limit, amount: Decimal
+    ) -> tuple[Rights | Short | Crowded, Shown]:
+        """Take a grant of what other regions send; return it, or why not, and what shows then."""
+        me, quantum = self._around.account, min(self._quantum, quantum_of(amount))
+        fetched = await self._around.fetcher.fetch(
+            self.window, me, self._missing(amount, short), shown, limit, quantum
+        )
+        if fetched is None:
+            return short, shown
+        self._around.metrics.budget_fetched(me.region)
+        done = await self._grant(fetched, limit, amount)
+        if isinstance(done, Short):
+            fetched = await self._take_up(fetched, limit)
+        return done, fetched
+
     def _missing(self, amount: Decimal, short: Short) -> Decimal:
         held = self.allowance.remaining if self.allowance else _ZERO
         missing = max(amount, self._waiting) - held - short.available
         return missing if missing > 0 else self._quantum
+
+    def _has(self, amount: Decimal) -> bool:
+        """Return whether an amount can be taken from the grant at hand."""
+        allowance, now = self.allowance, self._around.clock.now()
+        return allowance is not None and now <= self._until and allowance.remaining >= amount
+
+    def _refused_just_now(self, amount: Decimal) -> Refused | None:
+        """Return the refusal of as much that is not old yet."""
+        refusal, age = self._refusal, self._around.clock.monotonic() - self._refused_at
+        if refusal is None or amount < refusal.wanted or age >= REFUSAL_SECONDS:
+            return None
+        return replace(refusal, wanted=amount)
 
     def _refuse(self, amount: Decimal, shown: Shown) -> Refused:
         me = self._around.account
@@ -309,9 +330,9 @@ class Keeper:
                 need,
                 have=have,
                 rate=self._rate,
-                largest=self._largest,
+                largest=max(self._largest, amount),
                 available=before.available,
-                quantum=self._quantum,
+                quantum=min(self._quantum, quantum_of(amount)),
             )
             last: plan.Step
             if is_new:

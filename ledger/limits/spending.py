@@ -241,13 +241,12 @@ class Spender:
                     await bounded(end, self._go_on(taken.window.budget), not_sent)
                 raise
             if refused is None:
-                checked_amount(amount, taken.limit)
-            elif found := await self._applied_before(asked, sought):
+                continue
+            if found := await self._applied_before(asked, sought):
                 return found
-            elif (left := until - self._clock.monotonic()) <= 0:
+            if (left := until - self._clock.monotonic()) <= 0:
                 break
-            else:
-                await bounded(end, self._clock.sleep(min(WAIT_SECONDS, left)), not_sent)
+            await bounded(end, self._clock.sleep(min(WAIT_SECONDS, left)), not_sent)
         if refused is None:
             return Refused(sought.counter, amount, Decimal(0), Decimal(0))
         return refused

@@ -1,0 +1,49 @@
+"""What a process was refused changes nothing of what it takes later."""
+
+from decimal import Decimal
+
+import anyio
+import pytest
+
+from ledger import Table
+from ledger.core.errors import AmountOverflow
+from ledger.limits.outcomes import Granted, Refused
+from ledger.testing import MemoryGlobalTable
+
+FINE = Decimal("1E-38")
+
+
+async def granted(table: Table, amount: Decimal | int) -> Decimal:
+    """Return what is granted for a first spend of an amount."""
+    assert isinstance(await table.budget("key/42").spend(amount), Granted)
+    return (await table.budget("key/42").state()).granted
+
+
+@pytest.mark.parametrize("refused", [FINE, Decimal("1E+37"), Decimal(2_000)])
+async def test_a_grant_is_as_large_as_without_what_was_refused(refused: Decimal) -> None:
+    """Its size is by what is spent: one that is far too fine, or large, is not."""
+    world = MemoryGlobalTable(["us-east-1"], budgets={"key/*": {}})
+    async with world.table() as table:
+        budget = table.budget("key/42")
+        await budget.create(1_000)
+        try:
+            assert isinstance(await budget.spend(refused), Refused)
+        except AmountOverflow:
+            assert refused != 2_000
+        assert await granted(table, 7) == 70
+
+
+async def test_two_calls_at_once_are_each_checked_against_the_limit() -> None:
+    """Also the one that finds the grant that the other has taken."""
+    world = MemoryGlobalTable(["us-east-1"], budgets={"key/*": {}})
+    async with world.table() as table:
+        budget = table.budget("key/42")
+        await budget.create(1_000)
+
+        async def too_fine() -> None:
+            with pytest.raises(AmountOverflow):
+                await budget.spend(FINE)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(budget.spend, 7)
+            tasks.start_soon(too_fine)
