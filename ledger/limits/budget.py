@@ -129,6 +129,7 @@ class Budgets:
         Raises:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was spent.
             BudgetMissing: a budget has no limit, or no pattern of the contract has its counter.
+            StateConflict: the key is of a window that has ended, and nothing was spent with it.
             OutcomeUnknown: no answer in time; with a key the same call is harmless.
             KeyConflict: the key stands for another change.
             NotSent: `timeout` ended before anything was sent.

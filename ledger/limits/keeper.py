@@ -111,7 +111,7 @@ class Keeper:
             around.items.store,
             around.settings,
             around.clock,
-            owe=self._owe,
+            owe=self.owe,
             give_up=self._left_uncharged,
         )
         """What was let through, and may have to be charged."""
@@ -138,6 +138,18 @@ class Keeper:
         """The counter of the budget, or of its window."""
         return self.window.counter
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more may be spent in the window."""
+        ends = self.window.ends
+        return ends is not None and self._around.clock.now().timestamp() > ends + self._late()
+
+    def ended(self) -> StateConflict:
+        """Return the error of a window that nothing more is spent from."""
+        return StateConflict(
+            f"window {self.budget!r} has ended, and is spent from for {self._late():g} s after that"
+        )
+
     def take(self, amount: Decimal) -> Allowance | None:
         """Take an amount from the grant at hand; None if there is too little, or none."""
         allowance = self.allowance
@@ -155,7 +167,7 @@ class Keeper:
             return None
         return allowance if self._around.clock.now() <= ends(allowance) else None
 
-    def _owe(self, amount: Decimal) -> None:
+    def owe(self, amount: Decimal) -> None:
         """Note an amount that was spent without a grant, to be charged with the next write."""
         self._debt = amounts.total_wide((self._debt, amount))
 
@@ -299,8 +311,8 @@ class Keeper:
         around, now = self._around, self._around.clock.now()
         life = self._life()
         expires = whole_seconds(now) + life
-        if self._has_ended():
-            raise ended(self.window, self._late())
+        if self.has_ended:
+            raise self.ended()
         token = self._asked_for()
         if self.allowance and whole_seconds(now) - self.allowance.grant.since >= ROTATE_SECONDS:
             self._retire()
@@ -455,7 +467,7 @@ class Keeper:
         """
         now = self._around.clock.monotonic()
         allowance = self.allowance
-        if allowance is not None and (now - self._used_at > IDLE_SECONDS or self._has_ended()):
+        if allowance is not None and (now - self._used_at > IDLE_SECONDS or self.has_ended):
             await self.give_up()
         elif allowance is not None and self._is_low(allowance):
             await self.renew(min(self._quantum, allowance.remaining), ahead=True)
@@ -595,11 +607,6 @@ class Keeper:
         self._rate = rate_of(self._rate, self._spent, now - self._counted_at)
         self._spent, self._counted_at = _ZERO, now
 
-    def _has_ended(self) -> bool:
-        """Whether nothing more may be spent in the window."""
-        ends = self.window.ends
-        return ends is not None and self._around.clock.now().timestamp() > ends + self._late()
-
     def _is_low(self, allowance: Allowance) -> bool:
         """Whether little is left of the grant's time, or of it since something was spent."""
         around = self._around
@@ -635,11 +642,4 @@ def missing(budget: str, region: str) -> BudgetMissing:
     return BudgetMissing(
         f"budget {budget!r} has no limit in {region}: create it, by `ledger budget create` or"
         " `await budget.create(limit)`"
-    )
-
-
-def ended(window: Window, late: float) -> StateConflict:
-    """Return the error of a window that nothing more is spent from."""
-    return StateConflict(
-        f"window {window.counter!r} has ended, and is spent from for {late:g} s after that"
     )

@@ -22,6 +22,7 @@ from ledger.core import amounts
 from ledger.core.errors import (
     BudgetUndecided,
     LedgerError,
+    OutcomeUnknown,
     RetryHorizonPassed,
     StoreError,
 )
@@ -34,7 +35,7 @@ from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.doubts import Doubt
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
-from ledger.limits.keeper import Keeper, Surroundings, ended
+from ledger.limits.keeper import Keeper, Surroundings
 from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.rights import GrantName, checked_amount
@@ -162,6 +163,12 @@ class Spender:
 
     async def _spent(self, asked: Asked, sought: _Sought, end: float) -> tuple[SpendOutcome, str]:
         """Spend, and say how that ended."""
+        late = next((keeper for keeper in sought.keepers if keeper.has_ended), None)
+        if late is not None:  # by its key it is of a window that has ended
+            before = await self._applied_before(asked, sought)
+            if before is None:
+                raise late.ended()
+            return Granted(before), "repeated"
         taken = await self._taken(asked, sought, end)
         if isinstance(taken, Refused):
             return taken, "refused"
@@ -253,11 +260,7 @@ class Spender:
 
     def _window(self, budget: str, at: datetime) -> Window:
         rule = rule_of(self._settings.current.terms, budget)
-        window = window_of(checked_budget(budget, rule), rule, at)
-        over = 0 if window.ends is None else window.ends + rule.late
-        if window.ends is not None and self._clock.now().timestamp() > over:
-            raise ended(window, rule.late)
-        return window
+        return window_of(checked_budget(budget, rule), rule, at)
 
     def _keeper(self, window: Window, counter: str) -> Keeper:
         key = (window.counter, counter)
@@ -366,6 +369,7 @@ class Spender:
 
         Raises:
             KeyConflict: the key stands for another change.
+            OutcomeUnknown: it cannot be read.
         """
         if asked.key is None:
             return None
@@ -375,7 +379,15 @@ class Spender:
             )
         except RetryHorizonPassed as error:
             return await self._late.applied(error)
-        item = await self._store.get(Get(planned.put.key))
+        try:
+            item = await self._store.get(Get(planned.put.key))
+        except StoreError as error:
+            raise OutcomeUnknown(
+                f"counter {sought.counter!r} id {planned.entry.id}: nothing is spent now, and"
+                f" whether an earlier call with the key was applied cannot be read: {error}",
+                entries=[planned.entry],
+                retryable=True,
+            ) from error
         return None if item is None else confirmed(planned.entry, item)
 
     def _tend_later(self) -> None:

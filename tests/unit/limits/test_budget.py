@@ -16,6 +16,7 @@ from ledger.core.errors import (
     InvalidAmount,
     InvalidEntry,
     KeyConflict,
+    OutcomeUnknown,
     StateConflict,
     Unreachable,
 )
@@ -445,3 +446,26 @@ async def test_a_budget_that_another_home_made_is_not_made_again() -> None:
         with pytest.raises(StateConflict, match="has a limit of 10 already"):
             await east.budget("key/42").create(20)
         assert (await east.budget("key/42").state()).limit == 0  # nothing was minted again
+
+
+async def test_a_repeat_is_answered_after_its_window_has_ended() -> None:
+    """It was applied before; what was not is spent no more, and what cannot be read is unknown."""
+    async with opened(window="hour", late=60) as (world, east, _west):
+        budget = east.budget("key/42")
+        await world.clock.advance(580)
+        made = world.clock.now()
+        assert await budget.spend(1, key="k", at=made)
+        await world.clock.advance(85)
+        repeated = await budget.spend(1, key="k", at=made)
+        assert isinstance(repeated, Granted)
+        assert repeated.entry.repeated
+        with pytest.raises(StateConflict, match="has ended, and is spent from for 60 s after that"):
+            await budget.spend(1, key="other", at=made)
+        with pytest.MonkeyPatch.context() as patched:
+
+            async def down(*_: object) -> None:
+                raise Unreachable("down")
+
+            patched.setattr(world.store(EAST), "get", down)
+            with pytest.raises(OutcomeUnknown, match="whether an earlier call"):
+                await budget.spend(1, key="k", at=made)
