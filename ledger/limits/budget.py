@@ -337,7 +337,9 @@ class Budget(Budgets):
         parts = self._parts()
         with arranging(timeout, AGAIN):
             await parts.settings.renew()
-            return await parts.changer.raise_limit(self.name, amount, id, weights)
+            changed = await parts.changer.raise_limit(self.name, amount, id, weights)
+            parts.spender.forget_refusals(self.name)
+            return changed
 
     async def lower_limit(
         self,

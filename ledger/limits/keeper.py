@@ -182,6 +182,10 @@ class Keeper:
             amounts.to_text(amount),
         )
 
+    def forget_refusal(self) -> None:
+        """Ask anew for what was refused: there may be more by now."""
+        self._refusal = None
+
     async def renew(self, amount: Decimal, *, ahead: bool = False) -> Refused | None:
         """Make sure that an amount can be taken; return the refusal if it cannot.
 

@@ -432,6 +432,12 @@ class Spender:
             keeper.confirmed_at = now
             await self._go_on(keeper.window.budget)
 
+    def forget_refusals(self, budget: str) -> None:
+        """Ask anew for rights of a budget, whose limit was raised just now."""
+        for keeper in self._keepers.values():
+            if keeper.window.budget == budget:
+                keeper.forget_refusal()
+
     async def close(self) -> None:
         """Close the grants of this process: what is left of them is free for others at once."""
         self._is_closed = True

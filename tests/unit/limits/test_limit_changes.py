@@ -221,3 +221,17 @@ async def test_a_spend_is_not_unknown_since_its_limit_s_step_is(
     async with opened(10) as (_, east, _west):
         with pytest.raises(BudgetUndecided):
             await east.budget("key/42").spend(1)
+
+
+async def test_a_raise_is_seen_at_once_by_the_process_that_made_it() -> None:
+    """Another that was refused just now answers from memory for a second, for as much or more."""
+    async with opened(10) as (world, east, _west), world.table(EAST) as other:
+        assert await east.budget("key/42").spend(10)
+        for table in (east, other):
+            assert not await table.budget("key/42").spend(2)
+        await east.budget("key/42").raise_limit(7, id="more")
+        assert await east.budget("key/42").spend(2)
+        assert not await other.budget("key/42").spend(3)
+        assert await other.budget("key/42").spend(1)
+        await world.clock.advance(1)
+        assert await other.budget("key/42").spend(3)
