@@ -323,6 +323,8 @@ class Ledger(Reads):
     def budgets(self, counters: Sequence[str]) -> Budgets:
         """Return several limits that are spent from together, all or none, the narrowest first.
 
+        A key belongs to the first: a repeat names them in the same order.
+
         Raises:
             InvalidInput: it is not a list of different counters.
         """

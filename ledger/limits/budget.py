@@ -95,7 +95,8 @@ Outcome = Granted | Refused | LedgerError | None
 class Budgets:
     """Several budgets that one spend takes from, all or none; the narrowest comes first.
 
-    The entry is one, in the first budget's counter. Any number of tasks may use it.
+    The entry is one, in the first budget's counter, and to that a key belongs: repeats keep the
+    order, else they may be other spends. Any number of tasks may use it.
     """
 
     def __init__(self, names: Sequence[str], parts: Callable[[], BudgetParts]) -> None:
