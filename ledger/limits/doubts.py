@@ -37,7 +37,8 @@ DOUBTS_MAX = 10_000
 class Doubt:
     """A spend that was let through by the `call` of this name, with the key of its entry.
 
-    `at` is the time in the entry's id; no request for it is signed after `latest`.
+    `at` is the time in the entry's id; no request for it is signed after `latest`, nor is one of
+    `Ledger.retry`.
     """
 
     call: str
@@ -45,6 +46,16 @@ class Doubt:
     amount: Decimal
     at: datetime
     latest: datetime
+
+
+@dataclass(slots=True)
+class _Open:
+    """A doubt that is open `since` a time, and is looked for from `due` on; `absent` at last."""
+
+    doubt: Doubt
+    since: float
+    due: float
+    absent: datetime = EPOCH
 
 
 class Doubts:
@@ -64,9 +75,7 @@ class Doubts:
         self._clock = clock
         self._owe = owe
         self._give_up = give_up
-        self._open: dict[str, Doubt] = {}
-        self._times: dict[str, tuple[float, float]] = {}
-        """Since when each is open, and from when on it is looked for."""
+        self._open: dict[str, _Open] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -74,13 +83,12 @@ class Doubts:
     @property
     def amount(self) -> Decimal:
         """What all of them come to."""
-        return amounts.total_wide(doubt.amount for doubt in self._open.values())
+        return amounts.total_wide(one.doubt.amount for one in self._open.values())
 
     def add(self, doubt: Doubt) -> None:
         """Note a spend that is about to be sent."""
         now = self._clock.monotonic()
-        self._open[doubt.call] = doubt
-        self._times[doubt.call] = now, now + LOOK_SECONDS
+        self._open[doubt.call] = _Open(doubt, now, now + LOOK_SECONDS)
         if len(self._open) > DOUBTS_MAX:
             self._give_up(self._end(next(iter(self._open))))
 
@@ -102,21 +110,21 @@ class Doubts:
         """
         now = self._clock.monotonic()
         due = [
-            doubt
-            for doubt in self._open.values()
-            if at_once or now >= self._times[doubt.call][1] or self._is_over(doubt)
+            one
+            for one in self._open.values()
+            if at_once or now >= one.due or self._is_over(one.doubt)
         ]
-        for doubt in due[:LOOKS_MAX]:
-            # Before the read: then nothing can land after it.
-            is_over = self._is_over(doubt)
-            item = await self._store.get(Get(doubt.key))
-            if item is not None and item.get(OVER, {}).get("S") == doubt.call:
-                self.written(doubt.call)
-            elif is_over and doubt.call in self._open:
-                self._end_absent(doubt)
-            elif doubt.call in self._open:
-                since, _ = self._times[doubt.call]
-                self._times[doubt.call] = since, 2 * now - since
+        for one in due[:LOOKS_MAX]:
+            call, is_over = one.doubt.call, self._is_over(one.doubt)  # before it is read
+            item = await self._store.get(Get(one.doubt.key))
+            if call not in self._open:
+                continue  # it was answered meanwhile
+            if item is not None and item.get(OVER, {}).get("S") == call:
+                self.written(call)
+            elif is_over:
+                self._end_absent(one)
+            else:
+                one.due, one.absent = 2 * now - one.since, self._clock.now()
 
     def _is_over(self, doubt: Doubt) -> bool:
         """Whether no request for it can land any more, by the clock of the region."""
@@ -125,12 +133,13 @@ class Doubts:
         landed = doubt.latest + timedelta(seconds=settings.signature_lifetime)
         return EPOCH + timedelta(seconds=date) > landed
 
-    def _end_absent(self, doubt: Doubt) -> None:
+    def _end_absent(self, one: _Open) -> None:
+        doubt = one.doubt
         amount = self._end(doubt.call)
-        # After this time it may have been there, and be merged.
-        if self._clock.now() > doubt.at + timedelta(seconds=self._settings.current.settle):
+        is_merged = self._clock.now() > doubt.at + timedelta(seconds=self._settings.current.settle)
+        # It may be merged by now, and was not looked for between.
+        if is_merged and one.absent <= doubt.latest:
             self._give_up(amount)
 
     def _end(self, call: str) -> Decimal:
-        del self._times[call]
-        return self._open.pop(call).amount
+        return self._open.pop(call).doubt.amount

@@ -326,12 +326,13 @@ class Spender:
         if self._is_closed:
             raise not_sent()
         call = self._around.token()
-        spending = Spending((), is_over=True, call=call)
+        until = self._clock.now() + timedelta(seconds=self._settings.current.retry_horizon)
+        spending = Spending((), is_over=True, until=until, call=call)
         try:
             planned = self._writer.planned(asked.change(sought.counter), spending)
         except RetryHorizonPassed as error:
             return Granted(await self._late.applied(error)), "repeated"
-        keepers = self._doubt(call, planned, sought)
+        keepers = self._doubt(call, planned, sought, until)
         try:
             entry = await self._writer.put(planned, end=end)
         except LedgerError as error:
@@ -343,11 +344,13 @@ class Spender:
         is_ours = _answered(keepers, entry) == call
         return Granted(entry), "over" if is_ours else "repeated"
 
-    def _doubt(self, call: str, planned: Planned, sought: _Sought) -> Sequence[Keeper]:
+    def _doubt(
+        self, call: str, planned: Planned, sought: _Sought, until: datetime
+    ) -> Sequence[Keeper]:
         """Let each budget look after an entry that is about to be sent; return their keepers."""
         at = planned.entry.at
         assert at is not None  # noqa: S101 (for the type checker)
-        doubt = Doubt(call, planned.put.key, sought.amount, at, planned.latest)
+        doubt = Doubt(call, planned.put.key, sought.amount, at, until)
         keepers = [
             # It may have been dropped as idle meanwhile.
             self._keepers.setdefault((keeper.budget, keeper.counter), keeper)

@@ -239,7 +239,7 @@ class Metrics(RegistryMetrics):
         )
         self.budget_uncharged: Counter = make.counter(
             "ledger_budget_uncharged_total",
-            "Sum of what this process let through, and could not charge before it ended.",
+            "Sum of what this process let through, or may have, and did not charge.",
             ("region", "pattern"),
         )
         self.budget_grants: Gauge = make.gauge(

@@ -65,20 +65,27 @@ async def charged(table: Table, name: str = NAME) -> tuple[int, int]:
     return int(state.charged), -int((await table.ledger.total(name, max_age=0)).value)
 
 
-async def unknown(world: MemoryGlobalTable, call: Callable[[], Awaitable[object]]) -> None:
-    """Make a call, whose outcome is unknown once its deadline has passed."""
+async def unknown(
+    world: MemoryGlobalTable, call: Callable[[], Awaitable[object]]
+) -> OutcomeUnknown:
+    """Make a call, whose outcome is unknown once its deadline has passed; return its error."""
+    errors: list[OutcomeUnknown] = []
 
     async def run() -> None:
-        with pytest.raises(OutcomeUnknown):
+        with pytest.raises(OutcomeUnknown) as raised:
             await call()
+        errors.append(raised.value)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await world.clock.advance(30)
+    return errors[0]
 
 
 @pytest.mark.parametrize("lands", [True, False])
-async def test_what_nobody_repeats_is_looked_for(*, lands: bool) -> None:
+async def test_what_nobody_repeats_is_looked_for(
+    caplog: pytest.LogCaptureFixture, *, lands: bool
+) -> None:
     """It is charged if it is there: of a bundle to each budget."""
     world = opened()
     async with world.table(EAST) as east:
@@ -89,6 +96,7 @@ async def test_what_nobody_repeats_is_looked_for(*, lands: bool) -> None:
         await world.clock.advance(1_500)
         assert await charged(east) == ((3, 3) if lands else (0, 0))
         assert await charged(east, OTHER) == ((3, 0) if lands else (0, 0))
+        assert "uncharged" not in caplog.text
 
 
 async def test_what_lands_late_is_charged_too() -> None:
@@ -130,6 +138,20 @@ async def test_what_is_repeated_with_its_key_is_owed_then(*, lands: bool) -> Non
         assert state.charged + sum(grant.amount for grant in state.grants) == 3
         await world.clock.advance(1_500)
         await world.compact()
+        assert await charged(east) == (3, 3)
+
+
+async def test_the_retry_that_its_message_names_is_charged_too() -> None:
+    """`Ledger.retry` writes the same entry, which the process looks for."""
+    world = opened()
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        with outage(world.store(EAST), lands=False):
+            error = await unknown(world, lambda: east.budget(NAME).spend(3))
+        assert "Ledger.retry is safe" in str(error)
+        await world.clock.advance(200)
+        await east.ledger.retry(error.entries)
+        await world.clock.advance(1_300)
         assert await charged(east) == (3, 3)
 
 
@@ -185,6 +207,22 @@ async def test_what_a_process_leaves_uncharged_is_told(
     assert NAME in told[0]
     assert "3" in told[0]
     assert summed(registry, "ledger_budget_uncharged_total", pattern="key/*") == 3
+
+
+async def test_what_cannot_be_told_any_more_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """It was not looked for before entries of its time may be merged: it may have been there."""
+    world = opened()
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        caplog.set_level(logging.WARNING)
+        with outage(world.store(EAST), lands=False), pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "get", down)
+            await unknown(world, lambda: east.budget(NAME).spend(3))
+            await world.clock.advance(1_500)
+        assert "up to 3 that was let through stays uncharged" not in caplog.text
+        await world.clock.advance(10)
+        assert "up to 3 that was let through stays uncharged" in caplog.text
+        assert await charged(east) == (0, 0)
 
 
 async def test_a_process_that_ends_charges_what_it_can() -> None:
