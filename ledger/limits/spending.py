@@ -342,6 +342,8 @@ class Spender:
             raise
         self._hints.wrote(entry)
         is_ours = _answered(keepers, entry) == call
+        for keeper in keepers:
+            keeper.doubts.drop(call)  # it is another call's
         return Granted(entry), "over" if is_ours else "repeated"
 
     def _doubt(

@@ -141,6 +141,21 @@ async def test_what_is_repeated_with_its_key_is_owed_then(*, lands: bool) -> Non
         assert await charged(east) == (3, 3)
 
 
+async def test_a_repeat_in_the_outage_leaves_no_doubt(caplog: pytest.LogCaptureFixture) -> None:
+    """The entry is that of the call before: of the repeat itself there is none."""
+    world = opened()
+    async with world.table(EAST) as other:
+        async with world.table(EAST) as east:
+            budget, at = east.budget(NAME), world.clock.now()
+            await budget.create(10)
+            with outage(world.store(EAST)):
+                await unknown(world, lambda: budget.spend(3, key="k", at=at))
+            with outage(world.store(EAST), times=0):
+                assert await budget.spend(3, key="k", at=at)
+        assert await charged(other) == (3, 3)
+        assert "uncharged" not in caplog.text
+
+
 async def test_the_retry_that_its_message_names_is_charged_too() -> None:
     """`Ledger.retry` writes the same entry, which the process looks for."""
     world = opened()
