@@ -426,13 +426,20 @@ def _say_change(change: LimitChange, *, as_json: bool) -> None:
     if as_json:
         print_json([change])
         return
-    going = "" if change.limit <= change.target else f", going to {text(change.target)}: run again"
-    say(f"budget {change.budget}: at most {text(change.limit)}{going}")
+    say(f"budget {change.budget}: at most {text(change.limit)}{_going(change)}")
     if change.since is not None and change.later is not None:
         say(
             f"windows from {utc_text(change.since)} on: {text(change.later)}, once confirmed, by"
             f" whoever spends or by `ledger budget confirm {change.budget}`"
         )
+
+
+def _going(change: LimitChange) -> str:
+    """Return what goes on with a change: a raise without an id would be made again."""
+    if change.limit <= change.target:
+        return ""
+    target = amounts.to_text(change.target)
+    return f", going to {target}: `ledger budget lower {change.budget} {target}` goes on"
 
 
 def _fields(state: BudgetState) -> dict[str, Any]:

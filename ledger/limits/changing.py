@@ -2,7 +2,9 @@
 
 A budget without windows is raised by one transaction at home, of its rights and its limit. It is
 lowered to a target: home retires what it has, the others send home what they have free, and what is
-granted comes back as grants are closed; so the call is repeated until the limit has arrived.
+granted comes back as grants are closed; so the call is repeated until the limit has arrived. What
+is retired goes by the limit item as it is then, not by the target of the call: so a raise meanwhile
+is not eaten. A raise, too, retires what a lowering before it left.
 
 With windows a step is announced for those that begin after the wait (`ledger.limits.windows`), and
 the running one is raised or lowered at once, as a budget without windows.
@@ -118,7 +120,19 @@ class LimitChanger:
             ]
 
         await self._write(place, planned)
-        return await self._now(place, None)
+        try:
+            raised = await self._now(place, None)
+            if raised.limit > raised.target:  # a lowering before it is not finished
+                await self._go_down(place)
+                raised = await self._now(place, None)
+        except StoreError as error:
+            raise OutcomeUnknown(
+                f"budget {budget!r} is raised, and not read after it ({error}): the same call is"
+                " harmless",
+                entries=[],
+                retryable=True,
+            ) from error
+        return raised
 
     async def lower_limit(
         self, budget: str, to: int | Decimal, weights: Mapping[str, int] | None
@@ -147,9 +161,7 @@ class LimitChanger:
             return [self._limit_put(place, limit, changed)]
 
         await self._write(place, planned)
-        await self._retire(place, target)
-        await self._send_home(place, target)
-        await self._retire(place, target)
+        await self._go_down(place)
         return await self._now(place, target)
 
     async def go_on(self, budget: str) -> LimitChange:
@@ -207,18 +219,28 @@ class LimitChanger:
         item = limit_item(after, place.budget, self._reach.settings.current.terms.generation)
         return Put(item, Equals("revision", {"N": str(before.revision)}))
 
-    async def _retire(self, place: _Place, target: Decimal) -> None:
-        """Take up at home what was sent there, and retire what is above the target."""
+    async def _go_down(self, place: _Place) -> None:
+        """Retire, at home, as much as is free anywhere of what is above the newest limit."""
+        await self._retire(place)
+        await self._send_home(place)
+        await self._retire(place)
+
+    async def _retire(self, place: _Place) -> None:
+        """Take up at home what was sent there, and retire what is above the newest limit.
+
+        The limit is read after home's item: a raise, which writes both, is either in that limit, or
+        has changed the version of the item, and this write is refused.
+        """
 
         async def planned() -> list[Put]:
-            limit = (await self._limits(place))[0]
             items = await self._everywhere(place)
+            limit = (await self._limits(place))[0]
             before = items.pop(place.me)
             others = tuple(_made(place, limit, item) for item in items.values())
             steps: list[plan.Step] = [
                 partial(created, window=place.window, limit=limit),
                 *(partial(plan.take_up, giver=giver) for giver in others),
-                partial(plan.lower_limit, target=target, others=others),
+                partial(plan.lower_limit, target=limit.newest.limit, others=others),
             ]
             after = plan.in_one_write(before, steps)
             if not isinstance(after, Rights) or after.version == before.version:
@@ -227,13 +249,13 @@ class LimitChanger:
 
         await self._write(place, planned)
 
-    async def _send_home(self, place: _Place, target: Decimal) -> None:
-        """Let other regions send home what they have free, as much as is above the target."""
+    async def _send_home(self, place: _Place) -> None:
+        """Let other regions send home what they have free of what is above the newest limit."""
         limit = (await self._limits(place))[0]
         items = await self._everywhere(place)
         made = {account: _made(place, limit, item) for account, item in items.items()}
         at_home = max(_ZERO, made[place.me].available)
-        above = plan.above(target, tuple(made.values()))
+        above = plan.above(limit.newest.limit, tuple(made.values()))
         above = amounts.total_wide((above, at_home.copy_negate()))
         for account, region in sorted((await self._accounts()).items()):
             if account == place.me or above <= 0 or made[account].available <= 0:

@@ -141,7 +141,10 @@ def test_a_limit_is_raised_and_lowered(desk: Desk) -> None:
     assert desk.run(*raised).out == "budget key/42: at most 15\n"
     desk.run("spend", COUNTER, "12")
     lowered = desk.run("lower", COUNTER, "4")
-    assert lowered.out == "budget key/42: at most 12, going to 4: run again\n"
+    assert (
+        lowered.out
+        == "budget key/42: at most 12, going to 4: `ledger budget lower key/42 4` goes on\n"
+    )
     assert desk.json("lower", COUNTER, "4") == {
         "budget": COUNTER,
         "limit": "12",

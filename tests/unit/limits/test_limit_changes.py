@@ -13,8 +13,9 @@ from ledger.core.errors import (
     InvalidInput,
     OutcomeUnknown,
     StateConflict,
+    Unreachable,
 )
-from ledger.limits.changing import CONFIRM_SECONDS, LimitChanger
+from ledger.limits.changing import CONFIRM_SECONDS, LimitChange, LimitChanger
 from ledger.limits.keeper import Keeper
 from ledger.testing import MemoryGlobalTable
 
@@ -221,3 +222,24 @@ async def test_a_spend_is_not_unknown_since_its_limit_s_step_is(
     async with opened(10) as (_, east, _west):
         with pytest.raises(BudgetUndecided):
             await east.budget("key/42").spend(1)
+
+
+async def test_a_raise_that_is_not_read_after_it_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And not an error of a call that wrote nothing: with a new id it would be made twice."""
+    async with opened(10) as (_, east, _west):
+        before = await east.budget("key/42").go_on()
+        answers: list[LimitChange | Exception] = [before, Unreachable("home")]
+
+        async def now(*_: object) -> LimitChange:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LimitChanger, "_now", now)
+            with pytest.raises(OutcomeUnknown, match="is raised, and not read after it"):
+                await east.budget("key/42").raise_limit(5, id="x")
+        assert (await east.budget("key/42").raise_limit(5, id="x")).limit == 15
