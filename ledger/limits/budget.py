@@ -328,6 +328,7 @@ class Budget(Budgets):
 
         Raises:
             StateConflict: another change of windows' limit is announced.
+            AmountOverflow: what was spent is too fine to be added up under such a limit.
             InvalidInput: a value breaks a rule.
             BudgetMissing: it has no limit yet.
             NotSent: `timeout` ended before anything was written.

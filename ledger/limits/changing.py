@@ -21,6 +21,7 @@ from ledger.core import amounts
 from ledger.core.budgets import BudgetRule
 from ledger.core.contract import NO_HOME, seconds_to_wait
 from ledger.core.errors import (
+    AmountOverflow,
     BudgetMissing,
     HomeMoving,
     InvalidInput,
@@ -30,11 +31,18 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.core.ids import EPOCH
-from ledger.limits import plan, windows
+from ledger.limits import balance, plan, sizes, windows
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
 from ledger.limits.reach import Reach
-from ledger.limits.rights import Account, Rights, checked_amount, write_of
+from ledger.limits.rights import (
+    GROWTH_DIGITS,
+    Account,
+    Rights,
+    checked_amount,
+    fits,
+    write_of,
+)
 from ledger.limits.shares import created, weighed
 from ledger.limits.windows import Limit, limit_item
 from ledger.runtime.validity import signed_within
@@ -111,6 +119,7 @@ class LimitChanger:
             after = plan.in_one_write(before, steps)
             assert isinstance(after, Rights)  # noqa: S101 (neither step refuses)
             target = amounts.total((limit.newest.limit, more))
+            _check_digits(place, target, more, [*items.values(), after])
             changed = self._with(place, limit, self._step(place, limit, target, weights))
             if not place.window.is_whole:
                 changed = replace(changed, raises={**limit.raises, raise_id: more})
@@ -408,6 +417,23 @@ class LimitChanger:
 def _made(place: _Place, limit: Limit, rights: Rights) -> Rights:
     """Return an item, or what a region would make at its first grant."""
     return created(rights, window=place.window, limit=limit) or rights
+
+
+def _check_digits(place: _Place, target: Decimal, more: Decimal, items: list[Rights]) -> None:
+    """Check that what was spent and moved still can be added up under a higher limit.
+
+    Raises:
+        AmountOverflow: it cannot.
+    """
+    finest = min(sizes.quantum_of(more), balance.quantum_of(items))
+    highest = plan.highest_limit(target, items)
+    if not fits(finest, highest):
+        most = finest.scaleb(amounts.DIGITS_MAX - GROWTH_DIGITS)
+        raise AmountOverflow(
+            f"budget {place.budget!r} cannot be raised to {amounts.to_text(target)}: amounts as"
+            f" fine as {amounts.to_text(finest)} are in it, with which all that it ever had must"
+            f" stay below {amounts.to_text(most)}, and that would be {amounts.to_text(highest)}"
+        )
 
 
 def _check_id(raise_id: object) -> None:

@@ -193,8 +193,19 @@ def key_of(counter: str, account: Account) -> Key:
     return partition_of(counter), account.sort_key
 
 
+def fits(finest: Decimal, limit: Decimal) -> bool:
+    """Return whether sums of such pieces, up to a million times the limit, have 38 digits."""
+    try:
+        amounts.total((limit.scaleb(GROWTH_DIGITS), finest, limit))
+    except AmountOverflow:
+        return False
+    return True
+
+
 def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Decimal:
     """Return an amount above 0 that a budget of this limit can spend, exactly.
+
+    `limit` is the highest that the budget is known to have had.
 
     Raises:
         InvalidAmount: not an int or Decimal, not finite, or not above 0.
@@ -204,14 +215,11 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
     number = amounts.addend(amount)
     if number <= 0:
         raise InvalidAmount(f"{what} must be above 0, got {amounts.to_text(number)}")
-    widest = max(limit, number).scaleb(GROWTH_DIGITS)
-    try:
-        amounts.total((widest, number, limit))
-    except AmountOverflow:
+    if not fits(number, max(limit, number)):
         raise AmountOverflow(
             f"{what} must be no finer than {amounts.DIGITS_MAX - GROWTH_DIGITS} digits below the"
-            f" limit {amounts.to_text(limit)}, got {amounts.to_text(number)}"
-        ) from None
+            f" limit, which is or was {amounts.to_text(limit)}, got {amounts.to_text(number)}"
+        )
     return number
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from ledger import Table
 from ledger.core.errors import (
+    AmountOverflow,
     BudgetMissing,
     BudgetUndecided,
     InvalidInput,
@@ -243,3 +244,29 @@ async def test_a_raise_that_is_not_read_after_it_is_unknown(
             with pytest.raises(OutcomeUnknown, match="is raised, and not read after it"):
                 await east.budget("key/42").raise_limit(5, id="x")
         assert (await east.budget("key/42").raise_limit(5, id="x")).limit == 15
+
+
+async def test_a_raise_above_what_fine_amounts_allow_is_refused() -> None:
+    """Sums of both would have over 38 digits: grants could not be closed, nor the total told."""
+    async with opened(10) as (world, east, _west):
+        budget = east.budget("key/42")
+        assert await budget.spend(Decimal("1e-30"))
+        with pytest.raises(AmountOverflow, match=r"to 1000000000010: amounts .* below 1000, and"):
+            await budget.raise_limit(10**12, id="x")
+        with pytest.raises(AmountOverflow, match="cannot be raised to 10"):
+            await budget.raise_limit(Decimal("1e-32"), id="x")
+        assert (await budget.raise_limit(85, id="x")).limit == 95
+        await world.clock.advance(2)
+        assert await budget.spend(90)
+
+
+async def test_amounts_are_no_finer_than_the_highest_limit_allows() -> None:
+    """What was spent under it is still charged once it is lower."""
+    async with opened() as (world, east, _west):
+        budget = east.budget("key/43")
+        await budget.create(10**12)
+        await budget.spend(10**11)
+        await budget.lower_limit(to=10)
+        await world.clock.advance(2)
+        with pytest.raises(AmountOverflow, match="the limit, which is or was 1000000000000"):
+            await budget.spend(Decimal("1e-30"))
