@@ -155,7 +155,7 @@ def raise_command(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Raise the limit by an amount while spending goes on, once for each --id."""
+    """Raise the limit by an amount while spending goes on, once for each --id, within 30 days."""
     more, shared = amount_of(amount), _weights(weights)
     name = raise_id if raise_id is not None else str(uuid.uuid4())
 

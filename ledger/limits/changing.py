@@ -34,6 +34,7 @@ from ledger.core.ids import EPOCH
 from ledger.limits import balance, plan, sizes, windows
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
+from ledger.limits.raises import noted
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
     GROWTH_DIGITS,
@@ -109,12 +110,13 @@ class LimitChanger:
             if any(raise_id in each.raises for each in limits) or plan.is_raised(
                 tuple(items.values()), raise_id
             ):
+                _check_same(place, raise_id, more, [*limits, *items.values()])
                 return []
-            limit = limits[0]
+            limit, now = limits[0], self._seconds()
             before = items[place.me]
             steps: list[plan.Step] = [
                 partial(created, window=place.window, limit=limit),
-                partial(plan.raise_limit, amount=more, raise_id=raise_id),
+                partial(plan.raise_limit, amount=more, raise_id=raise_id, now=now),
             ]
             after = plan.in_one_write(before, steps)
             assert isinstance(after, Rights)  # noqa: S101 (neither step refuses)
@@ -122,7 +124,8 @@ class LimitChanger:
             _check_digits(place, target, more, [*items.values(), after])
             changed = self._with(place, limit, self._step(place, limit, target, weights))
             if not place.window.is_whole:
-                changed = replace(changed, raises={**limit.raises, raise_id: more})
+                raises, raised = noted(limit.raises, limit.raised, raise_id, more, now)
+                changed = replace(changed, raises=raises, raised=raised)
             return [
                 write_of(before, after, place.window.counter),
                 self._limit_put(place, limit, changed),
@@ -417,6 +420,23 @@ class LimitChanger:
 def _made(place: _Place, limit: Limit, rights: Rights) -> Rights:
     """Return an item, or what a region would make at its first grant."""
     return created(rights, window=place.window, limit=limit) or rights
+
+
+def _check_same(
+    place: _Place, raise_id: str, amount: Decimal, shown: Sequence[Limit | Rights]
+) -> None:
+    """Check that a raise that was made before was of this amount.
+
+    Raises:
+        StateConflict: it was of another.
+    """
+    made = {each.raises[raise_id] for each in shown if raise_id in each.raises}
+    if amount not in made:
+        raise StateConflict(
+            f"raise {raise_id!r} of budget {place.budget!r} was made by"
+            f" {amounts.to_text(min(made))}, not {amounts.to_text(amount)}: another raise takes"
+            " another id"
+        )
 
 
 def _check_digits(place: _Place, target: Decimal, more: Decimal, items: list[Rights]) -> None:

@@ -32,6 +32,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidInput
+from ledger.limits.raises import noted
 from ledger.limits.rights import (
     GRANTS_MAX,
     GROWTH_DIGITS,
@@ -308,7 +309,7 @@ def take_up(rights: Rights, giver: Rights) -> Rights | None:
     return following(rights, taken={**rights.taken, giver.account: shown})
 
 
-def raise_limit(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None:
+def raise_limit(rights: Rights, amount: Decimal, raise_id: str, *, now: int) -> Rights | None:
     """Mint rights for a raise; None if this item has done so already.
 
     Before a repeat the items of all accounts are looked through for its id (`is_raised`): home may
@@ -316,13 +317,15 @@ def raise_limit(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None
 
     Raises:
         InvalidInput: the amount is not above 0.
+        StateConflict: it was raised too often of late (`raises`).
         AmountOverflow: the sum minted does not fit in 38 digits.
     """
     _check_positive(amount)
     if raise_id in rights.raises:
         return None
     minted = amounts.total((rights.minted, amount))
-    return following(rights, minted=minted, raises={**rights.raises, raise_id: amount})
+    raises, raised = noted(rights.raises, rights.raised, raise_id, amount, now)
+    return following(rights, minted=minted, raises=raises, raised=raised)
 
 
 def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()) -> Rights | None:

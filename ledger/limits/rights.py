@@ -15,6 +15,7 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 | `rate`, `want` | demand: spent a second, and wanted now |
 | `cut` | account of a lost region -> what had been taken up from it when nothing more was |
 | `raises`, `reclaimed` | id of a raise, account of a lost region -> what was minted for it |
+| `raised` | id of a raise -> when it was made (`raises`) |
 
 `available` is what may still be granted or sent, always computed. `minted`, `retired`, `sent` and
 `taken` only grow, so any old view of an item errs to the safe side: it shows less sent, and less to
@@ -158,6 +159,7 @@ class Rights:
     want: Decimal = _ZERO
     cut: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
     raises: Mapping[str, Decimal] = field(default_factory=lambda: _NOTHING)
+    raised: Mapping[str, Decimal] = field(default_factory=lambda: _NOTHING)
     reclaimed: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
 
     @property
@@ -395,5 +397,6 @@ _MAPS: Mapping[str, Callable[[str], Any]] = {
     "buckets": _whole,
     "cut": Account.parse,
     "raises": str,
+    "raised": str,
     "reclaimed": Account.parse,
 }

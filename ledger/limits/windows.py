@@ -104,7 +104,7 @@ class Limit:
     """What the limit item says: steps in force, the older first, and one that is announced.
 
     `shown` is when every region was found to show what is announced, in whole seconds since 1970.
-    `raises` are what windows were raised by, by the id of the raise.
+    `raises` are what windows were raised by, by the id of the raise, `raised` when that was.
     """
 
     revision: int
@@ -112,6 +112,7 @@ class Limit:
     announced: LimitStep | None = None
     shown: int | None = None
     raises: Mapping[str, Decimal] = field(default_factory=dict)
+    raised: Mapping[str, Decimal] = field(default_factory=dict)
 
     @property
     def newest(self) -> LimitStep:
@@ -212,9 +213,9 @@ def limit_item(limit: Limit, counter: str, generation: int = 1) -> dict[str, Att
         item["announced"] = _rendered(limit.announced)
     if limit.shown is not None:
         item["shown"] = {"N": str(limit.shown)}
-    if limit.raises:
-        raises = {key: _number(limit.raises[key]) for key in sorted(limit.raises)}
-        item["raises"] = {"M": raises}
+    for name, sums in (("raises", limit.raises), ("raised", limit.raised)):
+        if sums:
+            item[name] = {"M": {key: _number(sums[key]) for key in sorted(sums)}}
     return item
 
 
@@ -231,10 +232,10 @@ def limit_of(item: Item) -> Limit:
             tuple(_step(part) for part in item["steps"]["L"]),
             None if announced is None else _step(announced),
             int(number_of(item, "shown")) if "shown" in item else None,
-            {
-                key: amounts.parse(part["N"])
-                for key, part in item.get("raises", {"M": {}})["M"].items()
-            },
+            *(
+                {key: amounts.parse(part["N"]) for key, part in sums.items()}
+                for sums in (item.get(name, {"M": {}})["M"] for name in ("raises", "raised"))
+            ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"a limit must be readable whole: {error}") from None

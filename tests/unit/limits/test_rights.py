@@ -58,6 +58,7 @@ items = st.builds(
     want=amounts,
     cut=_sums(accounts),
     raises=_sums(st.text(min_size=1, max_size=8)),
+    raised=_sums(st.text(min_size=1, max_size=8)),
     reclaimed=_sums(accounts, signed),
 )
 
