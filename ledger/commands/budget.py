@@ -76,7 +76,8 @@ def create(
 ) -> None:
     """Give a counter its limit, through home; safe to run again.
 
-    The counter must match a pattern of the contract: `ledger table set budgets PATTERN=`.
+    The counter must match a pattern of the contract: `ledger table set budgets
+    PATTERN=window:none`.
     """
     amount, shared = amount_of(limit), _weights(weights)
 
@@ -444,7 +445,8 @@ def _going(change: LimitChange) -> str:
 
 def _fields(state: BudgetState) -> dict[str, Any]:
     regions = [{**asdict(one), "at_stake": one.at_stake} for one in state.regions]
-    more = {"free": state.free, "stranded": state.stranded, "regions": regions}
+    names = ("free", "owed", "stranded")
+    more = {name: getattr(state, name) for name in names} | {"regions": regions}
     return asdict(state) | more
 
 
