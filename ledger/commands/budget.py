@@ -219,7 +219,7 @@ def spend(
     With --key and --at, repeating the command spends nothing more. A program spends by the library:
     a command takes and closes a grant for each amount.
     """
-    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds(wait)
+    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds("--wait", wait)
 
     async def call(table: Table) -> Granted | Refused:
         budgets = _budgets(table, counter, also)
@@ -244,8 +244,8 @@ def hold(
     as_json: AsJson = False,
 ) -> None:
     """Keep an amount aside, which counts at once, until it is settled, voided or expires."""
-    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds(wait)
-    life = timedelta(seconds=seconds_of(expires, is_positive=True))
+    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds("--wait", wait)
+    life = timedelta(seconds=_seconds("--expires", expires, is_positive=True))
 
     async def call(table: Table) -> Granted | Refused:
         held = await _told(
@@ -464,7 +464,7 @@ def _weights(given: list[str] | None) -> dict[str, int] | None:
     """Return the weights of an option.
 
     Raises:
-        InvalidInput: one is not REGION=N.
+        InvalidInput: one is not REGION=N, or a region is given twice.
     """
     if not given:
         return None
@@ -473,9 +473,15 @@ def _weights(given: list[str] | None) -> dict[str, int] | None:
         name, _, weight = each.partition("=")
         if not (name and weight.isascii() and weight.isdigit() and len(weight) < len("10000")):
             raise InvalidInput(f"--weight must be REGION=N, such as eu-west-1=3, got {each!r}")
+        if name in found:
+            raise InvalidInput(f"--weight must name a region once, got {name} twice")
         found[name] = int(weight)
     return found
 
 
-def _seconds(wait: str) -> float:
-    return seconds_of(wait, is_positive=False)
+def _seconds(option: str, text: str, *, is_positive: bool = False) -> float:
+    """Return the seconds of an option; an error names it."""
+    try:
+        return seconds_of(text, is_positive=is_positive)
+    except InvalidInput as error:
+        raise InvalidInput(f"{option} {error}") from None

@@ -159,9 +159,13 @@ class LimitChanger:
         async def planned() -> list[Put]:
             limit = (await self._limits(place))[0]
             if target > limit.newest.limit:
+                now = (await self._now(place, None)).limit
+                has, going = amounts.to_text(now), amounts.to_text(limit.newest.limit)
+                is_there = now <= limit.newest.limit
                 raise StateConflict(
-                    f"budget {budget!r} has a limit of {amounts.to_text(limit.newest.limit)},"
-                    f" which is less than {amounts.to_text(target)}: raise it"
+                    f"budget {budget!r} has a limit of"
+                    f" {going if is_there else f'at most {has}, going to {going}'}, which is less"
+                    f" than {amounts.to_text(target)}: raise it"
                 )
             is_shared_anew = weights is not None and not place.window.is_whole
             if target == limit.newest.limit and not is_shared_anew:

@@ -18,12 +18,14 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any
 
 from ledger.core import amounts, keys
 from ledger.core.entry import AttributeValue, Item, damaged, number_of
 from ledger.core.errors import InvalidAmount, InvalidInput, StateConflict
+from ledger.core.ids import EPOCH
 from ledger.limits.rights import Account, partition_of
 
 LIMIT_PREFIX = "limit#"
@@ -61,7 +63,10 @@ class LimitStep:
             raise InvalidAmount(f"a limit must be 0 or more, got {amounts.to_text(amount)}")
         places = [account for account in sorted(weights) for _ in range(weights[account])]
         if not places or min(weights.values()) < 0:
-            raise InvalidInput(f"weights of a limit must be 0 or more, one above, got {weights}")
+            got = ", ".join(f"{one.region}={number}" for one, number in sorted(weights.items()))
+            raise InvalidInput(
+                f"weights of a limit must be 0 or more, one above, got {got or 'none'}"
+            )
         shares: dict[Account, Decimal] = dict.fromkeys(sorted(weights), _ZERO)
         for place, account in enumerate(places):
             portion = amounts.portion(amount, place, len(places))
@@ -147,9 +152,11 @@ def announce(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
         InvalidInput: it begins too early.
     """
     if limit.announced is not None:
+        begins = EPOCH + timedelta(seconds=_since(limit.announced))
         raise StateConflict(
-            f"another step of the limit is announced, for {limit.announced.since}: confirm it, or"
-            " withdraw it"
+            f"another step of the limit is announced, {amounts.to_text(limit.announced.limit)} from"
+            f" {begins:%Y-%m-%dT%H:%M:%SZ} on: repeat the call once that is in force, by"
+            " `ledger budget confirm` or whoever spends"
         )
     earliest = max(now + wait, *(_since(each) for each in limit.steps))
     if step.since is None or step.since <= earliest:

@@ -86,6 +86,8 @@ async def test_a_limit_is_lowered_as_far_as_rights_are_free() -> None:
         state = await east.budget("key/42").state()
         assert state.limit == 30
         assert state.target == 20
+        with pytest.raises(StateConflict, match="at most 30, going to 20, which is less than 99"):
+            await east.budget("key/42").lower_limit(to=99)
 
 
 async def test_rights_of_other_regions_are_sent_home_and_retired() -> None:
