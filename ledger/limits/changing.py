@@ -270,9 +270,7 @@ class LimitChanger:
         limit = (await self._limits(place))[0]
         items = await self._everywhere(place)
         made = {account: _made(place, limit, item) for account, item in items.items()}
-        at_home = max(_ZERO, made[place.me].available)
         above = plan.above(limit.newest.limit, tuple(made.values()))
-        above = amounts.total_wide((above, at_home.copy_negate()))
         for account, region in sorted((await self._accounts()).items()):
             if account == place.me or above <= 0 or made[account].available <= 0:
                 continue

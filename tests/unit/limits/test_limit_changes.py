@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from decimal import Decimal
 
 import pytest
+from support.budgets import whole
 
 from ledger import Table
 from ledger.core.errors import (
@@ -20,7 +21,7 @@ from ledger.limits.changing import CONFIRM_SECONDS, LimitChange, LimitChanger
 from ledger.limits.keeper import Keeper
 from ledger.testing import MemoryGlobalTable
 
-EAST, WEST = "us-east-1", "eu-west-1"
+EAST, WEST, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
 HOUR = 3_600
 
 
@@ -102,6 +103,35 @@ async def test_rights_of_other_regions_are_sent_home_and_retired() -> None:
         assert await spent(world, east) == 10
 
 
+async def test_a_raise_finishes_a_lowering_that_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of which the limit is written, and nothing is retired."""
+
+    async def interrupted(*_: object) -> None:
+        pass
+
+    async with opened(15) as (_, east, _west):
+        with monkeypatch.context() as patch:
+            patch.setattr(LimitChanger, "_go_down", interrupted)
+            lowered = await east.budget("key/42").lower_limit(to=3)
+        assert whole(lowered.limit, lowered.target) == [15, 3]
+        raised = await east.budget("key/42").raise_limit(7, id="x")
+        assert whole(raised.limit, raised.target) == [10, 10]
+
+
+async def test_no_more_is_sent_home_than_is_retired() -> None:
+    """Of two regions that have as much free the first sends it, and the second keeps its own."""
+    rules = {"key/*": {"window": "day"}}
+    world = MemoryGlobalTable([EAST, WEST, SOUTH], budgets=rules)
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(20, weights={EAST: 0, SOUTH: 1, WEST: 1})
+        assert (await east.budget("key/42").lower_limit(to=15)).limit == 15
+        world.replicate()
+        state = await east.budget("key/42").state()
+        assert {one.region: one.free for one in state.regions} == {EAST: 0, SOUTH: 5, WEST: 10}
+
+
 async def test_a_limit_goes_down_to_nothing_and_up_again() -> None:
     """So a key is closed, and opened."""
     async with opened(10) as (world, east, _west):
@@ -160,8 +190,9 @@ async def test_a_step_that_nobody_confirmed_in_time_is_postponed() -> None:
         raised = await budget.raise_limit(4, id="order-1")
         assert raised.since is not None
         world.replicate()
-        await world.clock.advance((raised.since - world.clock.now()).total_seconds() + 1)
+        await world.clock.advance((raised.since - world.clock.now()).total_seconds())
         later = await budget.go_on()
+        assert later.later == 14
         assert later.since is not None
         assert later.since > raised.since
         assert await budget.spend(10)

@@ -85,6 +85,15 @@ def test_a_limit_is_lowered_right_after_a_reclaim() -> None:
     assert limit_of((lowered, WEST_ITEM)) == 95
 
 
+def test_a_lost_region_that_owed_leaves_the_limit_as_it_was() -> None:
+    """What it was charged more than it had is charged again, and nothing minted."""
+    cut = cut_off(HOME_ITEM, AT_WEST)
+    assert cut is not None
+    charged = mint_again(cut, AT_WEST, Decimal(-5))
+    assert charged is not None
+    assert limit_of((charged, WEST_ITEM)) == limit_of((HOME_ITEM, WEST_ITEM))
+
+
 def test_rights_sent_to_a_region_that_shows_no_item_are_on_their_way() -> None:
     """And are in the lines that people read."""
     home = changed(granted(AT_HOME, at=START), sent={AT_SOUTH: Decimal(5)})
