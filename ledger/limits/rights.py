@@ -217,10 +217,14 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
     number = amounts.addend(amount)
     if number <= 0:
         raise InvalidAmount(f"{what} must be above 0, got {amounts.to_text(number)}")
-    if not fits(number, max(limit, number)):
+    widest = max(limit, number)
+    if not fits(number, widest):
+        first = amounts.total_wide((widest.scaleb(GROWTH_DIGITS), number, limit)).adjusted()
+        finest = Decimal(1).scaleb(first + 1 - amounts.DIGITS_MAX)
         raise AmountOverflow(
-            f"{what} must be no finer than {amounts.DIGITS_MAX - GROWTH_DIGITS} digits below the"
-            f" limit, which is or was {amounts.to_text(limit)}, got {amounts.to_text(number)}"
+            f"{what} must be a multiple of {finest:E} beside a limit of {amounts.to_text(limit)},"
+            f" so that sums of both fit in {amounts.DIGITS_MAX} digits, got"
+            f" {amounts.to_text(number)}"
         )
     return number
 
