@@ -76,7 +76,8 @@ def create(
 ) -> None:
     """Give a counter its limit, through home; safe to run again.
 
-    The counter must match a pattern of the contract: `ledger table set budgets PATTERN=`.
+    The counter must match a pattern of the contract: `ledger table set budgets
+    PATTERN=window:none`.
     """
     amount, shared = amount_of(limit), _weights(weights)
 
@@ -155,7 +156,7 @@ def raise_command(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Raise the limit by an amount while spending goes on, once for each --id."""
+    """Raise the limit by an amount while spending goes on, once for each --id, within 30 days."""
     more, shared = amount_of(amount), _weights(weights)
     name = raise_id if raise_id is not None else str(uuid.uuid4())
 
@@ -218,7 +219,7 @@ def spend(
     With --key and --at, repeating the command spends nothing more. A program spends by the library:
     a command takes and closes a grant for each amount.
     """
-    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds(wait)
+    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds("--wait", wait)
 
     async def call(table: Table) -> Granted | Refused:
         budgets = _budgets(table, counter, also)
@@ -243,8 +244,8 @@ def hold(
     as_json: AsJson = False,
 ) -> None:
     """Keep an amount aside, which counts at once, until it is settled, voided or expires."""
-    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds(wait)
-    life = timedelta(seconds=seconds_of(expires, is_positive=True))
+    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds("--wait", wait)
+    life = timedelta(seconds=_seconds("--expires", expires, is_positive=True))
 
     async def call(table: Table) -> Granted | Refused:
         held = await _told(
@@ -426,8 +427,7 @@ def _say_change(change: LimitChange, *, as_json: bool) -> None:
     if as_json:
         print_json([change])
         return
-    going = "" if change.limit <= change.target else f", going to {text(change.target)}: run again"
-    say(f"budget {change.budget}: at most {text(change.limit)}{going}")
+    say(f"budget {change.budget}: at most {text(change.limit)}{_going(change)}")
     if change.since is not None and change.later is not None:
         say(
             f"windows from {utc_text(change.since)} on: {text(change.later)}, once confirmed, by"
@@ -435,9 +435,18 @@ def _say_change(change: LimitChange, *, as_json: bool) -> None:
         )
 
 
+def _going(change: LimitChange) -> str:
+    """Return what goes on with a change: a raise without an id would be made again."""
+    if change.limit <= change.target:
+        return ""
+    target = amounts.to_text(change.target)
+    return f", going to {target}: `ledger budget lower {change.budget} {target}` goes on"
+
+
 def _fields(state: BudgetState) -> dict[str, Any]:
     regions = [{**asdict(one), "at_stake": one.at_stake} for one in state.regions]
-    more = {"free": state.free, "stranded": state.stranded, "regions": regions}
+    names = ("free", "owed", "stranded")
+    more = {name: getattr(state, name) for name in names} | {"regions": regions}
     return asdict(state) | more
 
 
@@ -455,7 +464,7 @@ def _weights(given: list[str] | None) -> dict[str, int] | None:
     """Return the weights of an option.
 
     Raises:
-        InvalidInput: one is not REGION=N.
+        InvalidInput: one is not REGION=N, or a region is given twice.
     """
     if not given:
         return None
@@ -464,9 +473,15 @@ def _weights(given: list[str] | None) -> dict[str, int] | None:
         name, _, weight = each.partition("=")
         if not (name and weight.isascii() and weight.isdigit() and len(weight) < len("10000")):
             raise InvalidInput(f"--weight must be REGION=N, such as eu-west-1=3, got {each!r}")
+        if name in found:
+            raise InvalidInput(f"--weight must name a region once, got {name} twice")
         found[name] = int(weight)
     return found
 
 
-def _seconds(wait: str) -> float:
-    return seconds_of(wait, is_positive=False)
+def _seconds(option: str, text: str, *, is_positive: bool = False) -> float:
+    """Return the seconds of an option; an error names it."""
+    try:
+        return seconds_of(text, is_positive=is_positive)
+    except InvalidInput as error:
+        raise InvalidInput(f"{option} {error}") from None

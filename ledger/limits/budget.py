@@ -324,12 +324,15 @@ class Budget(Budgets):
     ) -> LimitChange:
         """Raise the limit by an amount, once for each `id`, while spending goes on.
 
+        A repeat within 30 days is always known as one, one of the last 10 raises also later.
         What is spent meanwhile goes by the old limit, or the new one. With windows the running one
         is raised at once, and those that begin from `since` of the result on have the higher limit,
         shared by `weights`, by default as before; those between have the old one.
 
         Raises:
-            StateConflict: another change of windows' limit is announced.
+            StateConflict: another change of windows' limit is announced, the raise of this id was
+                made by another amount, or there were 300 raises within 30 days.
+            AmountOverflow: what was spent is too fine to be added up under such a limit.
             InvalidInput: a value breaks a rule.
             BudgetMissing: it has no limit yet.
             NotSent: `timeout` ended before anything was written.

@@ -55,7 +55,7 @@ def rule_of(terms: Terms, budget: str) -> BudgetRule:
     if rule is None:
         raise BudgetMissing(
             f"{budget!r} matches no pattern of the contract's budgets: add one by"
-            " `ledger table set budgets PATTERN=`"
+            " `ledger table set budgets PATTERN=window:none`"
         )
     return rule
 

@@ -2,7 +2,9 @@
 
 A budget without windows is raised by one transaction at home, of its rights and its limit. It is
 lowered to a target: home retires what it has, the others send home what they have free, and what is
-granted comes back as grants are closed; so the call is repeated until the limit has arrived.
+granted comes back as grants are closed; so the call is repeated until the limit has arrived. What
+is retired goes by the limit item as it is then, not by the target of the call: so a raise meanwhile
+is not eaten. A raise, too, retires what a lowering before it left.
 
 With windows a step is announced for those that begin after the wait (`ledger.limits.windows`), and
 the running one is raised or lowered at once, as a budget without windows.
@@ -19,6 +21,7 @@ from ledger.core import amounts
 from ledger.core.budgets import BudgetRule
 from ledger.core.contract import NO_HOME, seconds_to_wait
 from ledger.core.errors import (
+    AmountOverflow,
     BudgetMissing,
     HomeMoving,
     InvalidInput,
@@ -28,11 +31,19 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.core.ids import EPOCH
-from ledger.limits import plan, windows
+from ledger.limits import balance, plan, sizes, windows
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
+from ledger.limits.raises import noted
 from ledger.limits.reach import Reach
-from ledger.limits.rights import Account, Rights, checked_amount, write_of
+from ledger.limits.rights import (
+    GROWTH_DIGITS,
+    Account,
+    Rights,
+    checked_amount,
+    fits,
+    write_of,
+)
 from ledger.limits.shares import created, weighed
 from ledger.limits.windows import Limit, limit_item
 from ledger.runtime.validity import signed_within
@@ -99,26 +110,41 @@ class LimitChanger:
             if any(raise_id in each.raises for each in limits) or plan.is_raised(
                 tuple(items.values()), raise_id
             ):
+                _check_same(place, raise_id, more, [*limits, *items.values()])
                 return []
-            limit = limits[0]
+            limit, now = limits[0], self._seconds()
             before = items[place.me]
             steps: list[plan.Step] = [
                 partial(created, window=place.window, limit=limit),
-                partial(plan.raise_limit, amount=more, raise_id=raise_id),
+                partial(plan.raise_limit, amount=more, raise_id=raise_id, now=now),
             ]
             after = plan.in_one_write(before, steps)
             assert isinstance(after, Rights)  # noqa: S101 (neither step refuses)
             target = amounts.total((limit.newest.limit, more))
+            _check_digits(place, target, more, [*items.values(), after])
             changed = self._with(place, limit, self._step(place, limit, target, weights))
             if not place.window.is_whole:
-                changed = replace(changed, raises={**limit.raises, raise_id: more})
+                raises, raised = noted(limit.raises, limit.raised, raise_id, more, now)
+                changed = replace(changed, raises=raises, raised=raised)
             return [
                 write_of(before, after, place.window.counter),
                 self._limit_put(place, limit, changed),
             ]
 
         await self._write(place, planned)
-        return await self._now(place, None)
+        try:
+            raised = await self._now(place, None)
+            if raised.limit > raised.target:  # a lowering before it is not finished
+                await self._go_down(place)
+                raised = await self._now(place, None)
+        except StoreError as error:
+            raise OutcomeUnknown(
+                f"budget {budget!r} is raised, and not read after it ({error}): the same call is"
+                " harmless",
+                entries=[],
+                retryable=True,
+            ) from error
+        return raised
 
     async def lower_limit(
         self, budget: str, to: int | Decimal, weights: Mapping[str, int] | None
@@ -133,9 +159,13 @@ class LimitChanger:
         async def planned() -> list[Put]:
             limit = (await self._limits(place))[0]
             if target > limit.newest.limit:
+                now = (await self._now(place, None)).limit
+                has, going = amounts.to_text(now), amounts.to_text(limit.newest.limit)
+                is_there = now <= limit.newest.limit
                 raise StateConflict(
-                    f"budget {budget!r} has a limit of {amounts.to_text(limit.newest.limit)},"
-                    f" which is less than {amounts.to_text(target)}: raise it"
+                    f"budget {budget!r} has a limit of"
+                    f" {going if is_there else f'at most {has}, going to {going}'}, which is less"
+                    f" than {amounts.to_text(target)}: raise it"
                 )
             is_shared_anew = weights is not None and not place.window.is_whole
             if target == limit.newest.limit and not is_shared_anew:
@@ -147,9 +177,7 @@ class LimitChanger:
             return [self._limit_put(place, limit, changed)]
 
         await self._write(place, planned)
-        await self._retire(place, target)
-        await self._send_home(place, target)
-        await self._retire(place, target)
+        await self._go_down(place)
         return await self._now(place, target)
 
     async def go_on(self, budget: str) -> LimitChange:
@@ -207,18 +235,28 @@ class LimitChanger:
         item = limit_item(after, place.budget, self._reach.settings.current.terms.generation)
         return Put(item, Equals("revision", {"N": str(before.revision)}))
 
-    async def _retire(self, place: _Place, target: Decimal) -> None:
-        """Take up at home what was sent there, and retire what is above the target."""
+    async def _go_down(self, place: _Place) -> None:
+        """Retire, at home, as much as is free anywhere of what is above the newest limit."""
+        await self._retire(place)
+        await self._send_home(place)
+        await self._retire(place)
+
+    async def _retire(self, place: _Place) -> None:
+        """Take up at home what was sent there, and retire what is above the newest limit.
+
+        The limit is read after home's item: a raise, which writes both, is either in that limit, or
+        has changed the version of the item, and this write is refused.
+        """
 
         async def planned() -> list[Put]:
-            limit = (await self._limits(place))[0]
             items = await self._everywhere(place)
+            limit = (await self._limits(place))[0]
             before = items.pop(place.me)
             others = tuple(_made(place, limit, item) for item in items.values())
             steps: list[plan.Step] = [
                 partial(created, window=place.window, limit=limit),
                 *(partial(plan.take_up, giver=giver) for giver in others),
-                partial(plan.lower_limit, target=target, others=others),
+                partial(plan.lower_limit, target=limit.newest.limit, others=others),
             ]
             after = plan.in_one_write(before, steps)
             if not isinstance(after, Rights) or after.version == before.version:
@@ -227,14 +265,12 @@ class LimitChanger:
 
         await self._write(place, planned)
 
-    async def _send_home(self, place: _Place, target: Decimal) -> None:
-        """Let other regions send home what they have free, as much as is above the target."""
+    async def _send_home(self, place: _Place) -> None:
+        """Let other regions send home what they have free of what is above the newest limit."""
         limit = (await self._limits(place))[0]
         items = await self._everywhere(place)
         made = {account: _made(place, limit, item) for account, item in items.items()}
-        at_home = max(_ZERO, made[place.me].available)
-        above = plan.above(target, tuple(made.values()))
-        above = amounts.total_wide((above, at_home.copy_negate()))
+        above = plan.above(limit.newest.limit, tuple(made.values()))
         for account, region in sorted((await self._accounts()).items()):
             if account == place.me or above <= 0 or made[account].available <= 0:
                 continue
@@ -386,6 +422,40 @@ class LimitChanger:
 def _made(place: _Place, limit: Limit, rights: Rights) -> Rights:
     """Return an item, or what a region would make at its first grant."""
     return created(rights, window=place.window, limit=limit) or rights
+
+
+def _check_same(
+    place: _Place, raise_id: str, amount: Decimal, shown: Sequence[Limit | Rights]
+) -> None:
+    """Check that a raise that was made before was of this amount.
+
+    Raises:
+        StateConflict: it was of another.
+    """
+    made = {each.raises[raise_id] for each in shown if raise_id in each.raises}
+    if amount not in made:
+        raise StateConflict(
+            f"raise {raise_id!r} of budget {place.budget!r} was made by"
+            f" {amounts.to_text(min(made))}, not {amounts.to_text(amount)}: another raise takes"
+            " another id"
+        )
+
+
+def _check_digits(place: _Place, target: Decimal, more: Decimal, items: list[Rights]) -> None:
+    """Check that what was spent and moved still can be added up under a higher limit.
+
+    Raises:
+        AmountOverflow: it cannot.
+    """
+    finest = min(sizes.quantum_of(more), balance.quantum_of(items))
+    highest = plan.highest_limit(target, items)
+    if not fits(finest, highest):
+        most = finest.scaleb(amounts.DIGITS_MAX - GROWTH_DIGITS)
+        raise AmountOverflow(
+            f"budget {place.budget!r} cannot be raised to {amounts.to_text(target)}: amounts as"
+            f" fine as {amounts.to_text(finest)} are in it, with which all that it ever had must"
+            f" stay below {amounts.to_text(most)}, and that would be {amounts.to_text(highest)}"
+        )
 
 
 def _check_id(raise_id: object) -> None:

@@ -32,6 +32,8 @@ def _lines(state: BudgetState) -> Iterator[str]:
             f" {text(region.in_flight)} on its way here, {text(region.charged)} charged;"
             f" a reclaim would put at most {text(region.at_stake)} at stake"
         )
+        if region.owed:
+            yield f"{region.region} owes {text(region.owed)}: it was charged more than it had"
     for grant in state.grants:
         times = (EPOCH + timedelta(seconds=at) for at in (grant.since, grant.expires))
         since, expires = (f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in times)

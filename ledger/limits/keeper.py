@@ -597,7 +597,7 @@ class Keeper:
             limit = (await self._around.items.read(self.window.budget)).limit
         if limit is None:
             raise missing(self.window.budget, self._around.items.store.region)
-        self.limit = limit.steps[-1].limit
+        self.limit = plan.highest_limit(limit.newest.limit, shown.items.values())
         self.is_announced = limit.announced is not None
         return limit
 

@@ -28,12 +28,23 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 
 from ledger.core import amounts
-from ledger.core.errors import InvalidInput
-from ledger.limits.rights import GRANTS_MAX, Account, Grant, Rights, added, following, without
+from ledger.core.errors import AmountOverflow, InvalidInput
+from ledger.limits.raises import noted
+from ledger.limits.rights import (
+    GRANTS_MAX,
+    GROWTH_DIGITS,
+    Account,
+    Grant,
+    Rights,
+    added,
+    following,
+    without,
+)
 
+_ROUNDING = Context(prec=2 * amounts.DIGITS_MAX, Emin=-400, Emax=400)
 _ZERO = Decimal(0)
 
 
@@ -118,7 +129,6 @@ def close(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
 
     Raises:
         InvalidInput: more was spent than the grant has.
-        AmountOverflow: what is charged does not fit in 38 digits.
     """
     grant = rights.grants.get(version)
     if grant is None:
@@ -129,8 +139,7 @@ def close(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
             f" got {spent.amount}"
         )
     if spent.is_sure:
-        adjusted = rights.adjusted.get(version, _ZERO)
-        return _closed(rights, version, amounts.total((spent.amount, adjusted)))
+        return _closed(rights, version, spent.amount, rights.adjusted.get(version, _ZERO))
     shrunk = {**rights.grants, version: replace(grant, amount=max(_ZERO, spent.amount))}
     return following(rights, grants=shrunk)
 
@@ -149,7 +158,7 @@ def renew(
     """Close a grant and take another, in one write; the new one is named by the version returned.
 
     Raises:
-        InvalidInput, AmountOverflow: as `close` and `take`.
+        InvalidInput: as `close` and `take`.
     """
     closed = close(rights, version, spent)
     if isinstance(closed, Gone):
@@ -186,12 +195,9 @@ def charge(rights: Rights, amount: Decimal, *, since: int, expires: int, token: 
 
     A grant of nothing marks it: no answer to the write: read again, and `granted_to` tells whether
     it was made. It is closed as any other, and no other is taken in the same write.
-
-    Raises:
-        AmountOverflow: what is charged does not fit in 38 digits.
     """
     mark = Grant(_ZERO, since, expires, token)
-    charged = amounts.total((rights.charged, amount))
+    charged = _charged(rights, amount)
     grants = {**rights.grants, rights.version + 1: mark}
     return following(rights, charged=charged, grants=grants)
 
@@ -237,9 +243,6 @@ def reclaim(rights: Rights, version: int, shown: Decimal) -> Rights | Gone:
     entries after it, strongly consistent there, too. What was adjusted is not added: entries show
     it. A sum above the grant's amount is charged as it is: then `excess_of` says how far the grant
     was used twice, and nothing is granted until that is paid off.
-
-    Raises:
-        AmountOverflow: what is charged does not fit in 38 digits.
     """
     return _closed(rights, version, shown) if version in rights.grants else Gone(version)
 
@@ -306,7 +309,7 @@ def take_up(rights: Rights, giver: Rights) -> Rights | None:
     return following(rights, taken={**rights.taken, giver.account: shown})
 
 
-def raise_limit(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None:
+def raise_limit(rights: Rights, amount: Decimal, raise_id: str, *, now: int) -> Rights | None:
     """Mint rights for a raise; None if this item has done so already.
 
     Before a repeat the items of all accounts are looked through for its id (`is_raised`): home may
@@ -314,13 +317,15 @@ def raise_limit(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None
 
     Raises:
         InvalidInput: the amount is not above 0.
+        StateConflict: it was raised too often of late (`raises`).
         AmountOverflow: the sum minted does not fit in 38 digits.
     """
     _check_positive(amount)
     if raise_id in rights.raises:
         return None
     minted = amounts.total((rights.minted, amount))
-    return following(rights, minted=minted, raises={**rights.raises, raise_id: amount})
+    raises, raised = noted(rights.raises, rights.raised, raise_id, amount, now)
+    return following(rights, minted=minted, raises=raises, raised=raised)
 
 
 def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()) -> Rights | None:
@@ -338,6 +343,11 @@ def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()
         return None
     retired = amounts.total((rights.retired, amount))
     return following(rights, retired=retired)
+
+
+def highest_limit(limit: Decimal, items: Iterable[Rights]) -> Decimal:
+    """Return the highest limit that these items are known to have had, at least this one."""
+    return max(limit, *(item.minted for item in items), _ZERO)
 
 
 def limit_of(items: tuple[Rights, ...]) -> Decimal:
@@ -373,13 +383,28 @@ def ask(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:
     return replace(rights, version=rights.version + 1, rate=rate, want=want)
 
 
-def _closed(rights: Rights, version: int, charged: Decimal) -> Rights:
+def _closed(rights: Rights, version: int, *charged: Decimal) -> Rights:
     return following(
         rights,
-        charged=amounts.total((rights.charged, charged)),
+        charged=_charged(rights, *charged),
         grants=without(rights.grants, version),
         adjusted=without(rights.adjusted, version),
     )
+
+
+def _charged(rights: Rights, *more: Decimal) -> Decimal:
+    """Return what is charged with more, so that a grant can be closed whatever was spent under it.
+
+    A sum of over 38 digits is rounded up, to what still fits in sums a million times as large: what
+    is not spent of the last of these digits stays charged.
+    """
+    charged = amounts.total_wide((rights.charged, *more))
+    try:
+        return amounts.within_range(charged)
+    except AmountOverflow:
+        first = max(charged.adjusted(), rights.minted.adjusted())
+        last = Decimal(1).scaleb(first + 1 + GROWTH_DIGITS - amounts.DIGITS_MAX)
+        return amounts.within_range(charged.quantize(last, ROUND_CEILING, _ROUNDING))
 
 
 def _check_positive(amount: Decimal) -> None:

@@ -15,6 +15,7 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 | `rate`, `want` | demand: spent a second, and wanted now |
 | `cut` | account of a lost region -> what had been taken up from it when nothing more was |
 | `raises`, `reclaimed` | id of a raise, account of a lost region -> what was minted for it |
+| `raised` | id of a raise -> when it was made (`raises`) |
 
 `available` is what may still be granted or sent, always computed. `minted`, `retired`, `sent` and
 `taken` only grow, so any old view of an item errs to the safe side: it shows less sent, and less to
@@ -158,6 +159,7 @@ class Rights:
     want: Decimal = _ZERO
     cut: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
     raises: Mapping[str, Decimal] = field(default_factory=lambda: _NOTHING)
+    raised: Mapping[str, Decimal] = field(default_factory=lambda: _NOTHING)
     reclaimed: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
 
     @property
@@ -193,8 +195,19 @@ def key_of(counter: str, account: Account) -> Key:
     return partition_of(counter), account.sort_key
 
 
+def fits(finest: Decimal, limit: Decimal) -> bool:
+    """Return whether sums of such pieces, up to a million times the limit, have 38 digits."""
+    try:
+        amounts.total((limit.scaleb(GROWTH_DIGITS), finest, limit))
+    except AmountOverflow:
+        return False
+    return True
+
+
 def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Decimal:
     """Return an amount above 0 that a budget of this limit can spend, exactly.
+
+    `limit` is the highest that the budget is known to have had.
 
     Raises:
         InvalidAmount: not an int or Decimal, not finite, or not above 0.
@@ -204,14 +217,15 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
     number = amounts.addend(amount)
     if number <= 0:
         raise InvalidAmount(f"{what} must be above 0, got {amounts.to_text(number)}")
-    widest = max(limit, number).scaleb(GROWTH_DIGITS)
-    try:
-        amounts.total((widest, number, limit))
-    except AmountOverflow:
+    widest = max(limit, number)
+    if not fits(number, widest):
+        first = amounts.total_wide((widest.scaleb(GROWTH_DIGITS), number, limit)).adjusted()
+        finest = Decimal(1).scaleb(first + 1 - amounts.DIGITS_MAX)
         raise AmountOverflow(
-            f"{what} must be no finer than {amounts.DIGITS_MAX - GROWTH_DIGITS} digits below the"
-            f" limit {amounts.to_text(limit)}, got {amounts.to_text(number)}"
-        ) from None
+            f"{what} must be a multiple of {finest:E} beside a limit of {amounts.to_text(limit)},"
+            f" so that sums of both fit in {amounts.DIGITS_MAX} digits, got"
+            f" {amounts.to_text(number)}"
+        )
     return number
 
 
@@ -387,5 +401,6 @@ _MAPS: Mapping[str, Callable[[str], Any]] = {
     "buckets": _whole,
     "cut": Account.parse,
     "raises": str,
+    "raised": str,
     "reclaimed": Account.parse,
 }

@@ -22,8 +22,9 @@ class RegionRights:
     """What one region has of a budget: `free` to be granted, and `granted` to processes.
 
     `charged` is what closed grants came to, of a rolling limit what has not come back; `in_flight`
-    was sent to it and is not taken up yet. `is_lost` if the region is not one of the table any
-    more: what it has is out of reach until it is reclaimed.
+    was sent to it and is not taken up yet. `owed` is what was charged more than it had and than is
+    on its way: it is paid by what comes back, is sent there, or raised. `is_lost` if the region is
+    not one of the table any more: what it has is out of reach until it is reclaimed.
     """
 
     region: str
@@ -31,6 +32,7 @@ class RegionRights:
     granted: Decimal
     charged: Decimal
     in_flight: Decimal
+    owed: Decimal = _ZERO
     is_lost: bool = False
 
     @property
@@ -92,6 +94,11 @@ class BudgetState:
         return amounts.total_wide(part for each in reached for part in (each.free, each.in_flight))
 
     @property
+    def owed(self) -> Decimal:
+        """What regions were charged more than they had."""
+        return amounts.total_wide(each.owed for each in self.regions)
+
+    @property
     def stranded(self) -> Decimal:
         """What nobody can spend now: of lost regions, and of grants that are over and wait."""
         lost = {each.region for each in self.regions if each.is_lost}
@@ -143,6 +150,7 @@ def state_of(
                 one.granted,
                 one.spent,
                 in_flight(account, items),
+                _owed(account, items),
                 terms.is_over(account.region, account.epoch),
             )
             for account, one in sorted(items.items())
@@ -155,6 +163,11 @@ def state_of(
         ),
         tuple(pairs),
     )
+
+
+def _owed(account: Account, items: Mapping[Account, Rights]) -> Decimal:
+    has = amounts.total_wide((items[account].available, in_flight(account, items)))
+    return max(_ZERO, has.copy_negate())
 
 
 def _under_way(items: Mapping[Account, Rights], giver: Account, taker: Account) -> Decimal:

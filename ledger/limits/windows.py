@@ -18,12 +18,14 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any
 
 from ledger.core import amounts, keys
 from ledger.core.entry import AttributeValue, Item, damaged, number_of
 from ledger.core.errors import InvalidAmount, InvalidInput, StateConflict
+from ledger.core.ids import EPOCH
 from ledger.limits.rights import Account, partition_of
 
 LIMIT_PREFIX = "limit#"
@@ -61,7 +63,10 @@ class LimitStep:
             raise InvalidAmount(f"a limit must be 0 or more, got {amounts.to_text(amount)}")
         places = [account for account in sorted(weights) for _ in range(weights[account])]
         if not places or min(weights.values()) < 0:
-            raise InvalidInput(f"weights of a limit must be 0 or more, one above, got {weights}")
+            got = ", ".join(f"{one.region}={number}" for one, number in sorted(weights.items()))
+            raise InvalidInput(
+                f"weights of a limit must be 0 or more, one above, got {got or 'none'}"
+            )
         shares: dict[Account, Decimal] = dict.fromkeys(sorted(weights), _ZERO)
         for place, account in enumerate(places):
             portion = amounts.portion(amount, place, len(places))
@@ -104,7 +109,7 @@ class Limit:
     """What the limit item says: steps in force, the older first, and one that is announced.
 
     `shown` is when every region was found to show what is announced, in whole seconds since 1970.
-    `raises` are what windows were raised by, by the id of the raise.
+    `raises` are what windows were raised by, by the id of the raise, `raised` when that was.
     """
 
     revision: int
@@ -112,6 +117,7 @@ class Limit:
     announced: LimitStep | None = None
     shown: int | None = None
     raises: Mapping[str, Decimal] = field(default_factory=dict)
+    raised: Mapping[str, Decimal] = field(default_factory=dict)
 
     @property
     def newest(self) -> LimitStep:
@@ -146,9 +152,11 @@ def announce(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
         InvalidInput: it begins too early.
     """
     if limit.announced is not None:
+        begins = EPOCH + timedelta(seconds=_since(limit.announced))
         raise StateConflict(
-            f"another step of the limit is announced, for {limit.announced.since}: confirm it, or"
-            " withdraw it"
+            f"another step of the limit is announced, {amounts.to_text(limit.announced.limit)} from"
+            f" {begins:%Y-%m-%dT%H:%M:%SZ} on: repeat the call once that is in force, by"
+            " `ledger budget confirm` or whoever spends"
         )
     earliest = max(now + wait, *(_since(each) for each in limit.steps))
     if step.since is None or step.since <= earliest:
@@ -212,9 +220,9 @@ def limit_item(limit: Limit, counter: str, generation: int = 1) -> dict[str, Att
         item["announced"] = _rendered(limit.announced)
     if limit.shown is not None:
         item["shown"] = {"N": str(limit.shown)}
-    if limit.raises:
-        raises = {key: _number(limit.raises[key]) for key in sorted(limit.raises)}
-        item["raises"] = {"M": raises}
+    for name, sums in (("raises", limit.raises), ("raised", limit.raised)):
+        if sums:
+            item[name] = {"M": {key: _number(sums[key]) for key in sorted(sums)}}
     return item
 
 
@@ -231,10 +239,10 @@ def limit_of(item: Item) -> Limit:
             tuple(_step(part) for part in item["steps"]["L"]),
             None if announced is None else _step(announced),
             int(number_of(item, "shown")) if "shown" in item else None,
-            {
-                key: amounts.parse(part["N"])
-                for key, part in item.get("raises", {"M": {}})["M"].items()
-            },
+            *(
+                {key: amounts.parse(part["N"]) for key, part in sums.items()}
+                for sums in (item.get(name, {"M": {}})["M"] for name in ("raises", "raised"))
+            ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"a limit must be readable whole: {error}") from None

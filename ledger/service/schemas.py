@@ -191,6 +191,7 @@ class RegionRights(_Answer):
     granted: str = Field(description="What open grants of processes may come to.")
     charged: str = Field(description="What closed grants came to.")
     in_flight: str = Field(description="Sent to it, and not taken up yet.")
+    owed: str = Field(description="What it was charged more than it had.")
     lost: bool = Field(description="Whether it is out of reach until it is reclaimed.")
 
 
@@ -226,6 +227,7 @@ class Budget(_Answer):
     charged: str
     granted: str
     free: str = Field(description="To be granted anywhere, with what is on its way.")
+    owed: str = Field(description="What regions were charged more than they had.")
     stranded: str = Field(description="What nobody can spend now.")
     regions: list[RegionRights]
     grants: list[OpenGrant]

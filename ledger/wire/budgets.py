@@ -43,6 +43,7 @@ def budget_fields(state: BudgetState) -> Fields:
         "counter": state.counter,
         **{name: amounts.to_text(getattr(state, name)) for name in _AMOUNTS},
         "free": amounts.to_text(state.free),
+        "owed": amounts.to_text(state.owed),
         "stranded": amounts.to_text(state.stranded),
         "regions": [_region_fields(each) for each in state.regions],
         "grants": [_grant_fields(each) for each in state.grants],
@@ -76,7 +77,7 @@ def budget_of(fields: Fields) -> BudgetState:
 
 
 _AMOUNTS = ("limit", "target", "charged", "granted")
-_OF_REGION = ("free", "granted", "charged", "in_flight")
+_OF_REGION = ("free", "granted", "charged", "in_flight", "owed")
 
 
 def _region_fields(rights: RegionRights) -> Fields:

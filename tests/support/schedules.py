@@ -18,7 +18,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import LedgerError
 from ledger.lab.simulator import loop
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.reads import Get
+from ledger.store.reads import Get, Page, Query
 from ledger.store.writes import Action, Outcome, Unknown, Write
 
 MOMENT_SECONDS = 0.001
@@ -132,6 +132,11 @@ class TurnStore(MemoryStore):
         """Read when it is our turn."""
         await self._turn(is_write=False)
         return await super().get(get)
+
+    async def query(self, query: Query) -> Page:
+        """Read when it is our turn."""
+        await self._turn(is_write=False)
+        return await super().query(query)
 
     async def write(self, write: Write) -> Outcome:
         """Write when it is our turn, or later."""

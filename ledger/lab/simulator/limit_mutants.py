@@ -32,8 +32,9 @@ def raised_by_each(items: tuple[Rights, ...], raise_id: str) -> bool:
     return False
 
 
-def raised_again(rights: Rights, amount: Decimal, raise_id: str) -> Rights | None:
+def raised_again(rights: Rights, amount: Decimal, raise_id: str, *, now: int) -> Rights | None:
     """Mint for a raise whatever was minted for it."""
+    del now
     raises = {**rights.raises, raise_id: amount}
     return following(rights, minted=rights.minted + amount, raises=raises)
 

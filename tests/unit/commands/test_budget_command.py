@@ -141,7 +141,10 @@ def test_a_limit_is_raised_and_lowered(desk: Desk) -> None:
     assert desk.run(*raised).out == "budget key/42: at most 15\n"
     desk.run("spend", COUNTER, "12")
     lowered = desk.run("lower", COUNTER, "4")
-    assert lowered.out == "budget key/42: at most 12, going to 4: run again\n"
+    assert (
+        lowered.out
+        == "budget key/42: at most 12, going to 4: `ledger budget lower key/42 4` goes on\n"
+    )
     assert desk.json("lower", COUNTER, "4") == {
         "budget": COUNTER,
         "limit": "12",
@@ -213,10 +216,19 @@ def test_a_budget_is_explained(desk: Desk) -> None:
         (("create", "other", "10"), "matches no pattern of the contract's budgets"),
         (("create", COUNTER, "0"), "limit must be above 0, got 0"),
         (("create", COUNTER, "1", "--weight", "x"), "--weight must be REGION=N"),
+        (
+            ("create", COUNTER, "1", "--weight", f"{EAST}=1", "--weight", f"{EAST}=3"),
+            f"--weight must name a region once, got {EAST} twice",
+        ),
+        (
+            ("create", COUNTER, "1", "--weight", f"{EAST}=0"),
+            f"weights of a limit must be 0 or more, one above, got {EAST}=0\n",
+        ),
         (("create", COUNTER, "1", "--weight", "x=1"), "weights name 'x', which is not a region"),
         (("spend", COUNTER, "1"), "has no limit in us-east-1: create it, by `ledger budget"),
         (("spend", COUNTER, "ten"), "ten"),
-        (("hold", COUNTER, "1", "--expires", "soon"), "must be a duration above 0"),
+        (("hold", COUNTER, "1", "--expires", "soon"), "--expires must be a duration above 0"),
+        (("spend", COUNTER, "1", "--wait", "-5m"), "--wait must be a duration, such"),
         (("lower", COUNTER, "1"), "create it first"),
         (("reclaim", "--lost", WEST, "--most", "-1"), "--most must be 0 or more"),
     ],

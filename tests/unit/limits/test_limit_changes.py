@@ -5,20 +5,23 @@ from contextlib import asynccontextmanager
 from decimal import Decimal
 
 import pytest
+from support.budgets import whole
 
 from ledger import Table
 from ledger.core.errors import (
+    AmountOverflow,
     BudgetMissing,
     BudgetUndecided,
     InvalidInput,
     OutcomeUnknown,
     StateConflict,
+    Unreachable,
 )
-from ledger.limits.changing import CONFIRM_SECONDS, LimitChanger
+from ledger.limits.changing import CONFIRM_SECONDS, LimitChange, LimitChanger
 from ledger.limits.keeper import Keeper
 from ledger.testing import MemoryGlobalTable
 
-EAST, WEST = "us-east-1", "eu-west-1"
+EAST, WEST, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
 HOUR = 3_600
 
 
@@ -84,6 +87,8 @@ async def test_a_limit_is_lowered_as_far_as_rights_are_free() -> None:
         state = await east.budget("key/42").state()
         assert state.limit == 30
         assert state.target == 20
+        with pytest.raises(StateConflict, match="at most 30, going to 20, which is less than 99"):
+            await east.budget("key/42").lower_limit(to=99)
 
 
 async def test_rights_of_other_regions_are_sent_home_and_retired() -> None:
@@ -96,6 +101,35 @@ async def test_rights_of_other_regions_are_sent_home_and_retired() -> None:
         assert lowered.is_done
         world.replicate()
         assert await spent(world, east) == 10
+
+
+async def test_a_raise_finishes_a_lowering_that_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of which the limit is written, and nothing is retired."""
+
+    async def interrupted(*_: object) -> None:
+        pass
+
+    async with opened(15) as (_, east, _west):
+        with monkeypatch.context() as patch:
+            patch.setattr(LimitChanger, "_go_down", interrupted)
+            lowered = await east.budget("key/42").lower_limit(to=3)
+        assert whole(lowered.limit, lowered.target) == [15, 3]
+        raised = await east.budget("key/42").raise_limit(7, id="x")
+        assert whole(raised.limit, raised.target) == [10, 10]
+
+
+async def test_no_more_is_sent_home_than_is_retired() -> None:
+    """Of two regions that have as much free the first sends it, and the second keeps its own."""
+    rules = {"key/*": {"window": "day"}}
+    world = MemoryGlobalTable([EAST, WEST, SOUTH], budgets=rules)
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(20, weights={EAST: 0, SOUTH: 1, WEST: 1})
+        assert (await east.budget("key/42").lower_limit(to=15)).limit == 15
+        world.replicate()
+        state = await east.budget("key/42").state()
+        assert {one.region: one.free for one in state.regions} == {EAST: 0, SOUTH: 5, WEST: 10}
 
 
 async def test_a_limit_goes_down_to_nothing_and_up_again() -> None:
@@ -156,8 +190,9 @@ async def test_a_step_that_nobody_confirmed_in_time_is_postponed() -> None:
         raised = await budget.raise_limit(4, id="order-1")
         assert raised.since is not None
         world.replicate()
-        await world.clock.advance((raised.since - world.clock.now()).total_seconds() + 1)
+        await world.clock.advance((raised.since - world.clock.now()).total_seconds())
         later = await budget.go_on()
+        assert later.later == 14
         assert later.since is not None
         assert later.since > raised.since
         assert await budget.spend(10)
@@ -235,3 +270,50 @@ async def test_a_raise_is_seen_at_once_by_the_process_that_made_it() -> None:
         assert await other.budget("key/42").spend(1)
         await world.clock.advance(1)
         assert await other.budget("key/42").spend(3)
+
+
+async def test_a_raise_that_is_not_read_after_it_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And not an error of a call that wrote nothing: with a new id it would be made twice."""
+    async with opened(10) as (_, east, _west):
+        before = await east.budget("key/42").go_on()
+        answers: list[LimitChange | Exception] = [before, Unreachable("home")]
+
+        async def now(*_: object) -> LimitChange:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LimitChanger, "_now", now)
+            with pytest.raises(OutcomeUnknown, match="is raised, and not read after it"):
+                await east.budget("key/42").raise_limit(5, id="x")
+        assert (await east.budget("key/42").raise_limit(5, id="x")).limit == 15
+
+
+async def test_a_raise_above_what_fine_amounts_allow_is_refused() -> None:
+    """Sums of both would have over 38 digits: grants could not be closed, nor the total told."""
+    async with opened(10) as (world, east, _west):
+        budget = east.budget("key/42")
+        assert await budget.spend(Decimal("1e-30"))
+        with pytest.raises(AmountOverflow, match=r"to 1000000000010: amounts .* below 1000, and"):
+            await budget.raise_limit(10**12, id="x")
+        with pytest.raises(AmountOverflow, match="cannot be raised to 10"):
+            await budget.raise_limit(Decimal("1e-32"), id="x")
+        assert (await budget.raise_limit(85, id="x")).limit == 95
+        await world.clock.advance(2)
+        assert await budget.spend(90)
+
+
+async def test_amounts_are_no_finer_than_the_highest_limit_allows() -> None:
+    """What was spent under it is still charged once it is lower."""
+    async with opened() as (world, east, _west):
+        budget = east.budget("key/43")
+        await budget.create(10**12)
+        await budget.spend(10**11)
+        await budget.lower_limit(to=10)
+        await world.clock.advance(2)
+        with pytest.raises(AmountOverflow, match="beside a limit of 1000000000000"):
+            await budget.spend(Decimal("1e-30"))

@@ -1,5 +1,6 @@
 """Each change of a rights item: what it becomes, or why it may not be changed."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from ledger.core.errors import AmountOverflow, InvalidInput
 from ledger.limits import plan
 from ledger.limits.plan import Crowded, Gone, Short, Spent
-from ledger.limits.rights import GRANTS_MAX, Account, Grant, Rights
+from ledger.limits.rights import GRANTS_MAX, Account, Grant, Rights, rights_item, rights_of
 
 HERE, THERE = Account("us-east-1"), Account("eu-west-1")
 D = Decimal
@@ -216,10 +217,10 @@ def test_an_item_is_made_with_its_share_and_by_nothing_else() -> None:
 def test_a_raise_is_made_once() -> None:
     """Its id is remembered, and looked for in the items of all accounts."""
     home, other = plan.create(HERE, D(10)), plan.create(THERE, D(0))
-    raised = plan.raise_limit(home, D(5), "ticket 7")
+    raised = plan.raise_limit(home, D(5), "ticket 7", now=0)
     assert raised is not None
     assert raised.available == 15
-    assert plan.raise_limit(raised, D(5), "ticket 7") is None
+    assert plan.raise_limit(raised, D(5), "ticket 7", now=0) is None
     assert plan.is_raised((other, raised), "ticket 7")
     assert not plan.is_raised((other, home), "ticket 7")
 
@@ -257,3 +258,20 @@ def test_a_sum_that_does_not_fit_is_refused() -> None:
     wide = Rights(HERE, 1, D(10) ** 37, charged=D(10) ** 37)
     with pytest.raises(AmountOverflow, match="38 digits"):
         plan.adjust(wide, 1, D("-0.01"))
+
+
+def test_a_grant_is_closed_whatever_digits_that_takes() -> None:
+    """What has over 38 is charged rounded up: nothing is sold twice, and all goes on."""
+    amount = D(10) ** 11
+    rights = replace(plan.create(HERE, D(10) ** 12), charged=D("1e-30"))
+    granted = plan.take(rights, amount, since=0, expires=60, token="me")
+    assert isinstance(granted, Rights)
+    closed = [
+        plan.close(granted, granted.version, Spent(amount, is_sure=True)),
+        plan.reclaim(granted, granted.version, amount),
+        plan.charge(rights, amount, since=0, expires=1, token="let through"),
+    ]
+    for after in closed:
+        assert isinstance(after, Rights)
+        assert after.charged == D("100000000000.0000000000000000001")
+        assert rights_of(rights_item(after, "counter")) == after

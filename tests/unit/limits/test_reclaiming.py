@@ -258,6 +258,30 @@ async def test_entries_of_every_shard_and_of_earlier_ids_are_found() -> None:
     assert [one.charged for one in found.closings] == [9]
 
 
+async def test_entries_are_read_up_to_the_last_expiry_of_all_grants() -> None:
+    """The one that was made last may be over first: the others were topped up."""
+    world = await begun(10, 10)
+    rights = shown_rights(world.regions, AT_HOME)
+    longer = replace(rights.grants[2], expires=rights.grants[2].expires + LIFE)
+    put_rights(world.regions, changed(rights, grants={**rights.grants, 2: longer}))
+    late = spend_item(3, GRANT, at=START + timedelta(seconds=2 * LIFE))
+    world.regions.put(HOME, late)
+    world.regions.deliver()
+    world.clock.pass_by(2 * LATE)
+    assert [one.charged for one in (await closed(world)).closings] == [3, 0]
+
+
+async def test_what_a_close_by_reading_charges_is_dated() -> None:
+    """Of a rolling limit it comes back a window after that, not after the next write."""
+    world = await begun(10, spent=(SPENT,))
+    bucket = 3_600
+    put_rights(world.regions, changed(shown_rights(world.regions, AT_HOME), bucket=bucket))
+    world.clock.pass_by(LATE + 1)
+    assert (await closed(world)).closings
+    now = seconds(world.clock.now()) // bucket
+    assert shown_rights(world.regions, AT_HOME).buckets == {now: 3}
+
+
 async def test_an_entry_that_cannot_be_read_closes_nothing() -> None:
     """It may name the grant."""
     world = await begun(10, spent=({**SPENT, "grant": {"S": "nobody"}},))
@@ -397,6 +421,17 @@ async def test_a_hold_that_a_lost_region_left_is_charged_to_who_reclaimed_it(
     found = await resolve_expired(regions, key_of(left), spend)
     assert (found is not None) == is_reclaimed
     assert shown_rights(world.regions, AT_HOME).available == (106 if is_reclaimed else 100)
+
+
+async def test_a_hold_that_a_region_of_the_table_paid_for_too_is_not_left() -> None:
+    """Resolved through home it would be charged there for what the other paid."""
+    bundle = spend_item(6, GRANT, GrantName(AT_WEST, 2, "team"), at=START, hold=EXPIRY)
+    spend = spend_of(bundle)
+    assert spend is not None
+    regions = regions_of(await begun(10))
+    lost = replace(regions, terms=replace(regions.terms, lost=(WEST,)))
+    assert not is_left_hold(lost, spend)
+    assert not is_own_hold(lost, HOME, spend)
 
 
 async def test_all_grants_of_a_hold_are_adjusted_together() -> None:

@@ -85,6 +85,15 @@ def test_a_limit_is_lowered_right_after_a_reclaim() -> None:
     assert limit_of((lowered, WEST_ITEM)) == 95
 
 
+def test_a_lost_region_that_owed_leaves_the_limit_as_it_was() -> None:
+    """What it was charged more than it had is charged again, and nothing minted."""
+    cut = cut_off(HOME_ITEM, AT_WEST)
+    assert cut is not None
+    charged = mint_again(cut, AT_WEST, Decimal(-5))
+    assert charged is not None
+    assert limit_of((charged, WEST_ITEM)) == limit_of((HOME_ITEM, WEST_ITEM))
+
+
 def test_rights_sent_to_a_region_that_shows_no_item_are_on_their_way() -> None:
     """And are in the lines that people read."""
     home = changed(granted(AT_HOME, at=START), sent={AT_SOUTH: Decimal(5)})
@@ -102,6 +111,15 @@ def test_each_open_grant_has_a_line() -> None:
         "grant 2 of us-east-1: 10, since 2026-11-21T06:50:00Z, expires 2026-11-21T06:51:00Z, over:"
         " waits to be closed by its entries"
     )
+
+
+def test_what_was_charged_more_than_there_was_is_owed() -> None:
+    """Less what is on its way; else it would be shown nowhere, since nothing is free then."""
+    over = changed(WEST_ITEM, charged=Decimal(70))
+    [west] = [each for each in shown(HOME_ITEM, over).regions if each.region == WEST]
+    assert west.owed == shown(HOME_ITEM, over).owed == 40
+    assert f"{WEST} owes 40: it was charged more than it had" in explained(shown(HOME_ITEM, over))
+    assert shown(HOME_ITEM, WEST_ITEM).owed == 0
 
 
 def test_what_marks_a_charge_is_no_grant_to_people() -> None:

@@ -92,7 +92,7 @@ def test_a_step_begins_after_the_wait(since: int | None) -> None:
 def test_one_step_is_announced_at_a_time() -> None:
     """The message says of which."""
     announced = windows.announce(LIMIT, NEXT, now=0, wait=900)
-    with pytest.raises(StateConflict, match="announced, for 1000"):
+    with pytest.raises(StateConflict, match="announced, 20 from 1970-01-01T00:16:40Z on: repeat"):
         windows.announce(announced, NEXT, now=0, wait=900)
 
 

@@ -26,6 +26,7 @@ def test_a_budget_is_what_it_was() -> None:
         Decimal(2),
         (
             RegionRights("us-east-1", Decimal(3), Decimal(2), Decimal(1), Decimal("0.5")),
+            RegionRights("sirius", Decimal(0), Decimal(0), Decimal(9), Decimal(0), Decimal(7)),
             RegionRights("mars", Decimal(4), Decimal(0), Decimal(0), Decimal(0), is_lost=True),
         ),
         (OpenGrant("us-east-1", 3, Decimal(2), SECONDS, SECONDS + 60, is_over=True),),
@@ -34,7 +35,7 @@ def test_a_budget_is_what_it_was() -> None:
     fields = orjson.loads(orjson.dumps(budget_fields(state)))
     assert budget_of(fields) == state
     shown = schemas.Budget(**fields)
-    assert (shown.free, shown.stranded) == ("3.5", "6")
+    assert (shown.free, shown.stranded, shown.owed) == ("3.5", "6", "7")
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def _raise_events(*, has_id: bool) -> Callable[[Raise], Events]:
         items = [_raised(state, account) for account in (HOME, OTHER)]
         raise_id = "id" if has_id else str(state.tries)
         home = items[state.tries]
-        after = plan.raise_limit(home, ONE, raise_id)
+        after = plan.raise_limit(home, ONE, raise_id, now=0)
         state = state._replace(tries=state.tries + 1)
         if after is None or plan.is_raised(tuple(items), raise_id):
             yield "it was raised before", state

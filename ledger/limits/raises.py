@@ -1,0 +1,53 @@
+"""The ids of raises that an item remembers, so that a repeat of a raise is known.
+
+The newest `RAISES_KEPT` are remembered, and of the others those made within `RAISE_SECONDS`: a
+repeat that comes later may be made again. Times are in whole seconds since 1970.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
+
+from ledger.core.errors import StateConflict
+from ledger.core.ids import EPOCH
+
+RAISES_KEPT = 10
+"""How many ids an item keeps however old they are: about 1 KB."""
+RAISE_SECONDS = 30 * 24 * 3_600
+"""For how long a repeat of a raise is known as one."""
+RAISES_MAX = 300
+"""How many ids an item has at most: each write of it is charged for all."""
+
+
+def noted(
+    raises: Mapping[str, Decimal],
+    raised: Mapping[str, Decimal],
+    raise_id: str,
+    amount: Decimal,
+    now: int,
+) -> tuple[Mapping[str, Decimal], Mapping[str, Decimal]]:
+    """Return the amounts and times of the raises that an item remembers after another one.
+
+    Raises:
+        StateConflict: there were too many of late.
+    """
+    newest = sorted(raised, key=lambda one: (raised[one], one), reverse=True)
+    since = now - RAISE_SECONDS
+    kept = [
+        each
+        for place, each in enumerate(newest, start=1)
+        if place < RAISES_KEPT or raised[each] >= since
+    ]
+    if len(kept) >= RAISES_MAX:
+        free = EPOCH + timedelta(seconds=int(raised[kept[-1]]) + RAISE_SECONDS)
+        raise StateConflict(
+            f"a limit is raised at most {RAISES_MAX} times in"
+            f" {RAISE_SECONDS // (24 * 3_600)} days, since each id is kept for a repeat: raise in"
+            f" larger steps, the next one after {free:%Y-%m-%dT%H:%M:%SZ}"
+        )
+    return (
+        {**{each: raises[each] for each in kept}, raise_id: amount},
+        {**{each: raised[each] for each in kept}, raise_id: Decimal(now)},
+    )

@@ -1,0 +1,87 @@
+"""A limit raised and lowered at once, in every order of requests: late ones, and kills."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+import pytest
+from support.ledgers import HOME, LOCAL, make_settings, seeded
+from support.schedules import Bounds, Turns, every
+
+from ledger.core.errors import LedgerError
+from ledger.limits.administering import Administrator
+from ledger.limits.changing import LimitChange, LimitChanger
+from ledger.limits.reach import Reach
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+from ledger.testing.clock import ManualClock
+
+BUDGET = "key/42"
+LIMIT, MORE, LESS = 15, 7, 3
+Call = Callable[[LimitChanger], Awaitable[LimitChange]]
+
+
+def reach_of(store: Store, window: str) -> Reach:
+    """Return what an operator works with; there is one region."""
+
+    async def none() -> Mapping[str, Store]:
+        return {}
+
+    settings = make_settings(budgets={"key/*": {"window": window}}, regions={HOME: LOCAL})
+    clock = ManualClock(instant=True)
+    return Reach(store=store, settings=settings, clock=clock, randomness=seeded(), others=none)
+
+
+async def raised(changer: LimitChanger) -> LimitChange:
+    """Raise the limit, once."""
+    return await changer.raise_limit(BUDGET, MORE, "q", None)
+
+
+async def lowered(changer: LimitChanger) -> LimitChange:
+    """Lower the limit."""
+    return await changer.lower_limit(BUDGET, LESS, None)
+
+
+async def two_operators(limit: int, window: str, turns: Turns) -> tuple[set[str], LimitChange]:
+    """Raise and lower, then repeat the raise: return what was acknowledged, and the rest."""
+    at_rest = reach_of(MemoryStore(HOME, turns.table), window)
+    await Administrator(at_rest).create(BUDGET, limit)
+    done: set[str] = set()
+
+    async def operator(name: str, call: Call) -> None:
+        try:
+            await call(LimitChanger(reach_of(turns.store(name), window)))
+        except LedgerError:
+            return
+        done.add(name)
+
+    calls: dict[str, Call] = {"lower": lowered, "raise": raised}
+    await turns.run({name: partial(operator, name, call) for name, call in calls.items()})
+    return done, await raised(LimitChanger(at_rest))
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param(Bounds(switches=1), id="1 switch"),
+        pytest.param(Bounds(switches=2), id="2 switches", marks=pytest.mark.slow),
+        pytest.param(
+            Bounds(switches=1, late=1), id="a late request, 1 switch", marks=pytest.mark.slow
+        ),
+        pytest.param(Bounds(switches=1, kills=1), id="a kill, 1 switch", marks=pytest.mark.slow),
+    ],
+)
+def test_a_raise_is_not_eaten_by_a_lowering_at_the_same_time(bounds: Bounds) -> None:
+    """At rest the limit is that of one after the other, and it is where it was going to."""
+    schedules = list(every(bounds, partial(two_operators, LIMIT, "none")))
+    assert len(schedules) > 10
+    for schedule, (done, rest) in schedules:
+        serial = {LESS, LESS + MORE} if "lower" in done else {LESS, LESS + MORE, LIMIT + MORE}
+        assert rest.limit == rest.target, (schedule, done)
+        assert rest.limit in serial, (schedule, done)
+
+
+def test_a_raise_of_windows_is_not_eaten_by_a_lowering_to_the_limit_as_it_was() -> None:
+    """The lowering finds nothing to announce, and what is above its target by then is raised."""
+    schedules = list(every(Bounds(switches=1), partial(two_operators, LESS, "day")))
+    assert len(schedules) > 10
+    assert {rest.limit for _, (_, rest) in schedules} == {LESS + MORE}
