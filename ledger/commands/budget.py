@@ -43,7 +43,7 @@ Amount = Annotated[str, typer.Argument(help="Exact decimal number above 0, such 
 HoldId = Annotated[str, typer.Argument(help="Id of the hold, as `ledger budget hold` shows it.")]
 Also = Annotated[
     list[str] | None,
-    typer.Option(help="A wider budget to spend from as well, all or none; repeatable."),
+    typer.Option(help="A wider budget to spend from as well, all or none; up to 19 times."),
 ]
 Note = Annotated[str | None, typer.Option(help="Free text stored with the entry.")]
 Key = Annotated[

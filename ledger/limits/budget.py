@@ -10,10 +10,9 @@ from typing import Literal, overload
 from ledger.core import amounts
 from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.core.keys import checked_new_counter
 from ledger.core.values import Entry
 from ledger.limits import holds
-from ledger.limits.asked import Asked
+from ledger.limits.asked import Asked, checked_budgets
 from ledger.limits.changing import LimitChange
 from ledger.limits.explaining import explained
 from ledger.limits.holding import expiry_of
@@ -93,17 +92,13 @@ Outcome = Granted | Refused | LedgerError | None
 
 
 class Budgets:
-    """Several budgets that one spend takes from, all or none; the narrowest comes first.
+    """Up to 20 budgets that one spend takes from, all or none; the narrowest comes first.
 
     The entry is one, in the first budget's counter. Any number of tasks may use it.
     """
 
     def __init__(self, names: Sequence[str], parts: Callable[[], BudgetParts]) -> None:
-        listed = [] if isinstance(names, str) else listed_as("budgets", names)
-        checked = tuple(checked_new_counter(name) for name in listed)
-        if not checked or len({*checked}) < len(checked):
-            raise InvalidInput(f"budgets must be a list of different counters, got {names!r:.80}")
-        self.names: tuple[str, ...] = checked
+        self.names: tuple[str, ...] = checked_budgets(names)
         self._parts = parts
 
     async def spend(

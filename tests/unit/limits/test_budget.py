@@ -15,10 +15,12 @@ from ledger.core.errors import (
     BudgetMissing,
     InvalidAmount,
     InvalidEntry,
+    InvalidInput,
     KeyConflict,
     StateConflict,
     Unreachable,
 )
+from ledger.limits.asked import BUDGETS_MAX
 from ledger.limits.budget import Hold
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import send
@@ -141,6 +143,19 @@ async def test_several_budgets_are_spent_from_all_or_none() -> None:
         assert (refused.budget, int(refused.here)) == ("key/team", 1)
         assert await east.budget("key/42").spend(6)
         assert (await east.ledger.total("key/team", max_age=0)).value == 0
+
+
+async def test_so_many_budgets_pay_for_one_entry_as_a_hold_of_them_can_be_resolved_with() -> None:
+    """By another process, in one transaction with the rights of each, whatever their names are."""
+    names = [f"key/{number:0{1020}}" for number in range(BUDGETS_MAX + 1)]
+    async with opened(None) as (world, east, _west), world.table(EAST) as other:
+        for name in names:
+            assert await east.budget(name).create(10)
+        hold = await east.budgets(names[:-1]).hold(2, expires=600)
+        assert isinstance(hold, Hold)
+        assert await other.budgets(names[:-1]).held(hold.entry).settle(1)
+        with pytest.raises(InvalidInput, match="from up to 20 budgets, got 21: spend from some"):
+            east.budgets(names)
 
 
 async def test_a_hold_counts_at_once_and_is_settled_once() -> None:
