@@ -46,12 +46,17 @@ class Hold:
     ) -> Granted | Refused:
         """Settle it for what it came to, 0 or more, once; repeated it returns the same.
 
+        It is repeated so until its entry is merged: once that is older than `settle`, and all
+        regions show it as resolved and its grants as closed. After that there is nothing to tell
+        by: a `StateConflict` whose outcome is unknown.
+
         What it came to less is free again. For more than was held rights must be there, or with
         `over` it is charged all the same, since the cost was incurred. `timeout` bounds the call,
         in seconds.
 
         Raises:
-            StateConflict: it was voided, has expired or was settled for another amount.
+            StateConflict: it was voided, has expired or was settled for another amount, or is not
+                there (any more).
             InvalidInput: the amount breaks a rule.
             OutcomeUnknown: no answer in time; the same call is harmless.
             NotSent: `timeout` ended before anything was written.

@@ -17,9 +17,11 @@ from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
     KeyConflict,
+    OutcomeUnknown,
     StateConflict,
     Unreachable,
 )
+from ledger.ledger import budget_parts
 from ledger.limits.asked import BUDGETS_MAX
 from ledger.limits.budget import Hold
 from ledger.limits.outcomes import Granted, Refused
@@ -28,7 +30,7 @@ from ledger.limits.rights import Account, Rights, key_of, rights_item, rights_of
 from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.conditions import Absent
 from ledger.store.reads import Get
-from ledger.store.writes import Put
+from ledger.store.writes import Outcome, Put, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST = "us-east-1", "eu-west-1"
@@ -189,6 +191,75 @@ async def test_a_hold_is_voided_by_another_process_in_another_region() -> None:
         assert await west.budget("key/42").spend(2)
         world.replicate()
         assert (await west.ledger.total("key/42", max_age=0)).value == -2
+
+
+async def test_of_a_hold_that_was_merged_it_is_not_known_how_it_was_resolved() -> None:
+    """Its entry is gone: an earlier call may have done what is asked, though this one has not."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {}}, compactor={"fold_min": 1})
+    async with world.table(EAST) as east:
+        assert await east.budget("key/42").create(10)
+        hold = await east.budget("key/42").hold(8, expires=600)
+        assert isinstance(hold, Hold)
+        assert await hold.settle(2)
+        await world.clock.advance(120)
+        await world.settle()
+        assert (await world.compact()).is_success
+        await world.settle()
+        assert (await world.compact()).is_success
+        for call in (partial(hold.settle, 2), hold.void):
+            with pytest.raises(StateConflict, match="was resolved and merged") as caught:
+                await call()
+            assert caught.value.outcome == "unknown"
+
+
+@pytest.mark.parametrize("then", ["down", "refused"])
+async def test_a_settlement_that_may_be_applied_does_not_say_that_it_is_not(then: str) -> None:
+    """Also if the next try of it fails for sure: the first one may land."""
+    async with opened(100) as (world, east, _west), world.table(EAST) as other:
+        hold = await east.budget("key/42").hold(2, expires=600)
+        assert isinstance(hold, Hold)
+        assert hold.entry.spending is not None
+        left = budget_parts(east.ledger).spender.at_hand(hold.entry.spending.grants[0], "key/42")
+        assert left is not None
+        while await other.budget("key/42").spend(1):
+            pass
+        store, sent = world.store(EAST), list[Write]()
+
+        async def lost(write: Write) -> Outcome:
+            if write.key[0].startswith("~"):
+                return await put(write)
+            sent.append(write)
+            return Unknown("no answer")
+
+        put, get = store.write, store.get
+
+        async def down_by_then(asked: Get) -> Item | None:
+            if sent and then == "down":
+                raise Unreachable("down")
+            return await get(asked)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", lost)
+            patched.setattr(store, "get", down_by_then)
+            with pytest.raises(OutcomeUnknown, match="the same call is harmless"):
+                await settled_late(world, hold, left.remaining + 2)
+        assert sent
+
+
+async def settled_late(world: MemoryGlobalTable, hold: Hold, amount: Decimal) -> None:
+    """Settle, while time passes."""
+    errors: list[Exception] = []
+
+    async def settle() -> None:
+        try:
+            await hold.settle(amount)
+        except Exception as error:  # noqa: BLE001 (raised below)
+            errors.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(settle)
+        await world.clock.advance(30)
+    raise errors[0]
 
 
 @pytest.mark.parametrize("amount", [0, -1, 0.5, True, Decimal("NaN")])
