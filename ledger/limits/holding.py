@@ -233,7 +233,7 @@ def _missing(entry: Entry, region: str) -> StateConflict:
 
 
 def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
-    """Return when a hold expires, in whole seconds since 1970, rounded down.
+    """Return when a hold expires, in whole seconds since 1970, rounded up: never before it should.
 
     Raises:
         InvalidInput: it is neither an aware time, nor a duration or seconds from now, or is past.
@@ -242,7 +242,7 @@ def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
         at = _time_of(expires, now)
         if at <= now:
             raise InvalidInput(f"expires must be in the future, got {at.isoformat()}")
-        return whole_seconds(at)
+        return whole_seconds(at + timedelta(seconds=1) - timedelta.resolution)
     except OverflowError:
         raise InvalidInput(f"expires must be a time in the calendar, got {expires!r:.80}") from None
 

@@ -24,6 +24,7 @@ from ledger.core.errors import (
 from ledger.ledger import budget_parts
 from ledger.limits.asked import BUDGETS_MAX
 from ledger.limits.budget import Hold
+from ledger.limits.holding import expiry_of
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import send
 from ledger.limits.rights import Account, Rights, key_of, rights_item, rights_of
@@ -179,6 +180,18 @@ async def test_a_hold_counts_at_once_and_is_settled_once() -> None:
         assert await east.budget("key/42").spend(8)
         assert not await west.budget("key/42").spend(1)
         assert (await east.ledger.total("key/42", max_age=0)).value == -10
+
+
+async def test_a_hold_of_less_than_a_second_expires_in_the_future() -> None:
+    """Its expiry is in whole seconds, and rounded up."""
+    async with opened(10) as (world, east, _west):
+        begun = world.clock.now()
+        world.clock.wall += timedelta(seconds=0.7)
+        hold = await east.budget("key/42").hold(1, expires=0.2)
+        assert isinstance(hold, Hold)
+        assert hold.entry.spending is not None
+        assert hold.entry.spending.hold == begun.timestamp() + 1
+        assert expiry_of(begun, begun - timedelta(seconds=5)) == begun.timestamp()
 
 
 async def test_a_hold_is_voided_by_another_process_in_another_region() -> None:
