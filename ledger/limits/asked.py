@@ -9,14 +9,16 @@ from datetime import datetime
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.keys import checked_new_counter
 from ledger.core.values import Entry
 from ledger.writing.asked import listed_as
-from ledger.writing.plan import Change
+from ledger.writing.plan import Change, at_without_key, checked_note
 
 BUDGETS_MAX = 20
 """Budgets that one entry is paid by: resolved apart it takes an action of a transaction of each."""
+NOTE_BYTES_MAX = 350 * 1024
+"""Of a spend's note: an item has up to 400 KB, and names each grant, of a hold maybe twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,21 @@ class Asked:
     hold: int | None = None
     wait: float = 0.0
     noted: Callable[[Entry], None] | None = None
+
+    def __post_init__(self) -> None:
+        """Check what would else be found out once rights were asked for.
+
+        Raises:
+            InvalidEntry: the note cannot be stored, or there is a time without a key.
+        """
+        if self.at is not None and self.key is None:
+            raise at_without_key(self.budgets[0])
+        size = 0 if self.note is None else len(checked_note(self.note).encode())
+        if size > NOTE_BYTES_MAX:
+            raise InvalidEntry(
+                f"note of a spend from {self.budgets[0]!r} must have at most {NOTE_BYTES_MAX:,}"
+                f" bytes, got {size:,} bytes"
+            )
 
     def change(self, counter: str) -> Change:
         """Return the change that is recorded: what is spent is taken away."""

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -22,7 +23,7 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.ledger import budget_parts
-from ledger.limits.asked import BUDGETS_MAX
+from ledger.limits.asked import BUDGETS_MAX, NOTE_BYTES_MAX
 from ledger.limits.budget import Hold
 from ledger.limits.holding import expiry_of
 from ledger.limits.outcomes import Granted, Refused
@@ -33,6 +34,7 @@ from ledger.store.conditions import Absent
 from ledger.store.reads import Get
 from ledger.store.writes import Outcome, Put, Unknown, Write
 from ledger.testing import MemoryGlobalTable
+from ledger.testing.clock import START
 
 EAST, WEST = "us-east-1", "eu-west-1"
 
@@ -281,6 +283,40 @@ async def test_an_amount_that_is_not_above_zero_is_refused(amount: object) -> No
     async with opened(10) as (_, east, _west):
         with pytest.raises(InvalidAmount):
             await east.budget("key/42").spend(amount)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"note": 5}, "note must be a string, got 5"),
+        ({"note": "\ud800"}, "cannot be encoded in UTF-8"),
+        ({"note": "x" * 358_401}, "must have at most 358,400 bytes, got 358,401 bytes"),
+        ({"at": START}, "at belongs to a key"),
+    ],
+)
+async def test_what_could_not_be_written_is_no_refusal(named: dict[str, Any], said: str) -> None:
+    """The error names the rule, also where nothing is left; and nothing is kept aside for it."""
+    async with opened(10) as (_, east, _west):
+        budget = east.budget("key/42")
+        assert await budget.spend(10)
+        for call in (budget.spend, partial(budget.hold, expires=60)):
+            with pytest.raises(InvalidEntry, match=said):
+                await call(1, **named)
+        if "note" in named:
+            with pytest.raises(InvalidEntry, match=said):
+                await budget.hold(1, expires=60, light=True, **named)
+
+
+async def test_a_hold_with_the_longest_note_is_resolved_apart() -> None:
+    """There is room for the names of the items that are written with it."""
+    names = [f"key/{number:0{1020}}" for number in range(BUDGETS_MAX)]
+    async with opened(None) as (_, east, west):
+        for name in names:
+            assert await east.budget(name).create(10)
+        hold = await east.budgets(names).hold(2, expires=600, note="x" * NOTE_BYTES_MAX)
+        assert isinstance(hold, Hold)
+        found = await west.budgets(names).held(hold.entry).settle(1)
+        assert isinstance(found, Granted)
 
 
 async def test_a_budget_without_a_limit_or_a_pattern_is_missing() -> None:
