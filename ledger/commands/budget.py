@@ -411,10 +411,7 @@ def _say_outcome(outcome: Granted | Refused, done: str, *, as_json: bool) -> Non
         raise typer.Exit(FAILED)
     entry = outcome.entry
     if as_json:
-        held = None if entry.spending is None else entry.spending.hold
-        print_json(
-            [{"granted": True, **entry_fields(entry), "repeated": entry.repeated, "hold": held}]
-        )
+        print_json([{"granted": True, **entry_fields(entry), "repeated": entry.repeated}])
         return
     again = ", by an earlier call" if entry.repeated else ""
     amount = amounts.to_text(entry.change.copy_negate())

@@ -182,7 +182,8 @@ class Budgets:
         """Keep an amount aside, which counts at once, until an aware time, or so long from now.
 
         It survives any crash. What is neither settled nor voided by then is resolved as the
-        pattern's `on_expiry` says, some time after: until then it counts.
+        pattern's `on_expiry` says, some time after: until then it counts. With a `key` a repeat
+        returns the hold that the first call made as it is by now, whatever its `expires` says.
 
         A `light` one is kept in this process's memory alone and costs nothing before it is settled.
         After a crash it comes back with the process's grant, and what was used meanwhile is not

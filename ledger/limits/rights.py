@@ -208,9 +208,11 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
     try:
         amounts.total((widest, number, limit))
     except AmountOverflow:
+        first = amounts.total_wide((widest, number, limit)).adjusted()
+        finest = Decimal(1).scaleb(first + 1 - amounts.DIGITS_MAX)
         raise AmountOverflow(
-            f"{what} must be no finer than {amounts.DIGITS_MAX - GROWTH_DIGITS} digits below the"
-            f" limit {amounts.to_text(limit)}, got {amounts.to_text(number)}"
+            f"{what} must be a multiple of {finest:E} beside a limit of {amounts.to_text(limit)},"
+            f" so that sums of both fit in {amounts.DIGITS_MAX} digits, got {amounts.to_text(number)}"
         ) from None
     return number
 

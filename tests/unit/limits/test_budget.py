@@ -372,9 +372,11 @@ async def test_a_hold_that_was_settled_is_the_same_for_a_repeat_of_its_call() ->
         assert isinstance(first, Hold)
         assert await first.settle(2)
         for _ in range(2):
-            again = await east.budget("key/42").hold(8, expires=600, key="hold", at=at)
+            again = await east.budget("key/42").hold(8, expires=900, key="hold", at=at)
             assert isinstance(again, Hold)
             assert again.entry.repeated
+            assert again.entry.spending is not None
+            assert again.entry.spending.hold == at.timestamp() + 600
             assert again.entry.change == -2
             assert await east.budget("key/42").spend(4)
         assert not await west.budget("key/42").spend(1)

@@ -1,5 +1,6 @@
 """The rights item: exact sums, and what is read is what was written."""
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -170,10 +171,11 @@ def test_an_amount_is_above_zero_and_exact(amount: Any) -> None:
 
 def test_an_amount_too_fine_for_its_limit_is_refused() -> None:
     """Else what is charged might not fit in 38 digits, and a grant could never be closed."""
-    limit, fine = Decimal(10) ** 20, Decimal(1).scaleb(-11)
-    assert checked_amount(fine, limit) == fine
-    with pytest.raises(AmountOverflow, match="no finer than"):
-        checked_amount(fine.scaleb(-1), limit)
+    for limit, fine in ((10**20, -11), (10, -30), (10**37, 6), (99_999_999, -23)):
+        finest = Decimal(1).scaleb(fine)
+        assert checked_amount(finest, Decimal(limit)) == finest
+        with pytest.raises(AmountOverflow, match=re.escape(f"multiple of {finest:E} beside")):
+            checked_amount(finest.scaleb(-1), Decimal(limit))
 
 
 @given(st.integers(0, 30), st.integers(0, 40))
