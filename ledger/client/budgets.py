@@ -13,6 +13,7 @@ from ledger.core import amounts, keys
 from ledger.core.choices import checked_bool
 from ledger.core.errors import BudgetExceeded, InvalidInput, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
+from ledger.limits.asked import checked_budgets
 from ledger.limits.budget import HOLDS_AT_ONCE, Expires
 from ledger.limits.explaining import explained
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
@@ -109,11 +110,7 @@ class Budgets:
     """
 
     def __init__(self, names: Sequence[str], calls: Calls) -> None:
-        listed = [] if isinstance(names, str) else listed_as("budgets", names)
-        checked = tuple(keys.checked_new_counter(name) for name in listed)
-        if not checked or len({*checked}) < len(checked):
-            raise InvalidInput(f"budgets must be a list of different counters, got {names!r:.80}")
-        self.names: tuple[str, ...] = checked
+        self.names: tuple[str, ...] = checked_budgets(names)
         self._calls = calls
 
     async def spend(

@@ -43,7 +43,7 @@ Amount = Annotated[str, typer.Argument(help="Exact decimal number above 0, such 
 HoldId = Annotated[str, typer.Argument(help="Id of the hold, as `ledger budget hold` shows it.")]
 Also = Annotated[
     list[str] | None,
-    typer.Option(help="A wider budget to spend from as well, all or none; repeatable."),
+    typer.Option(help="A wider budget to spend from as well, all or none; up to 19 times."),
 ]
 Note = Annotated[str | None, typer.Option(help="Free text stored with the entry.")]
 Key = Annotated[
@@ -412,10 +412,7 @@ def _say_outcome(outcome: Granted | Refused, done: str, *, as_json: bool) -> Non
         raise typer.Exit(FAILED)
     entry = outcome.entry
     if as_json:
-        held = None if entry.spending is None else entry.spending.hold
-        print_json(
-            [{"granted": True, **entry_fields(entry), "repeated": entry.repeated, "hold": held}]
-        )
+        print_json([{"granted": True, **entry_fields(entry), "repeated": entry.repeated}])
         return
     again = ", by an earlier call" if entry.repeated else ""
     amount = amounts.to_text(entry.change.copy_negate())

@@ -125,7 +125,11 @@ class UntimedKey(InvalidEntry):
 
 
 class StateConflict(InvalidInput):
-    """What the call is about is in a state that does not allow it; nothing was written."""
+    """What the call is about is in a state that does not allow it; this call wrote nothing.
+
+    Of a hold that is not there (any more) `outcome` is unknown: an earlier call may have resolved
+    it.
+    """
 
 
 class MethodConflict(StateConflict):

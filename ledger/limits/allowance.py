@@ -89,14 +89,19 @@ class Taken:
         """When the first of the grants ends, in whole seconds since 1970."""
         return min([allowance.grant.expires for allowance in self.allowances])
 
-    def changed(self, amount: Decimal) -> "Taken | None":
-        """Return this for another amount, before its entry is handed on; None if there is less."""
-        less = amounts.total((self.amount, amount.copy_negate()))
-        if any(allowance.remaining + less < 0 for allowance in self.allowances):
+    def settling(self, actual: Decimal) -> "Settling | None":
+        """Return this for the settlement of what was kept aside; None if there is too little more.
+
+        What it came to more is taken from the grants now, as long as they are at hand. What it came
+        to less is theirs again once nothing else can be written for the hold.
+        """
+        amount = max(self.amount, actual)
+        more = amounts.total((amount, self.amount.copy_negate()))
+        if any(allowance.remaining < more for allowance in self.allowances):
             return None
         for allowance in self.allowances:
-            allowance.credited(less)
-        return Taken(amount, self.allowances)
+            allowance.credited(more.copy_negate())
+        return Settling(amount, self.allowances, self.amount, actual)
 
     def applied(self, *, keyed: bool) -> None:
         """Note that the entry is durable; one with a key may yet be another region's."""
@@ -113,3 +118,33 @@ class Taken:
         """Note that it is not known whether the entry is, or will be, applied."""
         for allowance in self.allowances:
             allowance.doubted()
+
+
+@dataclass(frozen=True, slots=True)
+class Settling(Taken):
+    """What a hold kept aside, while its settlement for `actual` is written: the larger of both.
+
+    If that is not applied `held` stays kept aside.
+    """
+
+    held: Decimal
+    actual: Decimal
+
+    def applied(self, *, keyed: bool) -> None:
+        """Note that the entry is durable."""
+        self._come_to(self.actual)
+        Taken.applied(self, keyed=keyed)
+
+    def given_back(self) -> None:
+        """Note that no such entry is applied, nor will be: the hold is as before."""
+        self._come_to(self.held)
+
+    def doubted(self) -> None:
+        """Note that it is not known whether the entry is, or will be, applied."""
+        self._come_to(self.actual)
+        Taken.doubted(self)
+
+    def _come_to(self, amount: Decimal) -> None:
+        less = amounts.total((self.amount, amount.copy_negate()))
+        for allowance in self.allowances:
+            allowance.credited(less)

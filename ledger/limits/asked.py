@@ -3,12 +3,22 @@
 Pure: no clock, no randomness, no I/O.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.writing.plan import Change
+from ledger.core.errors import InvalidEntry, InvalidInput
+from ledger.core.keys import checked_new_counter
+from ledger.core.values import Entry
+from ledger.writing.asked import listed_as
+from ledger.writing.plan import Change, at_without_key, checked_note
+
+BUDGETS_MAX = 20
+"""Budgets that one entry is paid by: resolved apart it takes an action of a transaction of each."""
+NOTE_BYTES_MAX = 350 * 1024
+"""Of a spend's note: an item has up to 400 KB, and names each grant, of a hold maybe twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +26,7 @@ class Asked:
     """What is to be spent: from these budgets, the narrowest first.
 
     `hold` is when it expires as a hold, in whole seconds since 1970. `wait` is for how many seconds
-    rights that are elsewhere are waited for.
+    rights that are elsewhere are waited for. `noted` is told the entry before it is sent.
     """
 
     budgets: tuple[str, ...]
@@ -26,8 +36,42 @@ class Asked:
     at: datetime | None = None
     hold: int | None = None
     wait: float = 0.0
+    noted: Callable[[Entry], None] | None = None
+
+    def __post_init__(self) -> None:
+        """Check what would else be found out once rights were asked for.
+
+        Raises:
+            InvalidEntry: the note cannot be stored, or there is a time without a key.
+        """
+        if self.at is not None and self.key is None:
+            raise at_without_key(self.budgets[0])
+        size = 0 if self.note is None else len(checked_note(self.note).encode())
+        if size > NOTE_BYTES_MAX:
+            raise InvalidEntry(
+                f"note of a spend from {self.budgets[0]!r} must have at most {NOTE_BYTES_MAX:,}"
+                f" bytes, got {size:,} bytes"
+            )
 
     def change(self, counter: str) -> Change:
         """Return the change that is recorded: what is spent is taken away."""
         change = amounts.exact(self.amount).copy_negate()
         return Change(counter, change, self.note, None, self.key, self.at)
+
+
+def checked_budgets(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the counters of the budgets of one spend.
+
+    Raises:
+        InvalidInput: it is not a list of 1 to `BUDGETS_MAX` different counters.
+    """
+    listed = [] if isinstance(names, str) else listed_as("budgets", names)
+    checked = tuple(checked_new_counter(name) for name in listed)
+    if not checked or len({*checked}) < len(checked):
+        raise InvalidInput(f"budgets must be a list of different counters, got {names!r:.80}")
+    if len(checked) > BUDGETS_MAX:
+        raise InvalidInput(
+            f"one spend takes from up to {BUDGETS_MAX} budgets, got {len(checked)}: spend from some"
+            " of them by another call"
+        )
+    return checked

@@ -10,10 +10,9 @@ from typing import Literal, overload
 from ledger.core import amounts
 from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.core.keys import checked_new_counter
 from ledger.core.values import Entry
 from ledger.limits import holds
-from ledger.limits.asked import Asked
+from ledger.limits.asked import Asked, checked_budgets
 from ledger.limits.changing import LimitChange
 from ledger.limits.explaining import explained
 from ledger.limits.holding import expiry_of
@@ -47,12 +46,17 @@ class Hold:
     ) -> Granted | Refused:
         """Settle it for what it came to, 0 or more, once; repeated it returns the same.
 
+        It is repeated so until its entry is merged: once that is older than `settle`, and all
+        regions show it as resolved and its grants as closed. After that there is nothing to tell
+        by: a `StateConflict` whose outcome is unknown.
+
         What it came to less is free again. For more than was held rights must be there, or with
         `over` it is charged all the same, since the cost was incurred. `timeout` bounds the call,
         in seconds.
 
         Raises:
-            StateConflict: it was voided, has expired or was settled for another amount.
+            StateConflict: it was voided, has expired or was settled for another amount, or is not
+                there (any more).
             InvalidInput: the amount breaks a rule.
             OutcomeUnknown: no answer in time; the same call is harmless.
             NotSent: `timeout` ended before anything was written.
@@ -93,18 +97,14 @@ Outcome = Granted | Refused | LedgerError | None
 
 
 class Budgets:
-    """Several budgets that one spend takes from, all or none; the narrowest comes first.
+    """Up to 20 budgets that one spend takes from, all or none; the narrowest comes first.
 
     The entry is one, in the first budget's counter, and to that a key belongs: repeats keep the
     order, else they may be other spends. Any number of tasks may use it.
     """
 
     def __init__(self, names: Sequence[str], parts: Callable[[], BudgetParts]) -> None:
-        listed = [] if isinstance(names, str) else listed_as("budgets", names)
-        checked = tuple(checked_new_counter(name) for name in listed)
-        if not checked or len({*checked}) < len(checked):
-            raise InvalidInput(f"budgets must be a list of different counters, got {names!r:.80}")
-        self.names: tuple[str, ...] = checked
+        self.names: tuple[str, ...] = checked_budgets(names)
         self._parts = parts
 
     async def spend(
@@ -184,7 +184,8 @@ class Budgets:
         """Keep an amount aside, which counts at once, until an aware time, or so long from now.
 
         It survives any crash. What is neither settled nor voided by then is resolved as the
-        pattern's `on_expiry` says, some time after: until then it counts.
+        pattern's `on_expiry` says, some time after: until then it counts. With a `key` a repeat
+        returns the hold that the first call made as it is by now, whatever its `expires` says.
 
         A `light` one is kept in this process's memory alone and costs nothing before it is settled.
         After a crash it comes back with the process's grant, and what was used meanwhile is not

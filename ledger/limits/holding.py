@@ -5,14 +5,21 @@ condition that it is open and as it was read. Its owner, whose grant is at hand,
 alone; anyone else, or later, writes it with the rights item of each grant, in one transaction.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from ledger.core import amounts, keys
 from ledger.core.entry import Item, Key, entry_of
-from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict, Unreachable
+from ledger.core.errors import (
+    InvalidInput,
+    OutcomeUnknown,
+    StateConflict,
+    StoreError,
+    Unreachable,
+)
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
 from ledger.limits import holds
@@ -47,7 +54,8 @@ class Holder:
         `over` charges more than was held though there is not as much, since the cost was incurred.
 
         Raises:
-            StateConflict: it is not a hold of this budget, or was resolved in another way.
+            StateConflict: it is not a hold of this budget, or was resolved in another way; or
+                there is no such entry (any more): then the outcome is unknown.
             OutcomeUnknown: no answer in time; the same call is harmless.
             StoreError: DynamoDB could not do it.
         """
@@ -60,8 +68,11 @@ class Holder:
             if hold.resolved is not None:
                 return Granted(_resolved_alike(item, hold, how))
             resolved = how(hold)
-            outcome = await self._write(store, entry, hold, resolved, over=over)
+            with _sure(entry, is_unsure=is_unsure):
+                outcome = await self._write(store, entry, hold, resolved, over=over)
             if isinstance(outcome, Refused):
+                if is_unsure:  # the earlier try may land yet
+                    raise _unsettled(entry, "it is refused by now", is_unsure=True)
                 return outcome
             if isinstance(outcome, Applied):
                 tries.succeeded()
@@ -71,7 +82,8 @@ class Holder:
             requests = 1 if isinstance(outcome, Rejected) else outcome.requests
             if not await tries.again("unanswered", requests=requests):
                 raise _unsettled(entry, cause, is_unsure=is_unsure)
-            store, item, hold = await self._found(entry)
+            with _sure(entry, is_unsure=is_unsure):
+                store, item, hold = await self._found(entry)
 
     async def extend(self, entry: Entry, expires: int) -> Entry:
         """Let a hold expire later.
@@ -162,7 +174,7 @@ class Holder:
         Without a region it is looked for here.
 
         Raises:
-            StateConflict: the region does not show it.
+            StateConflict: the region does not show it; whether it was resolved is unknown.
         """
         if entry.spending is not None and entry.shard is not None:
             return entry
@@ -212,14 +224,16 @@ class Holder:
 
 
 def _missing(entry: Entry, region: str) -> StateConflict:
-    return StateConflict(
+    error = StateConflict(
         f"hold {entry.id} of {entry.counter!r} is not in {region}: it was never written, has not"
         " arrived, or was resolved and merged"
     )
+    error.outcome = "unknown"  # an earlier call may have resolved it as this one asks
+    return error
 
 
 def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
-    """Return when a hold expires, in whole seconds since 1970, rounded down.
+    """Return when a hold expires, in whole seconds since 1970, rounded up: never before it should.
 
     Raises:
         InvalidInput: it is neither an aware time, nor a duration or seconds from now, or is past.
@@ -228,7 +242,7 @@ def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
         at = _time_of(expires, now)
         if at <= now:
             raise InvalidInput(f"expires must be in the future, got {at.isoformat()}")
-        return whole_seconds(at)
+        return whole_seconds(at + timedelta(seconds=1) - timedelta.resolution)
     except OverflowError:
         raise InvalidInput(f"expires must be a time in the calendar, got {expires!r:.80}") from None
 
@@ -268,6 +282,17 @@ def _entry_after(entry: Entry, resolved: Resolved) -> Entry:
     if spending is not None:
         spending = replace(spending, resolved=resolved.after.resolved)
     return replace(entry, change=resolved.after.amount.copy_negate(), spending=spending)
+
+
+@contextmanager
+def _sure(entry: Entry, *, is_unsure: bool) -> Iterator[None]:
+    """Let a request of a resolution fail as what it is, unless an earlier try may be applied."""
+    try:
+        yield
+    except StoreError as error:
+        if is_unsure:
+            raise _unsettled(entry, str(error), is_unsure=True) from error
+        raise
 
 
 def _unsettled(entry: Entry, cause: str, *, is_unsure: bool) -> OutcomeUnknown | Unreachable:

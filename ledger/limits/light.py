@@ -4,14 +4,23 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Literal, Protocol
 
+import anyio
+
 from ledger.core import amounts
-from ledger.core.errors import InvalidInput, StateConflict
+from ledger.core.errors import (
+    InvalidInput,
+    LedgerError,
+    OutcomeUnknown,
+    RetryHorizonPassed,
+    StateConflict,
+)
 from ledger.core.ids import EPOCH
+from ledger.core.values import Entry
 from ledger.limits.allowance import Taken
 from ledger.limits.asked import Asked
 from ledger.limits.holding import expiry_of
-from ledger.limits.outcomes import SpendOutcome
-from ledger.runtime.deadline import end_of
+from ledger.limits.outcomes import Granted, SpendOutcome
+from ledger.runtime.deadline import bounded, end_of, not_sent
 
 
 class Keeping(Protocol):
@@ -22,6 +31,12 @@ class Keeping(Protocol):
 
     async def settle_kept(self, hold: "LightHold", amount: Decimal, *, end: float) -> SpendOutcome:
         """Write what was kept aside came to."""
+
+    async def repeat_kept(self, entry: Entry, *, end: float) -> Granted:
+        """Write the same entry again."""
+
+    def keep_on(self, hold: "LightHold") -> None:
+        """Note that a hold is open again."""
 
     def give_back(self, hold: "LightHold") -> None:
         """Let an amount that was kept aside be spent again."""
@@ -43,9 +58,13 @@ class LightHold:
         self.taken = taken
         self._keeping = keeping
         self._expires = asked.hold or 0
-        self._state: Literal["open", "settled", "void"] = "open"
+        self._state: Literal["open", "settling", "settled", "void"] = "open"
         self._settled = Decimal(0)
-        self._outcome: SpendOutcome | None = None
+        self._entry: Entry | None = None
+        """Of the settlement, once it is about to be sent."""
+        self._outcome: Granted | None = None
+        self._is_kept = True
+        self._lock = anyio.Lock()
 
     @property
     def amount(self) -> Decimal:
@@ -66,13 +85,15 @@ class LightHold:
         """Write the entry of what it came to, above 0, once; repeated it returns the same.
 
         While the grant that it is kept aside of may be used the entry names that, and as much as
-        was held cannot be refused. After it, and for more than is left, it is spent anew.
+        was held cannot be refused. After it, and for more than that grant can get, it is spent
+        anew. A refusal, or an error that says that nothing was spent, leaves the hold open.
         `timeout` bounds the call, in seconds.
 
         Raises:
-            StateConflict: it was voided, has expired or was settled for another amount.
+            StateConflict: it was voided, has expired, was settled for another amount, or may have
+                been (`OutcomeUnknown`).
             InvalidInput: the amount breaks a rule.
-            OutcomeUnknown: no answer in time; the entry may be there.
+            OutcomeUnknown: no answer in time; the same call is harmless, and no other is possible.
             NotSent: `timeout` ended before anything was sent.
             StoreError: DynamoDB could not do it; nothing was spent.
         """
@@ -81,22 +102,62 @@ class LightHold:
             raise InvalidInput(
                 f"a light hold settles for more than 0, got {amounts.to_text(amount)}: void it"
             )
-        if self._outcome is not None and amount == self._settled:
-            return self._outcome
-        self._check_open()
-        self._state, self._settled = "settled", amount
-        self._outcome = await self._keeping.settle_kept(self, amount, end=end)
-        return self._outcome
+        await bounded(end, self._lock.acquire(), not_sent)
+        try:
+            if self._outcome is not None and amount == self._settled:
+                return self._outcome
+            if self._entry is None or amount != self._settled:
+                self._check_open()
+                return await self._settle(amount, end)
+            return await self._repeat(self._entry, end)
+        finally:
+            self._lock.release()
+
+    async def _settle(self, amount: Decimal, end: float) -> SpendOutcome:
+        self._state, self._settled = "settling", amount
+        try:
+            outcome = await self._keeping.settle_kept(self, amount, end=end)
+        except LedgerError as error:
+            if error.outcome == "unknown":
+                raise self._unanswered(error) from error
+            self._entry = None
+            raise
+        finally:
+            if self._entry is None:
+                self._state = "open"
+                self._keeping.keep_on(self)
+        if isinstance(outcome, Granted):
+            self._state, self._outcome = "settled", outcome
+        return outcome
+
+    async def _repeat(self, entry: Entry, end: float) -> Granted:
+        try:
+            granted = await self._keeping.repeat_kept(entry, end=end)
+        except RetryHorizonPassed:
+            raise
+        except LedgerError as error:  # an earlier try may have been applied
+            raise self._unanswered(error) from error
+        self._state, self._outcome = "settled", granted
+        return granted
+
+    def _unanswered(self, error: LedgerError) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"the hold of {self.counter!r} may be settled for {amounts.to_text(self._settled)}, or"
+            f" not ({error}): the same call is harmless",
+            entries=[] if self._entry is None else [self._entry],
+            retryable=True,
+        )
 
     async def void(self) -> None:
         """Let it be spent again; repeated it does nothing.
 
         Raises:
-            StateConflict: it was settled, or has expired.
+            StateConflict: it was settled, or may have been, or has expired.
         """
-        if self._state != "void":
-            self._check_open()
-            self._keeping.give_back(self)
+        async with self._lock:
+            if self._state != "void":
+                self._check_open()
+                self._keeping.give_back(self)
 
     async def extend(self, expires: datetime | timedelta | float) -> "LightHold":
         """Let it expire later, at an aware time, or so long from now; return it.
@@ -106,13 +167,29 @@ class LightHold:
             InvalidInput: it would expire earlier.
         """
         until = expiry_of(expires, self._keeping.now())
-        self._check_open()
-        if until < self._expires:
-            raise InvalidInput(
-                f"a hold is extended to a later expiry than {self._expires}, got {until}"
-            )
-        self._expires = until
+        async with self._lock:
+            self._check_open()
+            if until < self._expires:
+                raise InvalidInput(
+                    f"a hold is extended to a later expiry than {self._expires}, got {until}"
+                )
+            self._expires = until
         return self
+
+    @property
+    def kept_until(self) -> datetime:
+        """Until when a request may name the grants that it is kept aside of; 1970 without any."""
+        return EPOCH + timedelta(seconds=self.taken.expires) if self._is_kept else EPOCH
+
+    def noted(self, entry: Entry) -> None:
+        """Note the entry of its settlement, which is about to be sent."""
+        self._entry = entry
+
+    def release(self) -> None:
+        """Give what is kept aside back to its grants."""
+        if self._is_kept:
+            self._is_kept = False
+            self.taken.given_back()
 
     def end(self) -> None:
         """Note that nothing is kept aside any more."""
@@ -122,6 +199,12 @@ class LightHold:
     def _check_open(self) -> None:
         if self._state == "open" and not self.has_expired:
             return
+        amount = amounts.to_text(self._settled)
+        if self._state == "settling":
+            raise StateConflict(
+                f"the hold of {self.counter!r} is being settled for {amount}, outcome unknown:"
+                " repeat that"
+            )
         how = {"open": "expired", "void": "voided, or has expired"}
-        text = how.get(self._state, f"settled for {amounts.to_text(self._settled)}")
+        text = how.get(self._state, f"settled for {amount}")
         raise StateConflict(f"the hold of {self.counter!r} was resolved before: {text}")

@@ -18,7 +18,7 @@ from random import Random
 import anyio
 from anyio.abc import TaskGroup
 
-from ledger.core import amounts
+from ledger.core import amounts, keys
 from ledger.core.errors import (
     BudgetUndecided,
     LedgerError,
@@ -131,9 +131,11 @@ class Spender:
 
     def at_hand(self, name: str, counter: str) -> Allowance | None:
         """Return the grant of this name, for entries of a counter, if it is at hand here."""
-        budget = GrantName.parse(name).budget or counter
-        keeper = self._keepers.get((budget, counter))
+        keeper = self._keeper_of(GrantName.parse(name), counter)
         return None if keeper is None else keeper.holds(name)
+
+    def _keeper_of(self, name: GrantName, counter: str) -> Keeper | None:
+        return self._keepers.get((name.budget or counter, counter))
 
     async def _other_items(self) -> Mapping[str, ControlItems]:
         stores = await self._others()
@@ -191,23 +193,83 @@ class Spender:
         return hold
 
     async def settle_kept(self, hold: LightHold, amount: Decimal, *, end: float) -> SpendOutcome:
-        """Write what was kept aside came to; under its grants, if they still may be named."""
+        """Write what was kept aside came to: under its grants, or anew where they cannot be named.
+
+        What is refused, or fails, leaves aside what its grants keep.
+        """
         self._light.discard(hold)
-        asked = replace(hold.asked, amount=amount, hold=None)
-        settings = self._settings.current
-        until = self._clock.now() + timedelta(seconds=settings.write_deadline)
-        if until <= EPOCH + timedelta(seconds=hold.taken.expires):
-            taken = hold.taken.changed(amount)
+        asked = replace(hold.asked, amount=amount, hold=None, noted=hold.noted)
+        seconds = self._settings.current.write_deadline
+        if self._clock.now() + timedelta(seconds=seconds) > hold.kept_until:
+            hold.release()
+        else:
+            taken = await self._settling(hold, amount, end)
+            if isinstance(taken, Refused):
+                return taken
             if taken is not None:
                 return await self._write(asked, hold.counter, taken, end)
-        hold.taken.given_back()
-        return await self.spend(asked, end=end)
+        outcome = await self.spend(asked, end=end)
+        if outcome:
+            hold.release()
+        return outcome
+
+    async def _settling(
+        self, hold: LightHold, amount: Decimal, end: float
+    ) -> Taken | Refused | None:
+        """Return what is kept aside, with what it came to more; None if its grants have not that.
+
+        Of a grant that is not at hand any more nothing is taken: what was left has been given back.
+        """
+        more = amounts.total((amount, hold.amount.copy_negate()))
+        for allowance in hold.taken.allowances:
+            keeper = self._keeper_of(allowance.name, hold.counter)
+            if keeper is not None:
+                checked_amount(amount, keeper.limit)
+            if more <= 0:
+                continue
+            if keeper is None or keeper.allowance is not allowance:
+                return None
+            if allowance.remaining < more:
+                refused = await bounded(end, keeper.renew(more), not_sent)
+                if refused is not None:
+                    return refused
+        if more > 0 and not all(
+            self.at_hand(str(one.name), hold.counter) is one for one in hold.taken.allowances
+        ):
+            return None
+        return hold.taken.settling(amount)
+
+    async def repeat_kept(self, entry: Entry, *, end: float) -> Granted:
+        """Write the entry of a settlement again whose outcome was not learned.
+
+        Raises:
+            As `Ledger.retry`.
+        """
+        spending = entry.spending or Spending()
+        if spending.until is None:  # it was let through
+            horizon = timedelta(seconds=self._settings.current.retry_horizon)
+            entry = replace(entry, spending=replace(spending, until=self._clock.now() + horizon))
+        elif self._clock.now() > spending.until:
+            key = keys.partition_key(entry.counter, entry.shard or 0), entry.id
+            item = await bounded(end, self._store.get(Get(key)), not_sent)
+            if item is not None:
+                return Granted(confirmed(entry, item))
+        try:
+            [written] = await self._writer.retry([entry], together=False, end=end)
+        except RetryHorizonPassed as error:
+            written = await self._late.applied(error)
+        self._hints.wrote(written)
+        return Granted(written)
+
+    def keep_on(self, hold: LightHold) -> None:
+        """Note that a hold is open again."""
+        self._light.add(hold)
 
     def give_back(self, hold: LightHold) -> None:
         """Let an amount that was kept aside be spent again."""
         self._light.discard(hold)
         hold.end()
-        hold.taken.given_back()
+        hold.release()
 
     def _sought(self, asked: Asked) -> _Sought:
         at = self._clock.now()
@@ -310,7 +372,9 @@ class Spender:
 
     async def _written(self, asked: Asked, counter: str, spending: Spending, end: float) -> Entry:
         try:
-            entry = await self._writer.spend(asked.change(counter), spending, end=end)
+            entry = await self._writer.spend(
+                asked.change(counter), spending, end=end, noted=asked.noted
+            )
         except RetryHorizonPassed as error:
             return await self._late.applied(error)
         self._hints.wrote(entry)

@@ -10,11 +10,12 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
 
 from ledger.core.errors import InvalidInput
+from ledger.limits.asked import BUDGETS_MAX
 from ledger.service.asking import WAIT_SECONDS_MAX, Addend, At, Body, key_of, moment
 from ledger.service.forms import CounterId, Named, Since
 from ledger.service.queries import IdsQuery
 
-ALSO_MAX = 10
+ALSO_MAX = BUDGETS_MAX - 1
 """Wider budgets that one spend takes from, beside that of the path."""
 SHARE_FOR_RIGHTS = 0.9
 """The part of a request's time for which rights may be waited for; the rest is for the answer."""

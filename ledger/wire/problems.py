@@ -182,7 +182,8 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "state-conflict",
             HTTPStatus.CONFLICT,
             "The state of what it is about does not allow it",
-            "Nothing was written. `detail` says what is in the way.",
+            "This request wrote nothing. `detail` says what is in the way; an `outcome` of unknown"
+            " that an earlier one may have done what is asked.",
         ),
         errors.MethodConflict: Kind(
             "method-conflict",

@@ -10,7 +10,7 @@
 `GroupCommit` and `large_write` are built on `Sender`, which knows neither.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from random import Random
@@ -94,9 +94,22 @@ class Writer:
             return self.add(change.counter, change.change, end=end)
         return self._group.record_change(change, end)
 
-    def spend(self, change: Change, spending: Spending, *, end: float = NEVER) -> Awaitable[Entry]:
-        """Write a change that grants pay for, as `record` does; never past `spending.until`."""
-        return self.put(self.planned(change, spending), end=end)
+    def spend(
+        self,
+        change: Change,
+        spending: Spending,
+        *,
+        end: float = NEVER,
+        noted: Callable[[Entry], None] | None = None,
+    ) -> Awaitable[Entry]:
+        """Write a change that grants pay for, as `record` does; never past `spending.until`.
+
+        `noted` is told the entry before it is sent.
+        """
+        planned = self.planned(change, spending)
+        if noted is not None:
+            noted(planned.entry)
+        return self.put(planned, end=end)
 
     def planned(self, change: Change, spending: Spending) -> Planned:
         """Return the entry that a change will be written as, for `put`.

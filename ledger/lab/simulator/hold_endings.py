@@ -132,9 +132,11 @@ class HoldEndings:
                 done = await held.settle(amount)
             except InvalidInput:
                 return None
+            if not isinstance(done, Granted):
+                return None
             if await held.settle(amount) != done:
                 self._supervisor.auditor.fail("hold", f"{held.asked.note} is settled twice")
-            return done.entry if isinstance(done, Granted) else None
+            return done.entry
 
     async def end_light(
         self, held: LightHold, planned: PlannedSpend, ending: PlannedEnding

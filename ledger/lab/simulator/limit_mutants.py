@@ -11,7 +11,7 @@ from ledger.lab.simulator.budget_mutants import budget_mutant
 from ledger.lab.simulator.budgets import has_windows, keeps_budgets, lets_through
 from ledger.lab.simulator.losses import is_lossy
 from ledger.limits import holds, losing, plan, shares
-from ledger.limits.allowance import Taken
+from ledger.limits.allowance import Settling, Taken
 from ledger.limits.holds import Apart, Resolved
 from ledger.limits.keeper import Keeper
 from ledger.limits.plan import Short
@@ -59,9 +59,9 @@ def charged_anyway(
     return _charge_apart(resolved, items, now=now, over=True)
 
 
-def without_more(taken: Taken, amount: Decimal) -> Taken | None:
+def without_more(taken: Taken, actual: Decimal) -> Settling | None:
     """Settle a light hold for more without taking it from the grant."""
-    return Taken(amount, taken.allowances)
+    return Settling(max(taken.amount, actual), taken.allowances, taken.amount, actual)
 
 
 def owes_nothing(keeper: Keeper, amount: Decimal) -> None:
@@ -110,7 +110,7 @@ LIMIT_MUTANTS = (
         "a light hold that is settled for more takes that from its grant first",
         "more is spent under a grant than it has",
         60,
-        (Taken, "changed", without_more),
+        (Taken, "settling", without_more),
     ),
     budget_mutant(
         "through-unowed",

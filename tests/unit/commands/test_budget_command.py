@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,9 @@ def test_a_hold_is_settled_by_its_id_from_any_region(desk: Desk, region: str) ->
     """Through the region that it was made in; once."""
     desk.run("create", COUNTER, "10")
     held = desk.json("hold", COUNTER, "8", "--expires", "10m")
-    assert held["hold"] > desk.world.clock.now().timestamp()
+    expires = desk.world.clock.now() + timedelta(minutes=10)
+    assert held["spending"]["hold"] == expires.isoformat()
+    assert "hold" not in held
     settle = ("settle", COUNTER, held["id"], "2", "--region", region)
     assert desk.json(*settle)["change"] == "-2"
     assert desk.json(*settle)["repeated"] is True

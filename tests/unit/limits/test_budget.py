@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -15,20 +16,25 @@ from ledger.core.errors import (
     BudgetMissing,
     InvalidAmount,
     InvalidEntry,
+    InvalidInput,
     KeyConflict,
     OutcomeUnknown,
     StateConflict,
     Unreachable,
 )
+from ledger.ledger import budget_parts
+from ledger.limits.asked import BUDGETS_MAX, NOTE_BYTES_MAX
 from ledger.limits.budget import Hold
+from ledger.limits.holding import expiry_of
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import send
 from ledger.limits.rights import Account, Rights, key_of, rights_item, rights_of
 from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.conditions import Absent
 from ledger.store.reads import Get
-from ledger.store.writes import Put
+from ledger.store.writes import Outcome, Put, Unknown, Write
 from ledger.testing import MemoryGlobalTable
+from ledger.testing.clock import START
 
 EAST, WEST = "us-east-1", "eu-west-1"
 
@@ -144,6 +150,19 @@ async def test_several_budgets_are_spent_from_all_or_none() -> None:
         assert (await east.ledger.total("key/team", max_age=0)).value == 0
 
 
+async def test_so_many_budgets_pay_for_one_entry_as_a_hold_of_them_can_be_resolved_with() -> None:
+    """By another process, in one transaction with the rights of each, whatever their names are."""
+    names = [f"key/{number:0{1020}}" for number in range(BUDGETS_MAX + 1)]
+    async with opened(None) as (world, east, _west), world.table(EAST) as other:
+        for name in names:
+            assert await east.budget(name).create(10)
+        hold = await east.budgets(names[:-1]).hold(2, expires=600)
+        assert isinstance(hold, Hold)
+        assert await other.budgets(names[:-1]).held(hold.entry).settle(1)
+        with pytest.raises(InvalidInput, match="from up to 20 budgets, got 21: spend from some"):
+            east.budgets(names)
+
+
 async def test_a_hold_counts_at_once_and_is_settled_once() -> None:
     """For less: the rest is free again; by another process, too."""
     async with opened(10) as (world, east, west):
@@ -165,6 +184,18 @@ async def test_a_hold_counts_at_once_and_is_settled_once() -> None:
         assert (await east.ledger.total("key/42", max_age=0)).value == -10
 
 
+async def test_a_hold_of_less_than_a_second_expires_in_the_future() -> None:
+    """Its expiry is in whole seconds, and rounded up."""
+    async with opened(10) as (world, east, _west):
+        begun = world.clock.now()
+        world.clock.wall += timedelta(seconds=0.7)
+        hold = await east.budget("key/42").hold(1, expires=0.2)
+        assert isinstance(hold, Hold)
+        assert hold.entry.spending is not None
+        assert hold.entry.spending.hold == begun.timestamp() + 1
+        assert expiry_of(begun, begun - timedelta(seconds=5)) == begun.timestamp()
+
+
 async def test_a_hold_is_voided_by_another_process_in_another_region() -> None:
     """In one transaction with the rights of the region that it was made in."""
     async with opened(10) as (world, east, west):
@@ -177,12 +208,115 @@ async def test_a_hold_is_voided_by_another_process_in_another_region() -> None:
         assert (await west.ledger.total("key/42", max_age=0)).value == -2
 
 
+async def test_of_a_hold_that_was_merged_it_is_not_known_how_it_was_resolved() -> None:
+    """Its entry is gone: an earlier call may have done what is asked, though this one has not."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {}}, compactor={"fold_min": 1})
+    async with world.table(EAST) as east:
+        assert await east.budget("key/42").create(10)
+        hold = await east.budget("key/42").hold(8, expires=600)
+        assert isinstance(hold, Hold)
+        assert await hold.settle(2)
+        await world.clock.advance(120)
+        await world.settle()
+        assert (await world.compact()).is_success
+        await world.settle()
+        assert (await world.compact()).is_success
+        for call in (partial(hold.settle, 2), hold.void):
+            with pytest.raises(StateConflict, match="was resolved and merged") as caught:
+                await call()
+            assert caught.value.outcome == "unknown"
+
+
+@pytest.mark.parametrize("then", ["down", "refused"])
+async def test_a_settlement_that_may_be_applied_does_not_say_that_it_is_not(then: str) -> None:
+    """Also if the next try of it fails for sure: the first one may land."""
+    async with opened(100) as (world, east, _west), world.table(EAST) as other:
+        hold = await east.budget("key/42").hold(2, expires=600)
+        assert isinstance(hold, Hold)
+        assert hold.entry.spending is not None
+        left = budget_parts(east.ledger).spender.at_hand(hold.entry.spending.grants[0], "key/42")
+        assert left is not None
+        while await other.budget("key/42").spend(1):
+            pass
+        store, sent = world.store(EAST), list[Write]()
+
+        async def lost(write: Write) -> Outcome:
+            if write.key[0].startswith("~"):
+                return await put(write)
+            sent.append(write)
+            return Unknown("no answer")
+
+        put, get = store.write, store.get
+
+        async def down_by_then(asked: Get) -> Item | None:
+            if sent and then == "down":
+                raise Unreachable("down")
+            return await get(asked)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", lost)
+            patched.setattr(store, "get", down_by_then)
+            with pytest.raises(OutcomeUnknown, match="the same call is harmless"):
+                await settled_late(world, hold, left.remaining + 2)
+        assert sent
+
+
+async def settled_late(world: MemoryGlobalTable, hold: Hold, amount: Decimal) -> None:
+    """Settle, while time passes."""
+    errors: list[Exception] = []
+
+    async def settle() -> None:
+        try:
+            await hold.settle(amount)
+        except Exception as error:  # noqa: BLE001 (raised below)
+            errors.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(settle)
+        await world.clock.advance(30)
+    raise errors[0]
+
+
 @pytest.mark.parametrize("amount", [0, -1, 0.5, True, Decimal("NaN")])
 async def test_an_amount_that_is_not_above_zero_is_refused(amount: object) -> None:
     """Before anything is taken."""
     async with opened(10) as (_, east, _west):
         with pytest.raises(InvalidAmount):
             await east.budget("key/42").spend(amount)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"note": 5}, "note must be a string, got 5"),
+        ({"note": "\ud800"}, "cannot be encoded in UTF-8"),
+        ({"note": "x" * 358_401}, "must have at most 358,400 bytes, got 358,401 bytes"),
+        ({"at": START}, "at belongs to a key"),
+    ],
+)
+async def test_what_could_not_be_written_is_no_refusal(named: dict[str, Any], said: str) -> None:
+    """The error names the rule, also where nothing is left; and nothing is kept aside for it."""
+    async with opened(10) as (_, east, _west):
+        budget = east.budget("key/42")
+        assert await budget.spend(10)
+        for call in (budget.spend, partial(budget.hold, expires=60)):
+            with pytest.raises(InvalidEntry, match=said):
+                await call(1, **named)
+        if "note" in named:
+            with pytest.raises(InvalidEntry, match=said):
+                await budget.hold(1, expires=60, light=True, **named)
+
+
+async def test_a_hold_with_the_longest_note_is_resolved_apart() -> None:
+    """There is room for the names of the items that are written with it."""
+    names = [f"key/{number:0{1020}}" for number in range(BUDGETS_MAX)]
+    async with opened(None) as (_, east, west):
+        for name in names:
+            assert await east.budget(name).create(10)
+        hold = await east.budgets(names).hold(2, expires=600, note="x" * NOTE_BYTES_MAX)
+        assert isinstance(hold, Hold)
+        found = await west.budgets(names).held(hold.entry).settle(1)
+        assert isinstance(found, Granted)
 
 
 async def test_a_budget_without_a_limit_or_a_pattern_is_missing() -> None:
@@ -238,9 +372,11 @@ async def test_a_hold_that_was_settled_is_the_same_for_a_repeat_of_its_call() ->
         assert isinstance(first, Hold)
         assert await first.settle(2)
         for _ in range(2):
-            again = await east.budget("key/42").hold(8, expires=600, key="hold", at=at)
+            again = await east.budget("key/42").hold(8, expires=900, key="hold", at=at)
             assert isinstance(again, Hold)
             assert again.entry.repeated
+            assert again.entry.spending is not None
+            assert again.entry.spending.hold == at.timestamp() + 600
             assert again.entry.change == -2
             assert await east.budget("key/42").spend(4)
         assert not await west.budget("key/42").spend(1)

@@ -1,24 +1,28 @@
 """Light holds: kept aside in memory, written once they are settled."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from functools import partial
 
+import anyio
 import pytest
 
 from ledger import Table
-from ledger.core.errors import InvalidInput, StateConflict
+from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict, Throttled, Unreachable
 from ledger.limits.budget import Hold
 from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused
+from ledger.store.writes import Outcome, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST = "us-east-1", "eu-west-1"
 
 
 @asynccontextmanager
-async def opened(limit: int = 10) -> AsyncIterator[tuple[MemoryGlobalTable, Table]]:
+async def opened(limit: int = 10, **rule: object) -> AsyncIterator[tuple[MemoryGlobalTable, Table]]:
     """Open a table in memory, with a budget `key/42` of this limit."""
-    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {}})
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": rule})
     async with world.table(EAST) as east:
         assert await east.budget("key/42").create(limit)
         yield world, east
@@ -56,6 +60,195 @@ async def test_it_settles_for_more_if_there_is_more() -> None:
         refused = await second.settle(4)
         assert isinstance(refused, Refused)
         assert (await east.ledger.total("key/42", max_age=0)).value == -7
+
+
+async def test_a_refusal_leaves_it_open() -> None:
+    """What was held stays kept aside: nobody else spends it, and it settles for that."""
+    async with opened() as (_, east):
+        hold = await held(east, 4)
+        refused = await hold.settle(50)
+        assert isinstance(refused, Refused)
+        assert (int(refused.wanted), int(refused.here)) == (46, 6)
+        assert not await east.budget("key/42").spend(7)
+        assert await east.budget("key/42").spend(6)
+        assert await hold.settle(4)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -10
+
+
+async def test_more_is_not_taken_from_a_grant_that_was_replaced() -> None:
+    """What was left of it was given back, and is spent by others: the limit holds."""
+    async with opened(100, grant_life=400) as (world, east):
+        budget = east.budget("key/42")
+        assert await budget.spend(2)
+        hold = await held(east, 4, expires=3_600)
+        world.clock.wall += timedelta(seconds=310)
+        assert hold.taken.allowances[0].remaining > 0
+        assert await budget.spend(hold.taken.allowances[0].remaining + 1)
+        while await budget.spend(1):
+            pass
+        assert not await hold.settle(5)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -96
+        assert await hold.settle(4)
+
+
+async def test_of_a_grant_that_was_replaced_it_settles_for_more_anew() -> None:
+    """All of it under another grant; what was held is free once more."""
+    async with opened(100, grant_life=400) as (world, east):
+        hold = await held(east, 4, expires=3_600)
+        world.clock.wall += timedelta(seconds=310)
+        assert await east.budget("key/42").spend(hold.taken.allowances[0].remaining + 1)
+        settled = await hold.settle(6)
+        assert isinstance(settled, Granted)
+        assert settled.entry.spending is not None
+        assert settled.entry.spending.grants != hold.taken.names
+        assert hold.taken.allowances[0].is_quiet
+
+
+@contextmanager
+def answering(world: MemoryGlobalTable, how: str) -> Iterator[None]:
+    """Let writes of entries be throttled (at once, or "slow"), lost, applied, or hang."""
+    store = world.store(EAST)
+    write = store.write
+
+    async def answered(one: Write) -> Outcome:
+        if one.key[0].startswith("~"):
+            return await write(one)
+        if how == "slow":
+            await world.clock.sleep(10)
+        if how in {"slow", "throttled"}:
+            raise Throttled("slower")
+        if how == "hangs":
+            await anyio.sleep_forever()
+        if how == "applied":
+            await write(one)
+        return Unknown("no answer")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "write", answered)
+        yield
+
+
+async def settle(world: MemoryGlobalTable, hold: LightHold, amount: int) -> Exception | None:
+    """Settle, and let time pass; return the error."""
+    found: list[Exception | None] = []
+
+    async def settled() -> None:
+        try:
+            await hold.settle(amount)
+            found.append(None)
+        except Exception as error:  # noqa: BLE001 (the test says which it is)
+            found.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(settled)
+        await world.clock.advance(30)
+    return found[0]
+
+
+@pytest.mark.parametrize("amount", [2, 4, 6])
+async def test_what_was_not_applied_leaves_it_open(amount: int) -> None:
+    """As much as was held stays kept aside, whatever it was to be settled for."""
+    async with opened() as (world, east):
+        hold = await held(east, 4)
+        with answering(world, "throttled"), pytest.raises(Throttled):
+            await hold.settle(amount)
+        assert not await east.budget("key/42").spend(7)
+        assert await hold.settle(3)
+        await world.clock.advance(2)  # the refusal is repeated from memory
+        assert await east.budget("key/42").spend(7)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -10
+
+
+@pytest.mark.parametrize("how", ["lost", "applied", "hangs"])
+@pytest.mark.parametrize("amount", [2, 4, 6])
+async def test_an_unknown_settlement_is_repeated_by_the_same_call(how: str, amount: int) -> None:
+    """It is the very same entry, also once the hold has expired; nothing else can be done."""
+    async with opened(grant_life=600) as (world, east):
+        hold = await held(east, 4, expires=20)
+        with answering(world, how):
+            if how == "hangs":
+                with anyio.move_on_after(0.001):
+                    await hold.settle(amount)
+            else:
+                error = await settle(world, hold, amount)
+                assert isinstance(error, OutcomeUnknown)
+                assert (error.retryable, len(error.entries)) == (True, 1)
+        await world.clock.advance(30)
+        said = f"is being settled for {amount}, outcome unknown: repeat that"
+        for other in (partial(hold.settle, 3), hold.void, partial(hold.extend, 3_600)):
+            with pytest.raises(StateConflict, match=said):
+                await other()
+        with answering(world, "throttled"), pytest.raises(OutcomeUnknown, match="slower"):
+            await hold.settle(amount)
+        for _ in range(2):
+            settled = await hold.settle(amount)
+            assert isinstance(settled, Granted)
+            assert settled.entry.repeated is (how == "applied")
+        assert await east.budget("key/42").spend(10 - amount)
+        assert not await east.budget("key/42").spend(1)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -10
+
+
+async def test_an_unknown_settlement_is_found_after_its_grant() -> None:
+    """Nothing more is sent then; if it is not there that is still unknown."""
+    async with opened() as (world, east):
+        there, lost = await held(east, 4, expires=300), await held(east, 4, expires=300)
+        with answering(world, "applied"):
+            assert isinstance(await settle(world, there, 4), OutcomeUnknown)
+        with answering(world, "lost"):
+            assert isinstance(await settle(world, lost, 4), OutcomeUnknown)
+        await world.clock.advance(120)
+        assert await there.settle(4)
+        with pytest.raises(OutcomeUnknown, match="the same call is harmless"):
+            await lost.settle(4)
+
+
+async def test_a_settlement_that_was_let_through_is_repeated_by_the_same_call() -> None:
+    """After its grant, in an outage: no grant bounds its repeat."""
+    async with opened(on_outage="allow") as (world, east):
+        hold = await held(east, 4, expires=4_000)
+        world.clock.wall += timedelta(seconds=120)
+        with pytest.MonkeyPatch.context() as patched, answering(world, "lost"):
+            patched.setattr(world.store(EAST), "query", down)
+            assert isinstance(await settle(world, hold, 4), OutcomeUnknown)
+        settled = await hold.settle(4)
+        assert isinstance(settled, Granted)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -4
+
+
+async def down(*_: object) -> None:
+    """Answer as a region that does not."""
+    raise Unreachable("down")
+
+
+async def test_it_expires_though_its_settlement_failed_after_its_expiry() -> None:
+    """The call was in time, the next one is not; what was held is free again."""
+    async with opened() as (world, east):
+        hold = await held(east, 4, expires=5)
+        with answering(world, "slow"):
+            assert isinstance(await settle(world, hold, 4), Throttled)
+        with pytest.raises(StateConflict, match="was resolved before: voided, or has expired"):
+            await hold.settle(4)
+        assert await east.budget("key/42").spend(10)
+
+
+async def test_calls_at_the_same_time_settle_it_once() -> None:
+    """The same amount is the same settlement."""
+    async with opened() as (_, east):
+        hold = await held(east, 4)
+        results: dict[int, object] = {}
+
+        async def one(place: int, amount: int) -> None:
+            try:
+                results[place] = await hold.settle(amount)
+            except StateConflict as error:
+                results[place] = str(error)
+
+        async with anyio.create_task_group() as tasks:
+            for place, amount in enumerate((4, 4, 3)):
+                tasks.start_soon(one, place, amount)
+        assert results[0] == results[1]
+        assert results[2] == "the hold of 'key/42' was resolved before: settled for 4"
 
 
 async def test_it_is_voided_or_expires_by_itself() -> None:
