@@ -397,6 +397,8 @@ class Spender:
         except RetryHorizonPassed as error:
             return Granted(await self._late.applied(error)), "repeated"
         keepers = self._doubt(call, planned, sought, until)
+        if asked.noted is not None:
+            asked.noted(planned.entry)
         try:
             entry = await self._writer.put(planned, end=end)
         except LedgerError as error:
