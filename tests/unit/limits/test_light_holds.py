@@ -220,16 +220,18 @@ async def test_an_unknown_settlement_is_found_after_its_grant() -> None:
             await lost.settle(4)
 
 
-async def test_a_settlement_that_was_let_through_is_repeated_by_the_same_call() -> None:
+@pytest.mark.parametrize("how", ["lost", "applied"])
+async def test_a_settlement_that_was_let_through_is_repeated_by_the_same_call(how: str) -> None:
     """After its grant, in an outage: no grant bounds its repeat."""
     async with opened(on_outage="allow") as (world, east):
         hold = await held(east, 4, expires=4_000)
         world.clock.wall += timedelta(seconds=120)
-        with pytest.MonkeyPatch.context() as patched, answering(world, "lost"):
+        with pytest.MonkeyPatch.context() as patched, answering(world, how):
             patched.setattr(world.store(EAST), "query", down)
             assert isinstance(await settle(world, hold, 4), OutcomeUnknown)
         settled = await hold.settle(4)
         assert isinstance(settled, Granted)
+        assert settled.entry.repeated is (how == "applied")
         assert (await east.ledger.total("key/42", max_age=0)).value == -4
 
 
