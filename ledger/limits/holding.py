@@ -110,15 +110,13 @@ class Holder:
     ) -> Applied | Rejected | Unknown | Refused:
         update = holds.update_of(_key_of(entry), resolved)
         with signed_within(self._reach.settings.validity, self._reach.clock):
-            own = self._own(store, entry, hold)
+            own = self._own(entry, hold)
             if own and (done := await self._by_owner(store, update, resolved, own)) is not None:
                 return done
             return await self._apart(store, entry, resolved, over=over)
 
-    def _own(self, store: Store, entry: Entry, hold: Spend) -> list[Allowance]:
+    def _own(self, entry: Entry, hold: Spend) -> list[Allowance]:
         """Return the grants that the hold names if this process has them all at hand."""
-        if store.region != self._reach.store.region:
-            return []
         found = [self._at_hand(str(name), entry.counter) for name in hold.grants]
         own = [each for each in found if each is not None]
         return own if len(own) == len(found) else []

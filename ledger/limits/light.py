@@ -118,7 +118,8 @@ class LightHold:
         try:
             outcome = await self._keeping.settle_kept(self, amount, end=end)
         except LedgerError as error:
-            if error.outcome == "unknown":
+            if isinstance(error, OutcomeUnknown):
+                self._entry = next(iter(error.entries), self._entry)
                 raise self._unanswered(error) from error
             self._entry = None
             raise
@@ -144,7 +145,7 @@ class LightHold:
         return OutcomeUnknown(
             f"the hold of {self.counter!r} may be settled for {amounts.to_text(self._settled)}, or"
             f" not ({error}): the same call is harmless",
-            entries=[] if self._entry is None else [self._entry],
+            entries=[self._entry] if self._entry else [],
             retryable=True,
         )
 

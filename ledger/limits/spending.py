@@ -223,19 +223,15 @@ class Spender:
         more = amounts.total((amount, hold.amount.copy_negate()))
         for allowance in hold.taken.allowances:
             keeper = self._keeper_of(allowance.name, hold.counter)
-            if keeper is not None:
-                checked_amount(amount, keeper.limit)
-            if more <= 0:
-                continue
-            if keeper is None or keeper.allowance is not allowance:
+            if keeper is None:
                 return None
+            checked_amount(amount, keeper.limit)
             if allowance.remaining < more:
                 refused = await bounded(end, keeper.renew(more), not_sent)
                 if refused is not None:
                     return refused
-        if more > 0 and not all(
-            self.at_hand(str(one.name), hold.counter) is one for one in hold.taken.allowances
-        ):
+        names = hold.taken.names
+        if more > 0 and not all(self.at_hand(name, hold.counter) for name in names):
             return None
         return hold.taken.settling(amount)
 

@@ -222,6 +222,7 @@ class BudgetAudit:
         over = self._settled_over(budget)
         debt = over + self.charges.most(budget) + owed_by_lost(self._remaining(budget))
         applied = self._applied.get(budget, _ZERO)
+        over += self._given_back_for_lost(budget)
         if applied > self._limit(budget) + over:
             said = f"{applied} are applied, of {self._limit(budget)}, and {over} over that"
             self._fail("limit", f"{budget}: {said}")
@@ -246,6 +247,16 @@ class BudgetAudit:
             if copy.resolved and any(named[0] == budget for named in copy.grants):
                 more += max(_ZERO, copy.amount - self._held[key])
         return more
+
+    def _given_back_for_lost(self, budget: str) -> Decimal:
+        """Return what holds of a lost region gave those that remain, in place of a reclaim.
+
+        It had given that back as well, and may have spent it, which nobody else has seen.
+        """
+        found = _ZERO
+        for name in self._accounts.get(budget, {}) if self._lost else ():
+            found += max(_ZERO, -settled_for_lost(budget, name, self._best, self._held))
+        return found
 
     def _check_account(
         self, budget: str, name: str, accounts: Mapping[str, Account], debt: Decimal

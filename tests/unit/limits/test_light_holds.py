@@ -3,13 +3,21 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 
 import anyio
 import pytest
 
 from ledger import Table
-from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict, Throttled, Unreachable
+from ledger.core.errors import (
+    AmountOverflow,
+    InvalidInput,
+    OutcomeUnknown,
+    StateConflict,
+    Throttled,
+    Unreachable,
+)
 from ledger.limits.budget import Hold
 from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused
@@ -102,6 +110,15 @@ async def test_of_a_grant_that_was_replaced_it_settles_for_more_anew() -> None:
         assert settled.entry.spending is not None
         assert settled.entry.spending.grants != hold.taken.names
         assert hold.taken.allowances[0].is_quiet
+
+
+async def test_an_amount_too_fine_for_the_limit_leaves_it_open() -> None:
+    """As it could not be spent."""
+    async with opened() as (_, east):
+        hold = await held(east, 4)
+        with pytest.raises(AmountOverflow, match=r"multiple of 1E-30 beside a limit of 10"):
+            await hold.settle(Decimal(f"3.{'0' * 30}1"))
+        assert await hold.settle(4)
 
 
 @contextmanager
@@ -203,16 +220,18 @@ async def test_an_unknown_settlement_is_found_after_its_grant() -> None:
             await lost.settle(4)
 
 
-async def test_a_settlement_that_was_let_through_is_repeated_by_the_same_call() -> None:
+@pytest.mark.parametrize("how", ["lost", "applied"])
+async def test_a_settlement_that_was_let_through_is_repeated_by_the_same_call(how: str) -> None:
     """After its grant, in an outage: no grant bounds its repeat."""
     async with opened(on_outage="allow") as (world, east):
         hold = await held(east, 4, expires=4_000)
         world.clock.wall += timedelta(seconds=120)
-        with pytest.MonkeyPatch.context() as patched, answering(world, "lost"):
+        with pytest.MonkeyPatch.context() as patched, answering(world, how):
             patched.setattr(world.store(EAST), "query", down)
             assert isinstance(await settle(world, hold, 4), OutcomeUnknown)
         settled = await hold.settle(4)
         assert isinstance(settled, Granted)
+        assert settled.entry.repeated is (how == "applied")
         assert (await east.ledger.total("key/42", max_age=0)).value == -4
 
 
@@ -282,6 +301,21 @@ async def test_after_its_grant_it_is_spent_anew() -> None:
         assert isinstance(settled, Granted)
         assert settled.entry.spending is not None
         assert settled.entry.spending.grants != hold.taken.names
+
+
+async def test_refused_after_its_grant_it_is_open_and_keeps_nothing() -> None:
+    """It is given back once, and can be settled as long as there is as much."""
+    async with opened() as (world, east):
+        void, settled = await held(east, 2, expires=4_000), await held(east, 2, expires=4_000)
+        allowance = void.taken.allowances[0]
+        world.clock.wall += timedelta(seconds=120)
+        for hold in (void, settled):
+            assert not await hold.settle(50)
+        await void.void()
+        assert (allowance.in_flight, allowance.remaining) == (0, allowance.grant.amount)
+        assert await settled.settle(4)
+        assert await east.budget("key/42").spend(6)
+        assert (await east.ledger.total("key/42", max_age=0)).value == -10
 
 
 async def test_a_closed_table_keeps_nothing_aside() -> None:

@@ -1,0 +1,103 @@
+"""Who writes what of a hold that is resolved: its owner alone, or anyone with each rights item."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from ledger.core import keys
+from ledger.core.ids import EPOCH
+from ledger.ledger import budget_parts
+from ledger.limits.allowance import Allowance
+from ledger.limits.budget import Hold
+from ledger.limits.outcomes import Granted
+from ledger.limits.spends import Spend, spend_of
+from ledger.store.reads import Get
+from ledger.store.writes import Outcome, Update, Write
+from ledger.testing import MemoryGlobalTable
+
+EAST, WEST = "us-east-1", "eu-west-1"
+KEY, TEAM = "key/42", "team/7"
+KEY_LIFE, TEAM_LIFE = 60, 240
+
+
+@dataclass
+class Held:
+    """A hold of 2 from two budgets, and the grants that its owner has at hand for it."""
+
+    world: MemoryGlobalTable
+    hold: Hold
+    key: Allowance
+    team: Allowance
+
+    async def settled(self, actual: int) -> Spend:
+        """Settle it; return its entry, as it is then."""
+        settled = await self.hold.settle(actual)
+        assert isinstance(settled, Granted)
+        entry = settled.entry
+        item = await self.world.store(EAST).get(Get((keys.partition_key(KEY, 0), entry.id)))
+        assert item is not None
+        found = spend_of(item)
+        assert found is not None
+        return found
+
+
+@asynccontextmanager
+async def held(key_limit: int = 100, team_limit: int = 100) -> AsyncIterator[Held]:
+    """Hold 2 from two budgets whose grants live for different times."""
+    rules = {"key/*": {"grant_life": KEY_LIFE}, "team/*": {"grant_life": TEAM_LIFE}}
+    world = MemoryGlobalTable([EAST, WEST], budgets=rules)
+    async with world.table(EAST) as east:
+        await east.budget(KEY).create(key_limit)
+        await east.budget(TEAM).create(team_limit)
+        hold = await east.budgets([KEY, TEAM]).hold(2, expires=600)
+        assert isinstance(hold, Hold)
+        assert hold.entry.spending is not None
+        at_hand = budget_parts(east.ledger).spender.at_hand
+        key, team = (at_hand(name, KEY) for name in hold.entry.spending.grants)
+        assert key is not None
+        assert team is not None
+        yield Held(world, hold, key, team)
+
+
+async def test_its_owner_writes_the_entry_alone() -> None:
+    """By a request that is not signed after the first of the grants has ended."""
+    async with held() as made:
+        store, sent = made.world.store(EAST), list[Write]()
+        write = store.write
+
+        async def noted(one: Write) -> Outcome:
+            sent.append(one)
+            return await write(one)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", noted)
+            resolved = await made.settled(1)
+        (update,) = (one for one in sent if isinstance(one, Update))
+        assert made.key.grant.expires < made.team.grant.expires
+        assert update.not_after == EPOCH + timedelta(seconds=made.key.grant.expires)
+        assert not resolved.adjusted
+
+
+async def test_with_a_grant_that_has_ended_each_rights_item_is_written() -> None:
+    """Though the other one is at hand."""
+    async with held() as made:
+        made.world.clock.wall += timedelta(seconds=KEY_LIFE + 1)
+        resolved = await made.settled(1)
+        assert [name.budget for name in resolved.adjusted] == ["", TEAM]
+
+
+@pytest.mark.parametrize("scarce", [KEY, TEAM])
+async def test_what_one_of_its_grants_has_not_is_charged_apart(scarce: str) -> None:
+    """Though the other has as much."""
+    limits = (10, 1_000) if scarce == KEY else (1_000, 10)
+    async with held(*limits) as made:
+        remaining = made.key.remaining, made.team.remaining
+        few, many = min(remaining), max(remaining)
+        assert few < Decimal(5) <= many
+        resolved = await made.settled(7)
+        assert [name.budget for name in resolved.adjusted] == ["", TEAM]
+        assert (made.key.remaining, made.team.remaining) == remaining
