@@ -222,16 +222,9 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
         first = amounts.total_wide((widest.scaleb(GROWTH_DIGITS), number, limit)).adjusted()
         finest = Decimal(1).scaleb(first + 1 - amounts.DIGITS_MAX)
         raise AmountOverflow(
-<<<<<<< HEAD
-            f"{what} must be a multiple of {finest:E} beside a limit of {amounts.to_text(limit)},"
-            f" so that sums of both fit in {amounts.DIGITS_MAX} digits, got"
-            f" {amounts.to_text(number)}"
-        )
-=======
             f"{what} must be a multiple of {finest:E} beside a limit of {amounts.to_text(limit)}:"
             f" sums of both must fit in {amounts.DIGITS_MAX} digits; got {amounts.to_text(number)}"
-        ) from None
->>>>>>> holds
+        )
     return number
 
 
