@@ -142,7 +142,7 @@ class Holder:
         for each in own:
             if isinstance(outcome, Applied):
                 each.applied()
-                each.credited(more - difference)
+                each.credited(max(Decimal(0), difference.copy_negate()))
             elif isinstance(outcome, Rejected):
                 each.given_back(more)
             else:

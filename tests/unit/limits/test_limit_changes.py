@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from support.budgets import whole
 
-from ledger import Table
+from ledger import Hold, Table
 from ledger.core.errors import (
     AmountOverflow,
     BudgetMissing,
@@ -317,3 +317,13 @@ async def test_amounts_are_no_finer_than_the_highest_limit_allows() -> None:
         await world.clock.advance(2)
         with pytest.raises(AmountOverflow, match="beside a limit of 1000000000000"):
             await budget.spend(Decimal("1e-30"))
+
+
+async def test_what_a_hold_came_to_is_charged_to_the_last_digit() -> None:
+    """Of more than the 28 digits that arithmetic of decimals has by default."""
+    async with opened(10) as (_, east, west):
+        hold = await east.budget("key/42").hold(1, expires=60)
+        assert isinstance(hold, Hold)
+        assert await hold.settle(Decimal("1e-30"))
+        await east.close()
+        assert (await west.budget("key/42").lower_limit(to=0)).limit == Decimal("1e-30")
