@@ -58,6 +58,21 @@ def outage(store: Store, *, lands: bool = True, times: int = 10**6) -> Iterator[
         yield
 
 
+@contextmanager
+def held_up(store: Store) -> Iterator[list[Write]]:
+    """Let no control item be read, and each write land only once a test lets it."""
+    held: list[Write] = []
+
+    async def wait(one: Write) -> Outcome:
+        held.append(one)
+        return Unknown("no answer")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "query", down)
+        patched.setattr(store, "write", wait)
+        yield held
+
+
 async def charged(table: Table, name: str = NAME) -> tuple[int, int]:
     """Return what a budget is charged, and what its total says was spent."""
     state = await table.budget(name).state()
@@ -104,21 +119,28 @@ async def test_what_lands_late_is_charged_too() -> None:
     world = opened()
     async with world.table(EAST) as east:
         await east.budget(NAME).create(10)
-        held: list[Write] = []
         store = world.store(EAST)
-
-        async def held_up(one: Write) -> Outcome:
-            held.append(one)
-            return Unknown("no answer")
-
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(store, "query", down)
-            patched.setattr(store, "write", held_up)
+        with held_up(store) as held:
             await unknown(world, lambda: east.budget(NAME).spend(3))
         await world.clock.advance(1_000)
         await store.write(held[0])
         await world.clock.advance(300)
         assert await charged(east) == (3, 3)
+
+
+async def test_a_repeat_is_charged_before_the_entry_is_looked_for() -> None:
+    """It was absent when it was looked for: the next time is minutes away."""
+    world = opened()
+    async with world.table(EAST) as east:
+        budget, at, store = east.budget(NAME), world.clock.now(), world.store(EAST)
+        await budget.create(10)
+        with held_up(store) as held:
+            await unknown(world, lambda: budget.spend(3, key="k", at=at))
+        await world.clock.advance(110)
+        await store.write(held[0])
+        assert await budget.spend(3, key="k", at=at)
+        await world.clock.advance(3)
+        assert (await budget.state()).charged == 3
 
 
 @pytest.mark.parametrize("lands", [True, False])
@@ -240,12 +262,25 @@ async def test_what_cannot_be_told_any_more_is_told(caplog: pytest.LogCaptureFix
         assert await charged(east) == (0, 0)
 
 
+async def test_what_was_not_applied_leaves_no_doubt(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is looked for, and nothing told at the end."""
+    world = opened()
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        with outage(world.store(EAST)), pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "write", down)
+            with pytest.raises(Unreachable):
+                await east.budget(NAME).spend(3)
+    assert "uncharged" not in caplog.text
+
+
 async def test_a_process_that_ends_charges_what_it_can() -> None:
     """Also what was not answered, if it is there by then."""
     world = opened()
     async with world.table(EAST) as other:
         async with world.table(EAST) as east:
             await east.budget(NAME).create(10)
-            with outage(world.store(EAST)):
+            with outage(world.store(EAST)), pytest.MonkeyPatch.context() as patched:
+                patched.setattr(world.store(EAST), "get", down)
                 await unknown(world, lambda: east.budget(NAME).spend(3))
         assert await charged(other) == (3, 3)
