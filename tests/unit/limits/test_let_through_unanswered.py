@@ -1,7 +1,7 @@
 """Spends let through whose answer is lost: charged once if their entries are there."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import anyio
@@ -9,22 +9,20 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from ledger import Table
-from ledger.core.errors import OutcomeUnknown, Unreachable
+from ledger.core.errors import InvalidEntry, OutcomeUnknown, Unreachable
 from ledger.limits.outcomes import Granted
 from ledger.runtime.metrics import summed
 from ledger.store.port import Store
 from ledger.store.writes import Outcome, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
-EAST = "us-east-1"
+EAST, WEST = "us-east-1", "eu-west-1"
 NAME, OTHER = "key/42", "key/43"
 
 
-def opened(*patterns: str) -> MemoryGlobalTable:
+def opened(regions: Sequence[str] = (EAST,)) -> MemoryGlobalTable:
     """Return a table whose budgets let spends through in an outage."""
-    return MemoryGlobalTable(
-        [EAST], budgets={pattern: {"on_outage": "allow"} for pattern in patterns or ("key/*",)}
-    )
+    return MemoryGlobalTable(regions, budgets={"key/*": {"on_outage": "allow"}})
 
 
 async def down(*_: object) -> None:
@@ -179,14 +177,16 @@ async def test_a_repeat_in_the_outage_leaves_no_doubt(caplog: pytest.LogCaptureF
 
 
 async def test_the_retry_that_its_message_names_is_charged_too() -> None:
-    """`Ledger.retry` writes the same entry, which the process looks for."""
-    world = opened()
-    async with world.table(EAST) as east:
+    """`Ledger.retry` writes the same entry, which the process looks for: in its region."""
+    world = opened(regions=[EAST, WEST])
+    async with world.table(EAST) as east, world.table(WEST) as west:
         await east.budget(NAME).create(10)
         with outage(world.store(EAST), lands=False):
             error = await unknown(world, lambda: east.budget(NAME).spend(3))
         assert "Ledger.retry is safe" in str(error)
         await world.clock.advance(200)
+        with pytest.raises(InvalidEntry, match="was let through in us-east-1"):
+            await west.ledger.retry(error.entries)
         await east.ledger.retry(error.entries)
         await world.clock.advance(1_300)
         assert await charged(east) == (3, 3)
