@@ -184,9 +184,9 @@ class Spender:
     async def keep_aside(self, asked: Asked, *, end: float = NEVER) -> LightHold | Refused:
         """Keep an amount aside in memory; see `Budget.hold`."""
         sought = self._sought(asked)
-        taken = await self._taken(asked, sought, end, may_owe=False)
+        taken = await self._taken(asked, sought, end)
         if not isinstance(taken, Taken):
-            assert isinstance(taken, Refused)  # noqa: S101 (it has no key, and owes nothing)
+            assert isinstance(taken, Refused)  # noqa: S101 (it has no key, and no hold is let through)
             return taken
         hold = LightHold(asked, sought.counter, taken, self)
         self._light.add(hold)
@@ -280,7 +280,7 @@ class Spender:
         return _Sought(counter, amount, keepers)
 
     async def _taken(
-        self, asked: Asked, sought: _Sought, end: float, *, may_owe: bool = True
+        self, asked: Asked, sought: _Sought, end: float
     ) -> Taken | Refused | Entry | None:
         """Take the amount from a grant of each budget, or from none.
 
@@ -298,7 +298,7 @@ class Spender:
                 refused = await bounded(end, taken.renew(amount), not_sent)
             except StoreError:
                 # A hold without a grant could never be settled.
-                if not may_owe or asked.hold is not None or self._refuses_in_outage(sought):
+                if asked.hold is not None or self._refuses_in_outage(sought):
                     raise
                 return None
             except BudgetUndecided:

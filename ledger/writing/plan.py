@@ -191,6 +191,11 @@ def replan(
             f"hold {entry.id} is paid for by rights of {spending.region}, so it is repeated there"
             f" alone, not in {region}: it may have been resolved there"
         )
+    if spending and spending.is_over and entry.region != region:
+        raise InvalidEntry(
+            f"entry {entry.id} was let through in {entry.region}, where its process looks for it,"
+            f" so it is repeated there alone, not in {region}: it might never be charged"
+        )
     check_horizon(entry, entry_id.at, settings=settings, now=now)
     return _planned(entry, entry_id.at, settings=settings, keyed=True, until=until)
 

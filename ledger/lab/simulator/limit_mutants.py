@@ -16,6 +16,7 @@ from ledger.limits.holds import Apart, Resolved
 from ledger.limits.keeper import Keeper
 from ledger.limits.plan import Short
 from ledger.limits.rights import Rights, following
+from ledger.limits.spending import Spender
 from ledger.limits.windows import Limit, LimitStep
 
 _charge_apart = holds.charge_apart
@@ -69,6 +70,13 @@ def owes_nothing(keeper: Keeper, amount: Decimal) -> None:
     del keeper, amount
 
 
+def refused_by_its_first(spender: Spender, sought: Any) -> bool:
+    """Go by the first of several budgets."""
+    terms = spender._settings.current.terms  # noqa: SLF001 (it is broken here)
+    rule = terms.budget_of(sought.keepers[0].window.budget)
+    return rule is None or rule.on_outage == "refuse"
+
+
 async def no_spends(*_: object) -> list[Any]:
     """Leave out what a lost region spent."""
     return []
@@ -117,7 +125,15 @@ LIMIT_MUTANTS = (
         "what an outage let through is charged by the process that wrote it",
         "it is spent once more",
         60,
-        (Keeper, "owe", owes_nothing),
+        (Keeper, "_owe", owes_nothing),
+        worlds=lets_through,
+    ),
+    budget_mutant(
+        "through-by-its-first",
+        "several budgets are let through only if each of them allows that",
+        "one that lets nothing through is spent from without a grant",
+        60,
+        (Spender, "_refuses_in_outage", refused_by_its_first),
         worlds=lets_through,
     ),
     budget_mutant(

@@ -4,6 +4,7 @@ What a call answers goes to the auditor; what its entry is told apart by is its 
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -186,7 +187,7 @@ class Spenders:
         self, spender: Spender, planned: PlannedSpend, note: str, error: OutcomeUnknown
     ) -> None:
         """Write the same entries again, in this process, until their outcome is known."""
-        place = planned.region, planned.process
+        place, first = (planned.region, planned.process), spender
         for _ in range(self._random.randrange(RETRIES_MAX + 1)):
             await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
             is_here = self._random.random() < SAME_PLACE_SHARE
@@ -200,6 +201,7 @@ class Spenders:
             except (InvalidEntry, *REFUSALS):  # a hold is repeated in its region alone
                 continue
             else:
+                self._note_owed(first, planned, replace(entry, repeated=False))
                 await self._granted(spender, planned, note, entry)
                 return
 

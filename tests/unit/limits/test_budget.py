@@ -605,3 +605,53 @@ async def test_a_repeat_is_answered_after_its_window_has_ended() -> None:
             patched.setattr(world.store(EAST), "get", down)
             with pytest.raises(OutcomeUnknown, match="whether an earlier call"):
                 await budget.spend(1, key="k", at=made)
+
+
+async def test_of_two_calls_at_once_one_is_granted_where_there_is_too_little_for_both() -> None:
+    """What others wait for is taken with it only if there is as much."""
+    async with opened(10) as (_, east, _west):
+        done: list[bool] = []
+
+        async def spend() -> None:
+            done.append(bool(await east.budget("key/42").spend(6)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(spend)
+            tasks.start_soon(spend)
+        assert sorted(done) == [False, True]
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_a_grant_that_goes_on_without_an_answer_goes_on_once(*, is_answered: bool) -> None:
+    """The item shows that it ends later: nothing is added a second time."""
+    async with opened(100) as (world, east, _west):
+        budget, store = east.budget("key/42"), world.store(EAST)
+        assert await budget.spend(1)
+        await world.clock.advance(2)
+        write, left = store.write, [not is_answered]
+
+        async def lands(one: Write) -> Outcome:
+            outcome = await write(one)
+            if one.key[0].startswith("~budget~") and left[0]:
+                left[0] = False
+                return Unknown("no answer")
+            return outcome
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", lands)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(budget.spend, 12)
+                await world.clock.advance(0.5)
+        assert (await budget.state()).granted == 25
+
+
+async def test_a_grant_is_at_hand_until_it_ends() -> None:
+    """A hold of it is settled in memory only by then."""
+    async with opened(10) as (world, east, _west):
+        hold = await east.budget("key/42").hold(1, expires=600)
+        assert isinstance(hold, Hold)
+        assert hold.entry.spending is not None
+        spender, (name,) = budget_parts(east.ledger).spender, hold.entry.spending.grants
+        assert spender.at_hand(name, "key/42") is not None
+        world.clock.pass_by(120)
+        assert spender.at_hand(name, "key/42") is None

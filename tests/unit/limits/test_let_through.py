@@ -1,6 +1,7 @@
 """Spends let through while no grant can be had: charged once, by the process that wrote them."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -183,3 +184,28 @@ async def test_one_strict_budget_of_several_refuses_in_an_outage(names: tuple[st
         await world.clock.advance(10)
         for name in names:
             assert (await east.budget(name).state()).charged == 0
+
+
+@pytest.mark.parametrize("light", [False, True])
+async def test_no_hold_is_let_through(*, light: bool) -> None:
+    """Without a grant it could never be settled."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        budget = east.budget("key/42")
+        await budget.create(10)
+        hold = partial(budget.hold, light=True) if light else budget.hold
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "query", down)
+            with pytest.raises(Unreachable):
+                await hold(3, expires=600)
+        assert (await east.ledger.total("key/42", max_age=0)).value == 0
+
+
+async def test_what_is_owed_is_charged_before_anything_is_granted() -> None:
+    """Else as much would be granted again."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        await let_through(world, east, 3, "key/42")
+        assert not await east.budget("key/42").spend(8)
+        assert await east.budget("key/42").spend(7)

@@ -1,7 +1,7 @@
 """Spends let through whose answer is lost: charged once if their entries are there."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import anyio
@@ -9,22 +9,20 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from ledger import Table
-from ledger.core.errors import OutcomeUnknown, Unreachable
+from ledger.core.errors import InvalidEntry, OutcomeUnknown, Unreachable
 from ledger.limits.outcomes import Granted
 from ledger.runtime.metrics import summed
 from ledger.store.port import Store
 from ledger.store.writes import Outcome, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
-EAST = "us-east-1"
+EAST, WEST = "us-east-1", "eu-west-1"
 NAME, OTHER = "key/42", "key/43"
 
 
-def opened(*patterns: str) -> MemoryGlobalTable:
+def opened(regions: Sequence[str] = (EAST,)) -> MemoryGlobalTable:
     """Return a table whose budgets let spends through in an outage."""
-    return MemoryGlobalTable(
-        [EAST], budgets={pattern: {"on_outage": "allow"} for pattern in patterns or ("key/*",)}
-    )
+    return MemoryGlobalTable(regions, budgets={"key/*": {"on_outage": "allow"}})
 
 
 async def down(*_: object) -> None:
@@ -56,6 +54,21 @@ def outage(store: Store, *, lands: bool = True, times: int = 10**6) -> Iterator[
         patched.setattr(store, "query", down)
         patched.setattr(store, "write", unanswered(store.write, lands=lands, times=times))
         yield
+
+
+@contextmanager
+def held_up(store: Store) -> Iterator[list[Write]]:
+    """Let no control item be read, and each write land only once a test lets it."""
+    held: list[Write] = []
+
+    async def wait(one: Write) -> Outcome:
+        held.append(one)
+        return Unknown("no answer")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "query", down)
+        patched.setattr(store, "write", wait)
+        yield held
 
 
 async def charged(table: Table, name: str = NAME) -> tuple[int, int]:
@@ -104,21 +117,28 @@ async def test_what_lands_late_is_charged_too() -> None:
     world = opened()
     async with world.table(EAST) as east:
         await east.budget(NAME).create(10)
-        held: list[Write] = []
         store = world.store(EAST)
-
-        async def held_up(one: Write) -> Outcome:
-            held.append(one)
-            return Unknown("no answer")
-
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(store, "query", down)
-            patched.setattr(store, "write", held_up)
+        with held_up(store) as held:
             await unknown(world, lambda: east.budget(NAME).spend(3))
         await world.clock.advance(1_000)
         await store.write(held[0])
         await world.clock.advance(300)
         assert await charged(east) == (3, 3)
+
+
+async def test_a_repeat_is_charged_before_the_entry_is_looked_for() -> None:
+    """It was absent when it was looked for: the next time is minutes away."""
+    world = opened()
+    async with world.table(EAST) as east:
+        budget, at, store = east.budget(NAME), world.clock.now(), world.store(EAST)
+        await budget.create(10)
+        with held_up(store) as held:
+            await unknown(world, lambda: budget.spend(3, key="k", at=at))
+        await world.clock.advance(110)
+        await store.write(held[0])
+        assert await budget.spend(3, key="k", at=at)
+        await world.clock.advance(3)
+        assert (await budget.state()).charged == 3
 
 
 @pytest.mark.parametrize("lands", [True, False])
@@ -157,14 +177,16 @@ async def test_a_repeat_in_the_outage_leaves_no_doubt(caplog: pytest.LogCaptureF
 
 
 async def test_the_retry_that_its_message_names_is_charged_too() -> None:
-    """`Ledger.retry` writes the same entry, which the process looks for."""
-    world = opened()
-    async with world.table(EAST) as east:
+    """`Ledger.retry` writes the same entry, which the process looks for: in its region."""
+    world = opened(regions=[EAST, WEST])
+    async with world.table(EAST) as east, world.table(WEST) as west:
         await east.budget(NAME).create(10)
         with outage(world.store(EAST), lands=False):
             error = await unknown(world, lambda: east.budget(NAME).spend(3))
         assert "Ledger.retry is safe" in str(error)
         await world.clock.advance(200)
+        with pytest.raises(InvalidEntry, match="was let through in us-east-1"):
+            await west.ledger.retry(error.entries)
         await east.ledger.retry(error.entries)
         await world.clock.advance(1_300)
         assert await charged(east) == (3, 3)
@@ -240,12 +262,25 @@ async def test_what_cannot_be_told_any_more_is_told(caplog: pytest.LogCaptureFix
         assert await charged(east) == (0, 0)
 
 
+async def test_what_was_not_applied_leaves_no_doubt(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is looked for, and nothing told at the end."""
+    world = opened()
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        with outage(world.store(EAST)), pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "write", down)
+            with pytest.raises(Unreachable):
+                await east.budget(NAME).spend(3)
+    assert "uncharged" not in caplog.text
+
+
 async def test_a_process_that_ends_charges_what_it_can() -> None:
     """Also what was not answered, if it is there by then."""
     world = opened()
     async with world.table(EAST) as other:
         async with world.table(EAST) as east:
             await east.budget(NAME).create(10)
-            with outage(world.store(EAST)):
+            with outage(world.store(EAST)), pytest.MonkeyPatch.context() as patched:
+                patched.setattr(world.store(EAST), "get", down)
                 await unknown(world, lambda: east.budget(NAME).spend(3))
         assert await charged(other) == (3, 3)
