@@ -125,7 +125,7 @@ LIMIT_MUTANTS = (
         "what an outage let through is charged by the process that wrote it",
         "it is spent once more",
         60,
-        (Keeper, "_owe", owes_nothing),
+        (Keeper, "owe", owes_nothing),
         worlds=lets_through,
     ),
     budget_mutant(
