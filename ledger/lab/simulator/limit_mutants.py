@@ -12,6 +12,7 @@ from ledger.lab.simulator.budgets import has_windows, keeps_budgets, lets_throug
 from ledger.lab.simulator.losses import is_lossy
 from ledger.limits import holds, losing, plan, shares
 from ledger.limits.allowance import Settling, Taken
+from ledger.limits.doubts import Doubts
 from ledger.limits.holds import Apart, Resolved
 from ledger.limits.keeper import Keeper
 from ledger.limits.plan import Short
@@ -77,6 +78,10 @@ def refused_by_its_first(spender: Spender, sought: Any) -> bool:
     return rule is None or rule.on_outage == "refuse"
 
 
+async def not_looked_for(*_: object, **__: object) -> None:
+    """Forget what was let through without an answer."""
+
+
 async def no_spends(*_: object) -> list[Any]:
     """Leave out what a lost region spent."""
     return []
@@ -134,6 +139,14 @@ LIMIT_MUTANTS = (
         "one that lets nothing through is spent from without a grant",
         60,
         (Spender, "_refuses_in_outage", refused_by_its_first),
+        worlds=lets_through,
+    ),
+    budget_mutant(
+        "through-unsought",
+        "what an outage let through without an answer is looked for by the process that sent it",
+        "it is spent once more",
+        60,
+        (Doubts, "look", not_looked_for),
         worlds=lets_through,
     ),
     budget_mutant(
