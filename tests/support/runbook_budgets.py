@@ -13,7 +13,7 @@ from ledger.core.entry import Item
 from ledger.settings import Settings
 
 LIMIT, SPENT = 10, 4
-GRANT_SECONDS, SIGNED_SECONDS, SKEW_SECONDS = 1.0, 1.0, 0.5
+GRANT_SECONDS, SIGNED_SECONDS, SKEW_SECONDS = 4.0, 1.0, 0.5
 ROUNDED_SECONDS = 2.0
 """Times of grants are whole seconds."""
 
