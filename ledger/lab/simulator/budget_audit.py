@@ -42,6 +42,7 @@ from ledger.lab.simulator.charge_audit import ChargeAudit
 from ledger.lab.simulator.limit_audit import LimitAudit
 from ledger.lab.simulator.lost_accounts import (
     charged_twice,
+    minted_again,
     owed_by_lost,
     settled_for_lost,
 )
@@ -302,9 +303,13 @@ class BudgetAudit:
             self._fail("raises", f"{budget} was raised for {raise_id!r}, and is not")
 
     def was_lowered(self, budget: str, most: Decimal) -> None:
-        """Check that a limit is at most what its caller is told."""
+        """Check that a limit is at most what its caller is told.
+
+        What was minted again for a lost region is not more of it.
+        """
         self.changes.lowered += 1
-        if self._limit(budget) > most:
+        again = minted_again(self._remaining(budget))
+        if self._limit(budget) - again > most:
             self._fail("limit", f"{budget} is limited to {self._limit(budget)}, not to {most}")
 
     def was_granted(self, region: str, key: Key, note: str) -> None:

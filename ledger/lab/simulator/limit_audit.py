@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from ledger.core.entry import Item
 from ledger.lab.simulator.budget_items import Account
+from ledger.lab.simulator.lost_accounts import minted_again
 
 _ZERO = Decimal(0)
 _FIRST = -1
@@ -81,7 +82,7 @@ class LimitAudit:
         """Check that a budget, or a window, has minted no more than it may."""
         base = self._base(counter)
         raised = sum((_sum(one.raises.values()) for one in accounts.values()), _ZERO)
-        again = sum((_positive(one.reclaimed.values()) for one in accounts.values()), _ZERO)
+        again = minted_again(accounts.values())
         minted = sum((one.minted for one in accounts.values()), _ZERO)
         if minted > base + raised + again:
             said = f"{minted} are minted, of {base}, {raised} raised and {again} reclaimed"
@@ -130,7 +131,3 @@ def _hour(window: str) -> int:
 
 def _sum(amounts: Iterable[Decimal]) -> Decimal:
     return sum(amounts, _ZERO)
-
-
-def _positive(amounts: Iterable[Decimal]) -> Decimal:
-    return _sum(max(_ZERO, amount) for amount in amounts)
