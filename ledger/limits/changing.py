@@ -34,7 +34,7 @@ from ledger.core.ids import EPOCH
 from ledger.limits import balance, plan, sizes, windows
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
-from ledger.limits.raises import noted
+from ledger.limits.raises import remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
     GROWTH_DIGITS,
@@ -124,7 +124,7 @@ class LimitChanger:
             _check_digits(place, target, more, [*items.values(), after])
             changed = self._with(place, limit, self._step(place, limit, target, weights))
             if not place.window.is_whole:
-                raises, raised = noted(limit.raises, limit.raised, raise_id, more, now)
+                raises, raised = remembered(limit.raises, limit.raised, raise_id, more, now)
                 changed = replace(changed, raises=raises, raised=raised)
             return [
                 write_of(before, after, place.window.counter),

@@ -131,7 +131,6 @@ class Keeper:
         """Of a grant that was asked for, until it is known whether there is one."""
         self._refusal: Refused | None = None
         self._refused_at = -PERIOD_SECONDS
-        self._is_closed = False
 
     @property
     def budget(self) -> str:

@@ -32,7 +32,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidInput
-from ledger.limits.raises import noted
+from ledger.limits.raises import remembered
 from ledger.limits.rights import (
     GRANTS_MAX,
     GROWTH_DIGITS,
@@ -324,7 +324,7 @@ def raise_limit(rights: Rights, amount: Decimal, raise_id: str, *, now: int) -> 
     if raise_id in rights.raises:
         return None
     minted = amounts.total((rights.minted, amount))
-    raises, raised = noted(rights.raises, rights.raised, raise_id, amount, now)
+    raises, raised = remembered(rights.raises, rights.raised, raise_id, amount, now)
     return following(rights, minted=minted, raises=raises, raised=raised)
 
 

@@ -21,7 +21,7 @@ RAISES_MAX = 300
 """How many ids an item has at most: each write of it is charged for all."""
 
 
-def noted(
+def remembered(
     raises: Mapping[str, Decimal],
     raised: Mapping[str, Decimal],
     raise_id: str,

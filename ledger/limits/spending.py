@@ -241,11 +241,8 @@ class Spender:
         Raises:
             As `Ledger.retry`.
         """
-        spending = entry.spending or Spending()
-        if spending.until is None:  # it was let through
-            horizon = timedelta(seconds=self._settings.current.retry_horizon)
-            entry = replace(entry, spending=replace(spending, until=self._clock.now() + horizon))
-        elif self._clock.now() > spending.until:
+        until = None if entry.spending is None else entry.spending.until
+        if until is not None and self._clock.now() > until:
             key = keys.partition_key(entry.counter, entry.shard or 0), entry.id
             item = await bounded(end, self._store.get(Get(key)), not_sent)
             if item is not None:

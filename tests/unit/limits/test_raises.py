@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from ledger.core.errors import StateConflict
-from ledger.limits.raises import RAISE_SECONDS, RAISES_KEPT, RAISES_MAX, noted
+from ledger.limits.raises import RAISE_SECONDS, RAISES_KEPT, RAISES_MAX, remembered
 from ledger.testing import MemoryGlobalTable
 
 ONE = Decimal(1)
@@ -17,7 +17,7 @@ def after(*times: int) -> Mapping[str, Decimal]:
     raises: Mapping[str, Decimal] = {}
     raised: Mapping[str, Decimal] = {}
     for number, now in enumerate(times):
-        raises, raised = noted(raises, raised, f"{9_999 - number}", ONE, now)
+        raises, raised = remembered(raises, raised, f"{9_999 - number}", ONE, now)
     assert raises.keys() == raised.keys()
     return raises
 
