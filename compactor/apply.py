@@ -14,7 +14,7 @@ from functools import partial
 from compactor.plan import Plan
 from compactor.succession import Again, Succession
 from ledger.core.capacity import item_size
-from ledger.core.entry import HOLD, RESOLVED, Item, net_item
+from ledger.core.entry import GRANT, HOLD, RESOLVED, Item, net_item
 from ledger.core.fold import COPIES
 from ledger.core.sums import Sum, copy_item
 from ledger.core.values import NetChange
@@ -115,13 +115,14 @@ async def _put_again(store: Store, partition: str, again: Again) -> None:
 
 
 def _as_read(item: Item) -> Condition:
-    """Return the condition that an entry is as it was read: a hold may be resolved, or extended."""
+    """Return the condition that an entry is as it was read: it may be resolved, or extended."""
     unchanged = Equals("change", item["change"])
-    if HOLD not in item:
+    if GRANT not in item and HOLD not in item:
         return unchanged
     is_resolved = RESOLVED in item
     resolved = Equals(RESOLVED, item[RESOLVED]) if is_resolved else Not(Has(RESOLVED))
-    return AllOf((unchanged, Equals(HOLD, item[HOLD]), resolved))
+    extended = (Equals(HOLD, item[HOLD]),) if HOLD in item else ()
+    return AllOf((unchanged, *extended, resolved))
 
 
 def newer_than_there(copied: Sum) -> Condition:

@@ -1,4 +1,4 @@
-"""What a pass does for budgets: grants closed by reading, expired holds resolved, rights moved.
+"""What a pass does for budgets: it closes grants by reading, resolves entries, and moves rights.
 
 The compactor reads every region anyway. Before its visits a pass looks at the budget of each
 counter that is due, and at those of which it knows that something is to be done by now: a crash
@@ -17,7 +17,7 @@ from compactor.observe import Observed
 from compactor.pass_terms import PassTerms
 from compactor.report import CompactorReport
 from ledger.core import amounts
-from ledger.core.entry import HOLD, RESOLVED, key_of
+from ledger.core.entry import Key, key_of
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.fold import Collection
 from ledger.limits.balance import in_flight
@@ -26,13 +26,14 @@ from ledger.limits.reading import read_rights
 from ledger.limits.reclaiming import (
     Closing,
     Regions,
+    charge_open,
     close_over,
-    is_left_hold,
-    is_own_hold,
+    is_left_open,
+    is_own_open,
     resolve_expired,
 )
 from ledger.limits.rights import Account, Rights
-from ledger.limits.spends import Spend, spend_of
+from ledger.limits.spends import Spend, is_open, spend_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all, run_requests
 from ledger.runtime.validity import signed_within
@@ -181,32 +182,45 @@ class Budgets:
         }
 
     async def resolve(self, observed: Observed) -> None:
-        """Resolve the holds that an observation shows as expired in their own region.
+        """Resolve what an observation shows as open: expired holds, and what was let through.
 
-        Those of a lost region through home, if all regions show them alike.
+        Through its own region; of a lost one through home, if all regions show it alike.
         """
         views = observed.observation.views
         for region, view in views.items():
+            let_through: dict[Key, Spend] = {}
             for key, item in (view.items or {}).items():
-                if HOLD not in item or RESOLVED in item:
+                if not is_open(item):
                     continue
                 try:
                     spend = spend_of(item)
                     if spend is None or not self._resolves(region, key, spend, views):
                         continue
-                    if await resolve_expired(self._regions, key_of(item), spend) is not None:
+                    if spend.is_over:
+                        let_through[key_of(item)] = spend
+                    elif await resolve_expired(self._regions, key_of(item), spend) is not None:
                         self._report.holds_expired += 1
                         self._metrics.holds_expired.inc()
                 except LedgerError as error:
                     self._problem(f"hold {key!r}: {error}", error)
+            await self._charge(observed.observation.partition, let_through)
+
+    async def _charge(self, partition: str, let_through: Mapping[Key, Spend]) -> None:
+        try:
+            done = await charge_open(self._regions, let_through)
+        except LedgerError as error:
+            self._problem(f"what was let through in {partition!r}: {error}", error)
+        else:
+            self._report.let_through_charged += done
+            self._metrics.let_through_charged.inc(done)
 
     def _resolves(
         self, region: str, key: str, spend: Spend, views: Mapping[str, Collection]
     ) -> bool:
-        """Return whether a hold is resolved by what this region shows of it."""
-        if is_own_hold(self._regions, region, spend):
+        """Return whether an open entry is resolved by what this region shows of it."""
+        if is_own_open(self._regions, region, spend):
             return True
-        if region != self._terms.home.region or not is_left_hold(self._regions, spend):
+        if region != self._terms.home.region or not is_left_open(self._regions, spend):
             return False
         shown = [(view.items or {}).get(key) for view in views.values()]
         return all(item is not None and spend_of(item) == spend for item in shown)

@@ -152,6 +152,10 @@ class CompactorMetrics(RegistryMetrics):
             "compactor_budget_holds_expired_total",
             "Holds that expired and were resolved.",
         )
+        self.let_through_charged = make.counter(
+            "compactor_budget_let_through_charged_total",
+            "Spends charged that an outage let through, and their process had not charged.",
+        )
         self.transfers = make.counter(
             "compactor_budget_transfers_total",
             "Transfers of rights between regions, sent and taken up.",

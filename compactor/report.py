@@ -34,7 +34,8 @@ class CompactorReport:
     delivered. `archive_waits` folds were not sent, since the archive did not accept their entries.
     Of the budgets that the pass looked at `grants_open` grants were open at its end,
     `grants_waiting` of them are over and wait to be closed, `grants_closed` were closed by their
-    entries; `holds_expired` were resolved, `transfers` of rights sent; `alarms` name grants that
+    entries; `holds_expired` were resolved, `let_through_charged` entries charged that no grant paid
+    for, `transfers` of rights sent; `alarms` name grants that
     were used twice. `is_whole` is false if the pass was stopped, or its search was cut at
     `scan_pages_max`: the next one continues.
     """
@@ -68,6 +69,7 @@ class CompactorReport:
     grants_waiting: int = 0
     grants_closed: int = 0
     holds_expired: int = 0
+    let_through_charged: int = 0
     transfers: int = 0
     alarms: list[str] = field(default_factory=list)
     is_whole: bool = True
@@ -101,8 +103,9 @@ class CompactorReport:
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to write."""
-        written = self.folds, self.deleted, self.grants_closed, self.holds_expired, self.transfers
-        return self.led and not any(written)
+        merging = self.folds, self.deleted
+        budgets = self.grants_closed, self.holds_expired, self.let_through_charged, self.transfers
+        return self.led and not any((*merging, *budgets))
 
     def sentence(self) -> str:
         """Return the report in one line."""
@@ -141,6 +144,7 @@ class CompactorReport:
             "grants closed by their entries": self.grants_closed,
             "grants wait until all regions show their entries alike": self.grants_waiting,
             "expired holds resolved": self.holds_expired,
+            "spends charged that an outage let through": self.let_through_charged,
             "transfers of rights": self.transfers,
         }
         return [*(f"{count:,} {what}" for what, count in done.items() if count), *self.alarms[:1]]

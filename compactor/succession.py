@@ -42,11 +42,11 @@ from datetime import datetime
 
 from compactor.plan import Observation, Plan, Rules, decide, is_committed, older_than
 from ledger.core import ids, keys
-from ledger.core.entry import HOLD, RESOLVED
+from ledger.core.entry import RESOLVED
 from ledger.core.fold import Collection, Stamp, named_by, stamp_of
 from ledger.core.sums import Sum, SumPlace, to_copy
 from ledger.core.values import NetChange
-from ledger.limits.spends import spend_of
+from ledger.limits.spends import is_open, spend_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +199,8 @@ def _shows(key: str, views: Mapping[str, Collection], rules: Rules) -> str:
     """Return the region of those that show an entry through which it is put: home if it does."""
     shown = [region for region in (rules.home, *views) if key in views[region].sort_keys]
     items = {region: (views[region].items or {}).get(key, {}) for region in shown}
-    of_holds = [region for region in shown if HOLD in items[region]]
-    if not of_holds:
-        return shown[0]
-    spend = spend_of(items[of_holds[0]])
+    resolved = [region for region in shown if RESOLVED in items[region]]
+    opened = [region for region in shown if is_open(items[region])]
+    spend = spend_of(items[opened[0]]) if opened else None
     own = {name.account.region for name in spend.grants} if spend else set()
-    resolved = [region for region in of_holds if RESOLVED in items[region]]
-    return next(iter((*resolved, *(region for region in of_holds if region in own), shown[0])))
+    return next(iter((*resolved, *(region for region in opened if region in own), shown[0])))

@@ -20,21 +20,31 @@ import anyio
 from compactor.indexing import Indexer
 from compactor.plan import NAMED_MAX, Rules, is_worthwhile, older_than
 from ledger.core import ids, keys
-from ledger.core.entry import FAULT, AttributeValue, Item, Key, number_of
+from ledger.core.entry import (
+    FAULT,
+    GRANT,
+    HOLD,
+    RESOLVED,
+    AttributeValue,
+    Item,
+    Key,
+    number_of,
+)
 from ledger.core.errors import DamagedItem
 from ledger.core.ids import EntryIds
 from ledger.core.index import INDEX_PARTITIONS, ONLY_LISTED, IndexState
 from ledger.core.signatures import SIGNATURE, SIGNED, signer_of
 from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
 from ledger.limits.rights import expires_first, is_in_flight
+from ledger.limits.spends import is_open
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get, Scan
 from ledger.store.writes import Put
 
 _ATTRIBUTES = ("pk", "sk", "merged", "version")
-_OF_BUDGETS = ("grants", "sent", "taken", "cut")
-"""Read beside them where there are budgets: what is to be closed by its entries, or taken up."""
+_OF_BUDGETS = ("grants", "sent", "taken", "cut", GRANT, HOLD, RESOLVED)
+"""Read beside them where there are budgets: what is to be closed, taken up, or resolved."""
 _OF_INDEX = ("change", "count")
 """Read as well if there is an index: the net's attributes, and which items count at all."""
 _OF_SIGNED = (*SIGNED, SIGNATURE)
@@ -313,7 +323,20 @@ class Finder:
                 self._meet_budget(partition.removeprefix(keys.BUDGET_PREFIX), current.control)
                 continue
             current.add_all(part, with_changes=self._indexer is not None)
+            if self._rules.has_budget(partition) and any(map(self._is_to_be_resolved, part)):
+                self._due[partition] = None
         return current
+
+    def _is_to_be_resolved(self, item: Item) -> bool:
+        """Return whether an entry is a hold that has expired, or let through and not charged.
+
+        What cannot be read is for the visit to find, and to report.
+        """
+        try:
+            expires = int(item[HOLD]["N"]) if HOLD in item else 0
+        except (KeyError, TypeError, ValueError):
+            expires = 0
+        return is_open(item) and expires < self._now.timestamp()
 
     def _meet_budget(self, counter: str, items: Sequence[Item]) -> None:
         """Take the counter for due where a grant of its budget is over, or rights are in flight.

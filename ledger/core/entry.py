@@ -26,8 +26,8 @@ ITEM_BYTES_MAX = 400 * 1024
 """DynamoDB's limit of one item, attribute names and values together."""
 ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count")
 """Attributes that an entry can have besides its key. A net change and a sum have others, too."""
-GRANT, HOLD, RESOLVED, OVER, ADJUSTED = "grant", "hold", "resolved", "over", "adjusted"
-SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, OVER, ADJUSTED)
+GRANT, HOLD, RESOLVED, ADJUSTED = "grant", "hold", "resolved", "adjusted"
+SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, ADJUSTED)
 """Attributes that an entry has besides if it was spent from a budget."""
 _COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 FAULT = "~fault"
@@ -91,8 +91,6 @@ def spending_attributes(spending: Spending) -> dict[str, AttributeValue]:
         attributes[HOLD] = {"N": str(spending.hold)}
     if spending.resolved is not None:
         attributes[RESOLVED] = {"S": spending.resolved}
-    if spending.is_over:
-        attributes[OVER] = {"S": spending.call or ""}
     return attributes
 
 
@@ -102,7 +100,7 @@ def _spending_of(item: Item) -> Spending | None:
     Raises:
         DamagedItem: an attribute is of another kind.
     """
-    if GRANT not in item and OVER not in item and HOLD not in item:
+    if GRANT not in item and HOLD not in item:
         return None
     grant = item.get(GRANT, {"L": []})
     try:
@@ -112,8 +110,6 @@ def _spending_of(item: Item) -> Spending | None:
             tuple([str(name["S"]) for name in names]),
             None if hold is None else int(hold),
             _text(item, RESOLVED),
-            OVER in item,
-            call=_text(item, OVER),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"what it was spent from cannot be read: {error!r}") from None

@@ -12,23 +12,35 @@ from ledger.core import ids
 from ledger.core.ids import EntryId
 
 
+def names_no_grant(name: str) -> bool:
+    """Return whether the name of a grant says which account would have paid, and that none did."""
+    return name.partition("@")[0].endswith("/0")
+
+
 @dataclass(frozen=True, slots=True)
 class Spending:
     """What an entry says of the budgets that it was spent from (`ledger.limits`).
 
     `grants` are the names of the grants that pay for it. `hold` is when a hold expires, in whole
-    seconds since 1970, `resolved` how it ended: settled, void or expired. `is_over` if it was let
-    through while no grant could be had, by the `call` of this name: by that its process knows it.
-    `until` is the last time at which a request for it may be signed: known where it was made, None
-    of what was read.
+    seconds since 1970, `resolved` how it ended: settled, void or expired; of what was let through,
+    whether it was charged. `until` is the last time at which a request for it may be signed: known
+    where it was made, None of what was read.
     """
 
     grants: tuple[str, ...] = ()
     hold: int | None = None
     resolved: str | None = None
-    is_over: bool = False
     until: datetime | None = field(default=None, compare=False, repr=False)
-    call: str | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was let through while no grant could be had: then it names none."""
+        return bool(self.grants) and names_no_grant(self.grants[0])
+
+    @property
+    def is_resolvable(self) -> bool:
+        """Whether it is changed once more after it was written: a hold, or what was let through."""
+        return self.hold is not None or self.is_over
 
     @property
     def region(self) -> str | None:
@@ -97,7 +109,7 @@ def _is_same_kind(ours: Spending | None, theirs: Spending | None) -> bool:
         return ours is theirs
     if (ours.hold is None) != (theirs.hold is None):
         return False
-    return ours.is_over or theirs.is_over or ours.budgets == theirs.budgets
+    return ours.budgets == theirs.budgets
 
 
 def same_asked(ours: Entry, theirs: Entry) -> bool:

@@ -16,9 +16,8 @@ from ledger.core.errors import (
 )
 from ledger.limits import plan
 from ledger.limits.calendar import Window, rule_of, window_of
-from ledger.limits.items import Shown
 from ledger.limits.reach import Reach
-from ledger.limits.reading import budget_of, date_in, scanned
+from ledger.limits.reading import Shown, budget_of, date_in, scanned
 from ledger.limits.rights import (
     Account,
     Rights,

@@ -21,6 +21,8 @@ from ledger.core.periods import zone_of
 
 WINDOWS_KEPT = 1024
 _DECEMBER = 12
+_NAMES = {"hour": "%Y-%m-%dT%HZ", "day": "%Y-%m-%d", "month": "%Y-%m"}
+"""How a window is named, after its budget's counter."""
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
@@ -85,6 +87,23 @@ def window_of(budget: str, rule: BudgetRule, at: datetime) -> Window:
     if rule.window == "month":
         return _month(budget, rule.zone, local.year, local.month)
     return _day(budget, rule.zone, local.date())
+
+
+def window_named(counter: str, rule: BudgetRule) -> Window | None:
+    """Return the window of this counter, of a budget by its rule; None if it names none."""
+    budget, mark, name = counter.rpartition(WINDOW_MARK)
+    if rule.window == "none":
+        return Window(counter, counter, bucket=int(rule.rolling) // BUCKETS)
+    if not mark:
+        return None
+    try:
+        at = datetime.strptime(name, _NAMES[rule.window]).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    if rule.window != "hour":
+        at = datetime(at.year, at.month, at.day, tzinfo=zone_of(rule.zone))
+    window = window_of(budget, rule, at)
+    return window if window.counter == counter else None
 
 
 @lru_cache(WINDOWS_KEPT)

@@ -37,9 +37,6 @@ def _lines(state: BudgetState) -> Iterator[str]:
     for grant in state.grants:
         times = (EPOCH + timedelta(seconds=at) for at in (grant.since, grant.expires))
         since, expires = (f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in times)
-        if not grant.amount:
-            yield f"charge {grant.version} of {grant.region}: of what was let through, done {since}"
-            continue
         over = ", over: waits to be closed by its entries" if grant.is_over else ""
         yield (
             f"grant {grant.version} of {grant.region}: {text(grant.amount)}, since {since}, expires"

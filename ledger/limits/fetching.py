@@ -18,8 +18,9 @@ from ledger.limits import plan
 from ledger.limits.balance import quantum_of as smallest_piece
 from ledger.limits.balance import transfers
 from ledger.limits.calendar import Window
-from ledger.limits.items import ControlItems, Shown
+from ledger.limits.items import ControlItems
 from ledger.limits.plan import Short
+from ledger.limits.reading import Shown
 from ledger.limits.rights import Account, Rights
 from ledger.limits.shares import created
 from ledger.limits.sizes import quantum_of

@@ -5,43 +5,21 @@ written on condition of that version. Where another was first it is read and pla
 unknown outcome it is read again, too: a plan knows its own earlier write by what that left there.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 
 from ledger.core.errors import Unreachable
-from ledger.limits.reading import read_own
-from ledger.limits.rights import (
-    Account,
-    Rights,
-    is_rights,
-    partition_of,
-    rights_of,
-    write_of,
-)
+from ledger.limits.reading import Shown, read_budget, read_own
+from ledger.limits.rights import Account, Rights, write_of
 from ledger.limits.rolling import dated, margin_of, rolled
-from ledger.limits.windows import LIMIT_PREFIX, Limit, limit_of
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.store.reads import Query
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import Applied, Rejected
 
 Refused = TypeVar("Refused")
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A budget's control items as one region showed them; `limit` is of the newest generation."""
-
-    items: Mapping[Account, Rights] = field(default_factory=dict)
-    limit: Limit | None = None
-
-    def of(self, account: Account) -> Rights:
-        """Return the item of an account; version 0 if there is none."""
-        return self.items.get(account) or Rights(account)
 
 
 class ControlItems:
@@ -64,21 +42,7 @@ class ControlItems:
             DamagedItem: an item cannot be read whole.
             StoreError: DynamoDB could not do it.
         """
-        items: dict[Account, Rights] = {}
-        limits: dict[str, Limit] = {}
-        query = Query(partition_of(counter))
-        while True:
-            page = await self.store.query(query)
-            for item in page.items:
-                sort_key = item["sk"]["S"]
-                if is_rights(sort_key):
-                    rights = self.as_of_now(rights_of(item))
-                    items[rights.account] = rights
-                elif sort_key.startswith(LIMIT_PREFIX):
-                    limits[sort_key] = limit_of(item)
-            if page.after is None:
-                return Shown(items, limits[max(limits)] if limits else None)
-            query = query.next(page)
+        return await read_budget(self.store, counter, self.as_of_now)
 
     async def rights(self, counter: str, account: Account) -> Rights:
         """Return one account's item, strongly consistent; version 0 if there is none.

@@ -22,17 +22,17 @@ from typing import TypeVar
 import anyio
 
 from ledger.core import amounts
-from ledger.core.errors import BudgetMissing, BudgetUndecided, StateConflict
+from ledger.core.errors import BudgetMissing, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits import plan
 from ledger.limits.allowance import Allowance
 from ledger.limits.balance import PERIOD_SECONDS, free, transfers
 from ledger.limits.calendar import Window, whole_seconds
-from ledger.limits.doubts import Doubts
 from ledger.limits.fetching import Fetcher
-from ledger.limits.items import ControlItems, Shown
+from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Refused
 from ledger.limits.plan import Crowded, Gone, Short
+from ledger.limits.reading import Shown
 from ledger.limits.rights import Account, GrantName, Rights, checked_amount
 from ledger.limits.shares import created
 from ledger.limits.sizes import (
@@ -57,8 +57,6 @@ GRANT_SECONDS = 5.0
 """How long a grant is tried to be had, races and lost answers included."""
 NEW_UNTIL = 0.5
 """Of a grant's life, or `write_deadline` before its end: new spends stop, repeats go on."""
-MARK_SECONDS = 86_400
-"""How long the mark of a charge lasts, for a process that stands still after it has sent it."""
 log = logging.getLogger(__name__)
 
 
@@ -100,23 +98,11 @@ class Keeper:
         self.pattern = around.settings.current.terms.budget_pattern_of(window.budget) or ""
         # So that an increase shows the first.
         around.metrics.budget_spent_over(around.items.store.region, self.pattern, 0)
-        around.metrics.budget_left_uncharged(around.items.store.region, self.pattern, 0)
         self.is_announced = False
         self.confirmed_at = around.clock.monotonic()
         self._around = around
         self._lock = anyio.Lock()
         self._retired: list[Allowance] = []
-        self._debt = _ZERO
-        self.doubts = Doubts(
-            around.items.store,
-            around.settings,
-            around.clock,
-            owe=self.owe,
-            give_up=self._left_uncharged,
-        )
-        """What was let through, and may have to be charged."""
-        self._payment: tuple[str, Decimal] | None = None
-        """Token and amount, of the debt, of what is charged until it is known to be."""
         self._waiting = _ZERO
         self._quantum = Decimal(1)
         self._largest = _ZERO
@@ -166,21 +152,6 @@ class Keeper:
             return None
         return allowance if self._around.clock.now() <= ends(allowance) else None
 
-    def owe(self, amount: Decimal) -> None:
-        """Note an amount that was spent without a grant, to be charged with the next write."""
-        self._debt = amounts.total_wide((self._debt, amount))
-
-    def _left_uncharged(self, amount: Decimal) -> None:
-        """Tell of an amount that was, or may have been, let through, and will not be charged."""
-        around = self._around
-        around.metrics.budget_left_uncharged(around.items.store.region, self.pattern, float(amount))
-        log.warning(
-            "budget %r: up to %s that was let through stays uncharged: compare its total with what"
-            " is charged, and lower the limit by the difference",
-            self.budget,
-            amounts.to_text(amount),
-        )
-
     def forget_refusal(self) -> None:
         """Ask anew for what was refused: there may be more by now."""
         self._refusal = None
@@ -209,8 +180,6 @@ class Keeper:
         known = self._refused_just_now(amount)
         if known is not None:
             return known
-        if self._debt:
-            await self._close_retired_locked()
         shown = await self._around.items.read(self.budget)
         limit = await self._limit(shown)
         if not ahead:
@@ -394,31 +363,6 @@ class Keeper:
             self._token = self._around.token()
         return self._token
 
-    def _pays(self, rights: Rights) -> Rights | None:
-        """Charge what is owed; None if nothing is, or a write that was not answered has."""
-        if self._payment is None and self._debt:
-            self._payment = self._around.token(), self._debt
-        if self._payment is None:
-            return None
-        token, amount = self._payment
-        if plan.granted_to(rights, token) is not None:
-            return None
-        now = whole_seconds(self._around.clock.now())
-        return plan.charge(rights, amount, since=now, expires=now + MARK_SECONDS, token=token)
-
-    def _paid(self, rights: Rights) -> None:
-        """Note that what was to be charged is: what was owed meanwhile stays owed."""
-        if self._payment is None:
-            return
-        token, amount = self._payment
-        version = plan.granted_to(rights, token)
-        if version is not None:
-            self._debt = amounts.total((self._debt, amount.copy_negate()))
-            self._payment = None
-            mark = rights.grants[version]
-            name = GrantName(rights.account, version)
-            self._retired.append(Allowance(name, mark, mark.amount))
-
     def _retire(self) -> None:
         """Let nothing more be spent under the grant at hand: what it came to will be written."""
         if self.allowance is not None:
@@ -474,12 +418,11 @@ class Keeper:
             await self.give_up()
         elif allowance is not None and self._is_low(allowance):
             await self.renew(min(self._quantum, allowance.remaining), ahead=True)
-        elif self._debt or any(one.is_quiet for one in self._retired):
+        elif any(one.is_quiet for one in self._retired):
             await self._close_retired()
         if now - self._balanced_at > PERIOD_SECONDS and self.allowance is not None:
             self._balanced_at = now
             await self._balance()
-        await self.doubts.look()
 
     @property
     def open_grants(self) -> int:
@@ -491,8 +434,7 @@ class Keeper:
         """Whether it holds nothing, and nothing was spent of late, or is about to be."""
         since = self._around.clock.monotonic() - self._used_at
         holds = self.allowance is not None or self._retired or self._waiting
-        owes = self._debt or self.doubts
-        return not (holds or owes) and since > IDLE_SECONDS
+        return not holds and since > IDLE_SECONDS
 
     async def give_up(self) -> None:
         """Close the grant at hand: what is left of it is free for others.
@@ -504,59 +446,25 @@ class Keeper:
             self._retire()
             await self._close_retired_locked()
 
-    async def end(self) -> None:
-        """Close the grants of a process that ends, and charge what is owed, as far as is known.
-
-        Raises:
-            LedgerError: the rights cannot be written.
-        """
-        try:
-            if self.doubts:
-                await self.doubts.look(at_once=True)
-        finally:
-            await self.give_up()
-
-    def tell_uncharged(self) -> None:
-        """Tell what was not charged when the process ended, if anything."""
-        owed = amounts.total_wide((self._debt, self.doubts.amount))
-        if owed:
-            self._left_uncharged(owed)
-
     async def _close_retired(self) -> None:
         async with self._lock:
             await self._close_retired_locked()
 
     async def _close_retired_locked(self) -> None:
-        if not (self._retired or self._debt):
+        if not self._retired:
             return
-        pays = await self._pays_alone()
         written: Rights | None = None
 
         def planned(rights: Rights) -> Rights:
             nonlocal written
             if written is not None and self._shows(rights, written):
                 return rights  # by a write that was not answered
-            done = plan.in_one_write(rights, [*pays, *self._closings()])
+            done = plan.in_one_write(rights, self._closings())
             written = done if isinstance(done, Rights) else None
             return rights if written is None else written
 
         done = await self._change(planned)
         self._forget_closed(done)
-        self._paid(done)
-
-    async def _pays_alone(self) -> list[plan.Step]:
-        """Return the steps that charge what is owed, by no renewal.
-
-        The item is made with its share where it is absent: what was owed may be all that was ever
-        spent here. A budget without a limit, or an undecided one, is charged once it has that.
-        """
-        if not self._debt:
-            return []
-        try:
-            limit = await self._limit(await self._around.items.read(self.budget))
-        except (BudgetMissing, BudgetUndecided):
-            return []
-        return [partial(created, window=self.window, limit=limit), self._pays]
 
     def _shows(self, rights: Rights, written: Rights) -> bool:
         """Return whether an item shows the grants that are left as a write of ours would."""

@@ -128,10 +128,13 @@ def _is_charged(base: Rights, spend: Spend, place: int, budget: str) -> bool:
     """Return whether the base has charged an entry's amount under one of its grants, or need not.
 
     Of an open hold nobody knows: what closed its grant may have charged what it was settled for,
-    which has not arrived. So it counts once more, until it is resolved. (The safe side.)
+    which has not arrived. So it counts once more, until it is resolved. (The safe side.) What was
+    let through, and is not marked as charged there, is charged to an item that remains.
     """
     name = spend.grants[place]
     if (name.budget, name.account) != (budget, base.account):
+        return True
+    if spend.is_over and not (spend.adjusted and spend.adjusted[place].account == base.account):
         return True
     is_there = not spend.adjusted or base.version >= spend.adjusted[place].version
     return base.shows_closed(name.version) and is_there and not spend.is_open_hold

@@ -190,16 +190,12 @@ def top_up(rights: Rights, version: int, amount: Decimal, *, expires: int) -> Ri
     return replace(rights, version=rights.version + 1, grants={**rights.grants, version: grown})
 
 
-def charge(rights: Rights, amount: Decimal, *, since: int, expires: int, token: str) -> Rights:
+def charge(rights: Rights, amount: Decimal) -> Rights:
     """Charge what was spent without a grant, while none could be had.
 
-    A grant of nothing marks it: no answer to the write: read again, and `granted_to` tells whether
-    it was made. It is closed as any other, and no other is taken in the same write.
+    To be written in one transaction with the marks of the entries (`let_through`).
     """
-    mark = Grant(_ZERO, since, expires, token)
-    charged = _charged(rights, amount)
-    grants = {**rights.grants, rights.version + 1: mark}
-    return following(rights, charged=charged, grants=grants)
+    return following(rights, charged=_charged(rights, amount))
 
 
 Step = Callable[[Rights], "Rights | Refusal | None"]

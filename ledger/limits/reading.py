@@ -1,19 +1,71 @@
 """Reading the rights items of a budget, as one region shows them."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import floor
 
 from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.ids import EPOCH
-from ledger.limits.rights import RIGHTS_PREFIX, Account, Rights, key_of, partition_of, rights_of
+from ledger.limits.rights import (
+    RIGHTS_PREFIX,
+    Account,
+    Rights,
+    is_rights,
+    key_of,
+    partition_of,
+    rights_of,
+)
 from ledger.limits.spends import View
+from ledger.limits.windows import LIMIT_PREFIX, Limit, limit_of
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
 
 _LAST = f"{RIGHTS_PREFIX}\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A budget's control items as one region showed them; `limit` is of the newest generation."""
+
+    items: Mapping[Account, Rights] = field(default_factory=dict)
+    limit: Limit | None = None
+
+    def of(self, account: Account) -> Rights:
+        """Return the item of an account; version 0 if there is none."""
+        return self.items.get(account) or Rights(account)
+
+
+def _as_read(rights: Rights) -> Rights:
+    return rights
+
+
+async def read_budget(
+    store: Store, counter: str, as_of_now: Callable[[Rights], Rights] = _as_read
+) -> Shown:
+    """Return all that a region shows of a budget, strongly consistent.
+
+    Raises:
+        DamagedItem: an item cannot be read whole.
+        StoreError: the region cannot be read.
+    """
+    items: dict[Account, Rights] = {}
+    limits: dict[str, Limit] = {}
+    query = Query(partition_of(counter))
+    while True:
+        page = await store.query(query)
+        for item in page.items:
+            sort_key = item["sk"]["S"]
+            if is_rights(sort_key):
+                rights = as_of_now(rights_of(item))
+                items[rights.account] = rights
+            elif sort_key.startswith(LIMIT_PREFIX):
+                limits[sort_key] = limit_of(item)
+        if page.after is None:
+            return Shown(items, limits[max(limits)] if limits else None)
+        query = query.next(page)
 
 
 async def read_rights(store: Store, counter: str) -> dict[Account, Rights]:

@@ -22,9 +22,11 @@ from ledger.core.contract import Terms
 from ledger.core.entry import ADJUSTED, GRANT, HOLD, RESOLVED, Key
 from ledger.core.errors import StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId
+from ledger.limits.calendar import window_named
 from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
+from ledger.limits.let_through import ENTRIES_MAX, Charged, charge_let_through, item_to_charge
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
-from ledger.limits.reading import date_in, read_own, read_rights
+from ledger.limits.reading import date_in, read_budget, read_own, read_rights
 from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
 from ledger.limits.rolling import dated
 from ledger.limits.spends import Spend, agree, charge_of, spend_of, to_close_unagreed
@@ -148,20 +150,20 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
     return Reclaimed(after, tuple(closings), len(over) - len(closings))
 
 
-def is_own_hold(regions: Regions, region: str, spend: Spend) -> bool:
-    """Return whether an entry that a region shows is an open hold, to be resolved through it."""
+def is_own_open(regions: Regions, region: str, spend: Spend) -> bool:
+    """Return whether an entry that a region shows is still open, to be resolved through it."""
     accounts = [name.account for name in spend.grants]
     is_own = all(account.region == region and regions.keeps(account) for account in accounts)
-    return spend.is_open_hold and is_own
+    return spend.is_open and is_own
 
 
-def is_left_hold(regions: Regions, spend: Spend) -> bool:
-    """Return whether an entry is an open hold that a lost region left.
+def is_left_open(regions: Regions, spend: Spend) -> bool:
+    """Return whether an entry that is still open was left by a lost region.
 
-    Once that is reclaimed it is resolved through home, if all regions show it alike.
+    It is resolved through home, if all regions show it alike: a hold once that region is reclaimed.
     """
     accounts = [name.account for name in spend.grants]
-    return spend.is_open_hold and not any(regions.keeps(account) for account in accounts)
+    return spend.is_open and not any(regions.keeps(account) for account in accounts)
 
 
 async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved | None:
@@ -169,7 +171,7 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
 
     In one transaction with the rights items of the grants that it names. None if it has not expired
     by that region's clock, another resolved or extended it meanwhile, or that is not known. It was
-    read in an answer of the region just now (`is_own_hold`, `is_left_hold`). What a lost region
+    read in an answer of the region just now (`is_own_open`, `is_left_open`). What a lost region
     held is charged to the item that minted its rights again.
 
     Raises:
@@ -181,7 +183,7 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
     rule = None if place is None else regions.terms.budget_of(place[0])
     if place is None or rule is None:
         return None
-    region = regions.terms.home if is_left_hold(regions, hold) else hold.grants[0].account.region
+    region = regions.terms.home if is_left_open(regions, hold) else hold.grants[0].account.region
     store = regions.stores[region]
     resolved = expire(hold, regions.date(region), captures=rule.on_expiry == "settle")
     if resolved is None:
@@ -197,6 +199,60 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
         return None
     actions = apart_writes(key, apart, items, place[0])
     return resolved if isinstance(await store.transact(actions), Applied) else None
+
+
+async def charge_open(regions: Regions, spends: Mapping[Key, Spend]) -> int:
+    """Charge what was let through, and is not charged yet; return how many entries were.
+
+    Each was read in an answer of its own region just now, or, where that is lost, of home, as all
+    regions show it (`is_own_open`, `is_left_open`): through that region it is charged, to the item
+    that the region has. Where another wrote an entry or item meanwhile nothing is charged.
+
+    Raises:
+        BudgetUndecided: an item is to be made, and its share is not decided.
+        DamagedItem: an item cannot be read whole.
+        AmountOverflow: a sum does not fit in 38 digits.
+        StoreError: a region failed.
+    """
+    groups: dict[tuple[str, tuple[GrantName, ...]], dict[Key, Spend]] = {}
+    for key, spend in spends.items():
+        place = keys.counter_of(key[0])
+        if place is not None:
+            groups.setdefault((place[0], spend.grants), {})[key] = spend
+    done = 0
+    for (counter, grants), group in groups.items():
+        entries = list(group.items())
+        for at in range(0, len(entries), ENTRIES_MAX):
+            some = dict(entries[at : at + ENTRIES_MAX])
+            done += len(some) if await _charge_open(regions, counter, grants, some) else 0
+    return done
+
+
+async def _charge_open(
+    regions: Regions, counter: str, grants: Sequence[GrantName], entries: Mapping[Key, Spend]
+) -> bool:
+    """Charge entries of a counter that name the same; return whether they are known to be."""
+    terms = regions.terms
+    account = grants[0].account
+    if not regions.keeps(account):
+        account = Account(terms.home, terms.epoch_of(terms.home))
+    store = regions.stores[account.region]
+    items: dict[str, Charged] = {}
+    for name in grants:
+        charged_to = name.budget or counter
+        rule = terms.budget_of(charged_to)
+        window = None if rule is None else window_named(charged_to, rule)
+        if window is not None:
+            item = await item_to_charge(
+                window,
+                account,
+                own=partial(read_budget, store),
+                limits=partial(read_budget, regions.stores[terms.home]),
+            )
+            if item is not None:
+                items[name.budget] = item
+    writes = charge_let_through(entries, items, counter, now=regions.now())
+    return isinstance(await store.transact(writes), Applied)
 
 
 async def _charged_for(

@@ -46,12 +46,16 @@ GRANTS_MAX = 100
 """How many grants an item may have open; about 40 fit in a write unit, 1 KB."""
 GROWTH_DIGITS = 6
 """By how many digits the sums of an item may outgrow the limit, of the 38 that there are."""
+NO_GRANT = 0
+"""The version in the name of no grant: which account would have paid is all that it says."""
 NAMES_KEPT = 4096
 """Names of grants that are cached: of one collection's entries thousands share a few."""
 
 _ACCOUNT = r"([^./#]+)\.([1-9][0-9]{0,5})/([0-9]{1,4})"
 _ACCOUNT_FORM = re.compile(_ACCOUNT, flags=re.ASCII)
-_NAME_FORM = re.compile(rf"({_ACCOUNT})/([1-9][0-9]{{0,18}})(?:@(.+))?", flags=re.ASCII | re.DOTALL)
+_NAME_FORM = re.compile(
+    rf"({_ACCOUNT})/(0|[1-9][0-9]{{0,18}})(?:@(.+))?", flags=re.ASCII | re.DOTALL
+)
 _WHOLE = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 _MADE_AND_CHANGED = 2
 """The version of an item that is made and changed by one write."""
@@ -99,6 +103,7 @@ class GrantName:
     So it is unique without randomness, and any replica can tell one that is closed from one that
     has not arrived (`Rights.shows_closed`). `budget` is the counter that it is a grant of, empty
     where that is the counter of the entry that names it: of several limits all but one are others'.
+    Version `NO_GRANT` names none: the spend was let through.
     """
 
     account: Account

@@ -19,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ledger.core import amounts, keys
+from ledger.core.entry import Key
 from ledger.core.errors import (
     BudgetUndecided,
     LedgerError,
@@ -32,10 +33,10 @@ from ledger.late import LateAnswers
 from ledger.limits.allowance import Allowance, Taken
 from ledger.limits.asked import Asked
 from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
-from ledger.limits.doubts import Doubt
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
 from ledger.limits.keeper import Keeper, Surroundings
+from ledger.limits.let_through import LetThrough, no_grants
 from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.rights import GrantName, checked_amount
@@ -46,7 +47,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.writing.hints import Hints
-from ledger.writing.plan import Planned, checked_key, confirmed, time_of
+from ledger.writing.plan import checked_key, confirmed, time_of
 from ledger.writing.planner import Planner
 from ledger.writing.writer import Writer
 
@@ -73,6 +74,11 @@ class _Sought:
     counter: str
     amount: Decimal
     keepers: Sequence[Keeper]
+
+    @property
+    def budgets(self) -> frozenset[str]:
+        """The counters of the budgets, or of their windows."""
+        return frozenset(keeper.budget for keeper in self.keepers)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -116,6 +122,7 @@ class Spender:
             lambda: f"{randomness.getrandbits(64):016x}",
             metrics,
         )
+        self._let_through = LetThrough(self._around.items, settings, clock)
         self._keepers: dict[tuple[str, str], Keeper] = {}
         self._recent: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._light: set[LightHold] = set()
@@ -156,8 +163,6 @@ class Spender:
             how = "unknown" if error.outcome == "unknown" else "failed"
             self._metrics.budget_spent(region, pattern, how)
             raise
-        if isinstance(outcome, Granted):
-            _answered(sought.keepers, outcome.entry)
         self._metrics.budget_spent(region, pattern, how)
         if how == "over":
             self._metrics.budget_spent_over(region, pattern, float(sought.amount))
@@ -292,6 +297,8 @@ class Spender:
             if isinstance(taken, Taken):
                 return taken
             try:
+                # Else as much would be granted again.
+                await bounded(end, self._let_through.charge(sought.budgets), not_sent)
                 refused = await bounded(end, taken.renew(amount), not_sent)
             except StoreError:
                 # A hold without a grant could never be settled.
@@ -378,49 +385,39 @@ class Spender:
     ) -> tuple[SpendOutcome, str]:
         """Write an entry that no grant pays for, where the pattern allows it in an outage.
 
-        Each budget is charged for it later: once, and also where no answer says that it is there.
+        Each budget is charged for it later, once (`let_through`).
         """
+        windows = [keeper.window for keeper in sought.keepers]
+        names = no_grants(self._around.account, windows, sought.counter)
+        until = self._clock.now() + timedelta(seconds=self._settings.current.retry_horizon)
+        spending = Spending(names, until=until)
         if self._is_closed:
             raise not_sent()
-        call = self._around.token()
-        until = self._clock.now() + timedelta(seconds=self._settings.current.retry_horizon)
-        spending = Spending((), is_over=True, until=until, call=call)
         try:
             planned = self._writer.planned(asked.change(sought.counter), spending)
         except RetryHorizonPassed as error:
             return Granted(await self._late.applied(error)), "repeated"
-        keepers = self._doubt(call, planned, sought, until)
         if asked.noted is not None:
             asked.noted(planned.entry)
+        key = planned.put.key
         try:
             entry = await self._writer.put(planned, end=end)
-        except LedgerError as error:
-            if error.outcome == "not_applied":
-                for keeper in keepers:
-                    keeper.doubts.drop(call)
+        except BaseException as error:
+            if not (isinstance(error, LedgerError) and error.outcome == "not_applied"):
+                self._charge_later(key, sought.counter, windows, names)
             raise
         self._hints.wrote(entry)
-        is_ours = _answered(keepers, entry) == call
-        for keeper in keepers:
-            keeper.doubts.drop(call)  # it is another call's
-        return Granted(entry), "over" if is_ours else "repeated"
+        if entry.spending is None or entry.spending.grants != names:
+            return Granted(entry), "repeated"  # an earlier call with its key had a grant
+        self._charge_later(key, sought.counter, windows, names)
+        is_counted = asked.key is not None and self._is_counted(entry, names)
+        return Granted(entry), "repeated" if is_counted else "over"
 
-    def _doubt(
-        self, call: str, planned: Planned, sought: _Sought, until: datetime
-    ) -> Sequence[Keeper]:
-        """Let each budget look after an entry that is about to be sent; return their keepers."""
-        at = planned.entry.at
-        assert at is not None  # noqa: S101 (for the type checker)
-        doubt = Doubt(call, planned.put.key, sought.amount, at, until)
-        keepers = [
-            # It may have been dropped as idle meanwhile.
-            self._keepers.setdefault((keeper.budget, keeper.counter), keeper)
-            for keeper in sought.keepers
-        ]
-        for keeper in keepers:
-            keeper.doubts.add(doubt)
+    def _charge_later(
+        self, key: Key, counter: str, windows: Sequence[Window], names: tuple[str, ...]
+    ) -> None:
+        self._let_through.add(key, counter, windows, names)
         self._tend_later()
-        return keepers
 
     def _refuses_in_outage(self, sought: _Sought) -> bool:
         """Return whether any of the budgets lets nothing through."""
@@ -461,11 +458,12 @@ class Spender:
 
     async def _tend(self) -> None:
         """Look after the grants as long as there are any; of failures in a row one is told."""
-        failing: set[tuple[str, str]] = set()
+        failing: set[tuple[str, ...]] = set()
         try:
-            while self._keepers and not self._is_closed:
+            while (self._keepers or self._let_through) and not self._is_closed:
                 await self._clock.sleep(TEND_SECONDS)
                 self._expire()
+                await self._charge_let_through(failing)
                 grants = sum(keeper.open_grants for keeper in self._keepers.values())
                 self._metrics.budget_holds(self._store.region, grants)
                 for key, keeper in list(self._keepers.items()):
@@ -483,6 +481,19 @@ class Spender:
                         failing.add(key)
         finally:
             self._is_tending = False
+
+    async def _charge_let_through(self, failing: set[tuple[str, ...]]) -> None:
+        """Charge what was let through, if that is possible again."""
+        if not self._let_through:
+            return
+        try:
+            await self._settings.renew()
+            await self._let_through.charge()
+            failing.discard(())
+        except LedgerError as error:
+            if () not in failing:
+                log.warning("what was let through is charged later: %s", error)
+            failing.add(())
 
     def _expire(self) -> None:
         """Give back what was kept aside, and has expired."""
@@ -509,22 +520,15 @@ class Spender:
             self.give_back(hold)
         keepers, self._keepers = list(self._keepers.values()), {}
         with anyio.move_on_after(CLOSE_SECONDS):
-            for keeper in keepers:
+            ends: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+                ("what was let through", self._let_through.charge),
+                *((f"budget {keeper.budget!r}", keeper.give_up) for keeper in keepers),
+            ]
+            for what, end in ends:
                 try:
-                    await keeper.end()
+                    await end()
                 except LedgerError as error:
-                    log.warning("budget %r: not closed: %s", keeper.budget, error)
-        for keeper in keepers:
-            keeper.tell_uncharged()
-
-
-def _answered(keepers: Sequence[Keeper], entry: Entry) -> str | None:
-    """Let budgets be charged for an entry that was let through; return the call that wrote it."""
-    call = None if entry.spending is None else entry.spending.call
-    if call is not None:
-        for keeper in keepers:
-            keeper.doubts.written(call)
-    return call
+                    log.warning("%s: left to be closed by the compactor: %s", what, error)
 
 
 def _take(keepers: Sequence[Keeper], amount: Decimal) -> Taken | Keeper:

@@ -3,7 +3,8 @@
 A spend is an entry with `change` = -amount and `grant`: the name of its grant, or a list of several
 (key, team, organization: one entry for all). A hold has `hold` too, its expiry in whole seconds
 since 1970, and once it is resolved `resolved`: how; by another than its owner also `adjusted`: the
-versions of the rights items that were written with that.
+versions of the rights items that were written with that. What was let through names no grant, only
+whose account it is to be charged to; it is resolved in the same way, once it is charged.
 
 A grant that cannot be closed by its owner is closed by its entries. So as long as it is open they
 have to be there: an entry is folded only once *every* region shows each grant it names as closed.
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, get_args
 
 from ledger.core import amounts
 from ledger.core.entry import (
@@ -32,18 +33,14 @@ from ledger.core.entry import (
     spending_attributes,
 )
 from ledger.core.ids import EPOCH
-from ledger.core.values import Spending
-from ledger.limits.rights import Account, Grant, GrantName, Rights
+from ledger.core.values import Spending, names_no_grant
+from ledger.limits.rights import NO_GRANT, Account, Grant, GrantName, Rights
 
 WAITING_MAX = 16
 """How many grants of an item that are over may wait until all regions show their entries alike."""
 
-Resolution = Literal["settled", "void", "expired"]
-_RESOLUTIONS: Mapping[str, Resolution] = {
-    "settled": "settled",
-    "void": "void",
-    "expired": "expired",
-}
+Resolution = Literal["settled", "void", "expired", "charged", "uncharged"]
+_RESOLUTIONS: Mapping[str, Resolution] = {each: each for each in get_args(Resolution)}
 View = Mapping[tuple[str, Account], Rights]
 """The rights items that one region shows, by budget and account; "" is the entry's own counter."""
 
@@ -69,6 +66,16 @@ class Spend:
     def is_open_hold(self) -> bool:
         """Whether it is a hold that can still be settled or voided."""
         return self.hold is not None and self.resolved is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was let through: no grant pays for it."""
+        return self.grants[0].version == NO_GRANT
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be resolved: an open hold, or let through and not charged."""
+        return self.resolved is None and (self.hold is not None or self.is_over)
 
 
 def spend_attributes(spend: Spend) -> dict[str, AttributeValue]:
@@ -98,6 +105,17 @@ def spend_of(item: Item) -> Spend | None:
         raise damaged(item, f"a spend must name its grants: {error}") from None
     amount = number_of(item, "change").copy_negate()
     return Spend(item["sk"]["S"], amount, grants, hold, resolved, adjusted)
+
+
+def is_open(item: Item) -> bool:
+    """Return whether an entry is still to be resolved (`Spend.is_open`); not all of it is read."""
+    if RESOLVED in item or GRANT not in item:
+        return False
+    if HOLD in item:
+        return True
+    grant = item[GRANT]
+    parts = [grant] if "S" in grant else grant.get("L", [])
+    return bool(parts) and names_no_grant(str(parts[0].get("S")))
 
 
 def charge_of(spends: Iterable[Spend], name: GrantName) -> Decimal:
@@ -152,21 +170,25 @@ def may_fold(spend: Spend, views: Mapping[str, View]) -> bool:
     """Return whether an entry that all regions show alike may be folded, by its grants and hold.
 
     `views` has every region. An open hold is never folded: it could not be settled any more; one
-    that was charged apart only once every region shows that charge, too.
+    that was charged apart only once every region shows that charge, too. So it is with what was
+    let through: nobody else knows that it is to be charged.
     """
-    if spend.is_open_hold:
+    if spend.is_open:
         return False
     return all(
-        all(shows_closed(view, name) for name in spend.grants)
+        (spend.is_over or all(shows_closed(view, name) for name in spend.grants))
         and all(_shows(view, written) for written in spend.adjusted)
         for view in views.values()
     )
 
 
 def _shows(view: View, written: GrantName) -> bool:
-    """Return whether a region shows this version of an item, or a later one."""
+    """Return whether a region shows this version of an item, or a later one.
+
+    Of a budget without a limit, whose item none is, there is nothing to show.
+    """
     item = view.get((written.budget, written.account))
-    return item is not None and item.version >= written.version
+    return written.version == NO_GRANT or (item is not None and item.version >= written.version)
 
 
 def _is_reclaimed(view: View, name: GrantName) -> bool:

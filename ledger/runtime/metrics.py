@@ -237,11 +237,6 @@ class Metrics(RegistryMetrics):
             "Sum of what was let through over the limit while no grant could be had.",
             ("region", "pattern"),
         )
-        self.budget_uncharged: Counter = make.counter(
-            "ledger_budget_uncharged_total",
-            "Sum of what this process let through, or may have, and did not charge.",
-            ("region", "pattern"),
-        )
         self.budget_grants: Gauge = make.gauge(
             "ledger_budget_grants",
             "Grants that this process has open.",
@@ -312,10 +307,6 @@ class Metrics(RegistryMetrics):
     def budget_spent_over(self, region: str, pattern: str, amount: float) -> None:
         """Add an amount that was let through over the limit."""
         self.budget_over.labels(region, pattern).inc(amount)
-
-    def budget_left_uncharged(self, region: str, pattern: str, amount: float) -> None:
-        """Add an amount that was let through, and will not be charged."""
-        self.budget_uncharged.labels(region, pattern).inc(amount)
 
     def budget_holds(self, region: str, grants: int) -> None:
         """Record how many grants this process has open."""

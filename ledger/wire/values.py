@@ -54,7 +54,6 @@ def _spending_of(fields: Fields) -> Spending:
         tuple(fields["grants"]),
         None if hold is None else seconds_of(hold),
         fields["resolved"],
-        fields["over"],
     )
 
 

@@ -73,12 +73,12 @@ class Planned(NamedTuple):
 
     @property
     def is_conditional(self) -> bool:
-        """Whether it must not be put again over what is there: another's, or a hold resolved since.
+        """Whether it must not be put again over what is there: another's, or one resolved since.
 
         Of any other entry what is there is the same.
         """
         spending = self.entry.spending
-        return self.keyed or (spending is not None and spending.hold is not None)
+        return self.keyed or (spending is not None and spending.is_resolvable)
 
 
 def batch_puts(planned: Sequence[Planned]) -> list[Put]:
@@ -186,15 +186,13 @@ def replan(
             " it may be repeated; repeat that, with its key"
         )
     spending = entry.spending
-    if spending and spending.hold is not None and spending.region not in {None, region}:
+    if spending and spending.is_resolvable and spending.region not in {None, region}:
+        what = f"entry {entry.id} was let through in"
+        if not spending.is_over:
+            what = f"hold {entry.id} is paid for by rights of"
         raise InvalidEntry(
-            f"hold {entry.id} is paid for by rights of {spending.region}, so it is repeated there"
-            f" alone, not in {region}: it may have been resolved there"
-        )
-    if spending and spending.is_over and entry.region != region:
-        raise InvalidEntry(
-            f"entry {entry.id} was let through in {entry.region}, where its process looks for it,"
-            f" so it is repeated there alone, not in {region}: it might never be charged"
+            f"{what} {spending.region}, so it is repeated there alone, not in {region}: it may have"
+            " been resolved there"
         )
     check_horizon(entry, entry_id.at, settings=settings, now=now)
     return _planned(entry, entry_id.at, settings=settings, keyed=True, until=until)

@@ -195,9 +195,9 @@ def test_a_raise_is_made_once() -> None:
     assert found.said == ["raises"]
 
 
-def test_what_is_let_through_is_charged_while_its_process_lives() -> None:
+def test_what_is_let_through_is_charged() -> None:
     """Its entry names no grant; without such a pattern that is reported."""
-    entry = {name: part for name, part in spend(3, over={"BOOL": True}).items() if name != "grant"}
+    entry = {**spend(3), "grant": {"S": f"{HERE}.1/0/0"}}
     all_through = frozenset({"budget-0"})
     for lets_through, charged, said in (
         (frozenset[str](), 3, ["grants", "grants"]),
@@ -207,7 +207,6 @@ def test_what_is_let_through_is_charged_while_its_process_lives() -> None:
         found = Audited(lets_through=lets_through)
         found.world.put(HERE, rights(1, minted=10))
         found.world.put(HERE, entry)
-        found.audit.charges.owed(("budget-0",), 3, lambda: True)
         found.world.put(HERE, rights(2, minted=10, charged=charged))
         assert [one for one in found.at_rest() if one != "rest"] == said
 

@@ -39,6 +39,7 @@ from ledger.lab.simulator.budget_items import (
     whole,
 )
 from ledger.lab.simulator.charge_audit import ChargeAudit
+from ledger.lab.simulator.charge_audit import least as least_let_through
 from ledger.lab.simulator.limit_audit import LimitAudit
 from ledger.lab.simulator.lost_accounts import (
     charged_twice,
@@ -166,7 +167,7 @@ class BudgetAudit:
     def _check_named(self, key: Key, copy: Copy) -> None:
         if copy.grants:
             return
-        budgets = self.charges.let_through(key, copy) if copy.is_over else ()
+        budgets = self.charges.let_through(key, copy)
         self._dirty.update(budgets)
         strict = {name.partition("@")[0] for name in budgets} - self._lets_through
         if strict or not budgets:
@@ -399,10 +400,10 @@ class BudgetAudit:
             charged = sum((accounts[name].charged for name in remaining), _ZERO)
             applied = sum((named.get((budget, name), _ZERO) for name in remaining), _ZERO)
             applied += self._charged_for_lost(budget)
-            least = applied + self.charges.least(budget)
+            least = applied + least_let_through(budget, self._final.values(), self._is_lost)
             most = (
                 applied
-                + self.charges.most(budget)
+                + self.charges.most(budget, self._is_lost)
                 + (charged_twice(budget, self._under) if self._lost else _ZERO)
             )
             self.changes.check_rest(budget, self._limit(budget))

@@ -14,7 +14,10 @@ _ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An entry as one write left it; `grants` are pairs of budget and account/version."""
+    """An entry as one write left it; `grants` are budget, account and version of each.
+
+    `through` are the budgets that it was let through from, by which account: no grant pays for it.
+    """
 
     stamp: Stamp
     amount: Decimal
@@ -22,7 +25,7 @@ class Copy:
     grants: tuple[tuple[str, str, int], ...]
     hold: bool
     resolved: str
-    is_over: bool = False
+    through: tuple[tuple[str, str], ...] = ()
     adjusted: tuple[tuple[str, str, int], ...] = ()
 
     @property
@@ -69,14 +72,15 @@ def whole(partitions: Mapping[str, Mapping[str, Item]], counter: str) -> Decimal
 
 def copy_of(item: Item, counter: str, stamp: Stamp) -> Copy:
     """Return an entry of a counter."""
+    named = grants_of(item, counter)
     return Copy(
         stamp,
         -Decimal(item["change"]["N"]),
         item.get("note", {"S": ""})["S"],
-        grants_of(item, counter),
+        tuple(grant for grant in named if grant[2]),
         "hold" in item,
         item.get("resolved", {"S": ""})["S"],
-        "over" in item,
+        tuple((budget, account) for budget, account, version in named if not version),
         grants_of(item, counter, "adjusted"),
     )
 
@@ -97,12 +101,11 @@ def _grant(name: str, counter: str) -> tuple[str, str, int]:
 
 
 def account_of(item: Item) -> Account:
-    """Return what a rights item says; a grant of nothing marks a charge, and nothing is open."""
+    """Return what a rights item says."""
     adjusted = _sums(item, "adjusted")
     grants = {
-        int(version): granted + adjusted.get(version, _ZERO)
+        int(version): Decimal(part["L"][0]["N"]) + adjusted.get(version, _ZERO)
         for version, part in item.get("grants", {"M": {}})["M"].items()
-        if (granted := Decimal(part["L"][0]["N"]))
     }
     return Account(
         int(item["version"]["N"]),

@@ -4,23 +4,29 @@ Those of spends, holds and grants are `budget_mutants`.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from compactor import plan as plan_of_passes
+from ledger.core.entry import ADJUSTED, GRANT, Key
 from ledger.lab.simulator.budget_mutants import budget_mutant
 from ledger.lab.simulator.budgets import has_windows, keeps_budgets, lets_through
 from ledger.lab.simulator.losses import is_lossy
-from ledger.limits import holds, losing, plan, shares
+from ledger.limits import holds, let_through, losing, plan, shares
 from ledger.limits.allowance import Settling, Taken
-from ledger.limits.doubts import Doubts
 from ledger.limits.holds import Apart, Resolved
-from ledger.limits.keeper import Keeper
 from ledger.limits.plan import Short
-from ledger.limits.rights import Rights, following
+from ledger.limits.rights import GrantName, Rights, following
 from ledger.limits.spending import Spender
+from ledger.limits.spends import Spend, View, may_fold
 from ledger.limits.windows import Limit, LimitStep
+from ledger.store.conditions import Has
+from ledger.store.writes import Update
+from ledger.writing.plan import Planned
 
 _charge_apart = holds.charge_apart
+_mark = let_through._mark  # noqa: SLF001 (it is broken here)
 
 
 def loses_budgets(seed: int) -> bool:
@@ -66,9 +72,21 @@ def without_more(taken: Taken, actual: Decimal) -> Settling | None:
     return Settling(max(taken.amount, actual), taken.allowances, taken.amount, actual)
 
 
-def owes_nothing(keeper: Keeper, amount: Decimal) -> None:
-    """Forget what was let through."""
-    del keeper, amount
+def folded_uncharged(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Fold what was let through, charged or not."""
+    return spend.is_over or may_fold(spend, views)
+
+
+def unmarked(key: Key, spend: Spend, written: tuple[GrantName, ...]) -> Update:
+    """Leave an entry unmarked."""
+    marked = _mark(key, spend, written)
+    return replace(marked, set={ADJUSTED: marked.set[ADJUSTED]}, condition=Has(GRANT))
+
+
+def conditional_by_key(planned: Planned) -> bool:
+    """Put again whatever has no key, and is no hold."""
+    spending = planned.entry.spending
+    return planned.keyed or (spending is not None and spending.hold is not None)
 
 
 def refused_by_its_first(spender: Spender, sought: Any) -> bool:
@@ -76,10 +94,6 @@ def refused_by_its_first(spender: Spender, sought: Any) -> bool:
     terms = spender._settings.current.terms  # noqa: SLF001 (it is broken here)
     rule = terms.budget_of(sought.keepers[0].window.budget)
     return rule is None or rule.on_outage == "refuse"
-
-
-async def not_looked_for(*_: object, **__: object) -> None:
-    """Forget what was let through without an answer."""
 
 
 async def no_spends(*_: object) -> list[Any]:
@@ -126,14 +140,6 @@ LIMIT_MUTANTS = (
         (Taken, "settling", without_more),
     ),
     budget_mutant(
-        "through-unowed",
-        "what an outage let through is charged by the process that wrote it",
-        "it is spent once more",
-        60,
-        (Keeper, "owe", owes_nothing),
-        worlds=lets_through,
-    ),
-    budget_mutant(
         "through-by-its-first",
         "several budgets are let through only if each of them allows that",
         "one that lets nothing through is spent from without a grant",
@@ -142,11 +148,27 @@ LIMIT_MUTANTS = (
         worlds=lets_through,
     ),
     budget_mutant(
-        "through-unsought",
-        "what an outage let through without an answer is looked for by the process that sent it",
-        "it is spent once more",
+        "through-folded",
+        "what was let through is folded once it is charged",
+        "of a process that crashed it is spent once more",
         60,
-        (Doubts, "look", not_looked_for),
+        (plan_of_passes, "may_fold", folded_uncharged),
+        worlds=lets_through,
+    ),
+    budget_mutant(
+        "through-unmarked",
+        "what was let through is marked in the transaction that charges it",
+        "each pass charges it again",
+        60,
+        (let_through, "_mark", unmarked),
+        worlds=lets_through,
+    ),
+    budget_mutant(
+        "through-put-again",
+        "what was let through is not put again over what is there",
+        "its mark is gone, and it is charged twice",
+        60,
+        (Planned, "is_conditional", property(conditional_by_key)),
         worlds=lets_through,
     ),
     budget_mutant(

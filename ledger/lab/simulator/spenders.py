@@ -4,7 +4,6 @@ What a call answers goes to the auditor; what its entry is told apart by is its 
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -65,8 +64,6 @@ class Spenders:
     def start(self) -> None:
         """Start what the scenario plans."""
         self._processes.start()
-        for planned in self._plan.spends:
-            self._audit.charges.planned(_note_of(planned), planned.budgets[1:])
         for name in self._plan.limits:
             for _ in range(2):
                 self._supervisor.start(self._create, name)
@@ -187,7 +184,7 @@ class Spenders:
         self, spender: Spender, planned: PlannedSpend, note: str, error: OutcomeUnknown
     ) -> None:
         """Write the same entries again, in this process, until their outcome is known."""
-        place, first = (planned.region, planned.process), spender
+        place = planned.region, planned.process
         for _ in range(self._random.randrange(RETRIES_MAX + 1)):
             await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
             is_here = self._random.random() < SAME_PLACE_SHARE
@@ -201,7 +198,6 @@ class Spenders:
             except (InvalidEntry, *REFUSALS):  # a hold is repeated in its region alone
                 continue
             else:
-                self._note_owed(first, planned, replace(entry, repeated=False))
                 await self._granted(spender, planned, note, entry)
                 return
 
@@ -252,15 +248,7 @@ class Spenders:
             done = await budgets.spend(planned.amount, note=note, key=key, at=at, wait=planned.wait)
             if not isinstance(done, Granted):
                 return None
-            self._note_owed(spender, planned, done.entry)
             return done.entry
-
-    def _note_owed(self, spender: Spender, planned: PlannedSpend, entry: Entry) -> None:
-        """Let what was let through be asked for, as long as the process that owes it lives."""
-        is_over = entry.spending is not None and entry.spending.is_over
-        if is_over and not entry.repeated:
-            budgets = entry.counter, *planned.budgets[1:]
-            self._audit.charges.owed(budgets, planned.amount, lambda: spender.is_alive)
 
     async def _granted(
         self, spender: Spender, planned: PlannedSpend, note: str, entry: Entry

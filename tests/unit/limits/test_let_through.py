@@ -1,17 +1,21 @@
-"""Spends let through while no grant can be had: charged once, by the process that wrote them."""
+"""Spends let through while no grant can be had: charged once, by their process or a pass."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
 from ledger import Table
+from ledger.core.entry import Item, key_of
 from ledger.core.errors import BudgetMissing, ContractStale, Unreachable
 from ledger.ledger import budget_parts
 from ledger.limits.outcomes import Granted
+from ledger.limits.reclaiming import Regions, charge_open
+from ledger.limits.spends import spend_of
 from ledger.store.port import Store
-from ledger.store.reads import Page
-from ledger.store.writes import Outcome, Unknown, Write
+from ledger.store.reads import Page, Query
+from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST = "us-east-1", "eu-west-1"
@@ -32,13 +36,13 @@ async def let_through(world: MemoryGlobalTable, table: Table, amount: int, name:
         assert done.entry.spending.is_over
 
 
-def unanswered(store: Store, times: int) -> Callable[[Write], Awaitable[Outcome]]:
-    """Return a write that lands without an answer, so many times."""
-    write, left = store.write, [times]
+def unanswered(store: Store, times: int) -> Callable[..., Awaitable[Outcome]]:
+    """Return a transaction that lands without an answer, so many times."""
+    transact, left = store.transact, [times]
 
-    async def lands(one: Write) -> Outcome:
-        outcome = await write(one)
-        if left[0] and one.key[0].startswith("~budget~"):
+    async def lands(actions: Sequence[Action], **kwargs: Any) -> Outcome:
+        outcome = await transact(actions, **kwargs)
+        if left[0]:
             left[0] -= 1
             return Unknown("no answer")
         return outcome
@@ -48,14 +52,14 @@ def unanswered(store: Store, times: int) -> Callable[[Write], Awaitable[Outcome]
 
 @pytest.mark.parametrize("times", [1, 2, 20])
 async def test_what_is_charged_without_an_answer_is_charged_once(times: int) -> None:
-    """Whichever of the writes is not answered: the charge is marked as a grant is."""
+    """However often it is not answered: the entry itself says that it is charged."""
     world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
     async with world.table(EAST) as east:
         await east.budget("key/42").create(10)
         await let_through(world, east, 3, "key/42")
         store = world.store(EAST)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(store, "write", unanswered(store, times))
+            patched.setattr(store, "transact", unanswered(store, times))
             await world.clock.advance(60)
         await world.clock.advance(10)
         state = await east.budget("key/42").state()
@@ -64,7 +68,7 @@ async def test_what_is_charged_without_an_answer_is_charged_once(times: int) -> 
 
 
 async def test_what_is_charged_is_charged_once_by_a_process_that_stood_still() -> None:
-    """For longer than its mark would last as a grant: passes have closed those meanwhile.
+    """However long: passes have folded the entry meanwhile.
 
     In the simulated worlds: seed 99001165, of a process that stood still for 20 minutes.
     """
@@ -73,22 +77,21 @@ async def test_what_is_charged_is_charged_once_by_a_process_that_stood_still() -
         await east.budget("key/42").create(10)
         await let_through(world, east, 3, "key/42")
         store = world.store(EAST)
-        write, late = store.write, [3_600.0]
+        transact, late = store.transact, [3_600.0]
 
-        async def stands_still(one: Write) -> Outcome:
-            outcome = await write(one)
-            if late and one.key[0].startswith("~budget~"):
+        async def stands_still(actions: Sequence[Action], **kwargs: Any) -> Outcome:
+            outcome = await transact(actions, **kwargs)
+            if late:
                 await world.clock.sleep(late.pop())
                 return Unknown("no answer")
             return outcome
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(store, "write", stands_still)
+            patched.setattr(store, "transact", stands_still)
             await world.clock.advance(10)
             assert not late
             await world.clock.advance(1_800)
-            await world.settle()
-            assert (await world.compact()).is_success
+            await merged(world)
             await world.clock.advance(3_600)
         state = await east.budget("key/42").state()
         assert [int(one) for one in (state.charged, state.granted, state.free)] == [3, 0, 7]
@@ -110,17 +113,27 @@ async def test_what_is_charged_to_a_window_leaves_its_share() -> None:
         assert not await east.budget("key/42").spend(1)
 
 
-async def test_a_budget_may_be_created_after_something_was_let_through() -> None:
-    """It was not known that it had no limit; what is owed is charged once it has."""
+@pytest.mark.parametrize("created_first", [True, False])
+async def test_a_budget_may_be_created_after_something_was_let_through(
+    *, created_first: bool
+) -> None:
+    """It is charged to a limit that there is when it would be folded; else to none, and folded."""
     world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
     async with world.table(EAST) as east:
+        budget = east.budget("key/42")
         await let_through(world, east, 3, "key/42")
         await world.clock.advance(10)
         with pytest.raises(BudgetMissing):
-            await east.budget("key/42").state()
-        assert await east.budget("key/42").create(10)
-        await world.clock.advance(10)
-        assert (await east.budget("key/42").state()).charged == 3
+            await budget.state()
+        if created_first:
+            await budget.create(10)
+        await merged(world)
+        if not created_first:
+            await budget.create(10)
+            await merged(world)
+        assert (await budget.state()).charged == (3 if created_first else 0)
+        assert await entries(world, EAST, "key/42") == []
+        assert (await east.ledger.total("key/42", max_age=0)).value == -3
 
 
 async def test_what_is_let_through_slowly_is_charged_too() -> None:
@@ -141,6 +154,164 @@ async def test_what_is_let_through_slowly_is_charged_too() -> None:
             await let_through(world, east, 3, "key/42")
         await world.clock.advance(10)
         assert (await east.budget("key/42").state()).charged == 3
+
+
+async def entries(world: MemoryGlobalTable, region: str, counter: str) -> list[Item]:
+    """Return the entries of a counter that a region shows."""
+    page = await world.store(region).query(Query(counter, last="~"))
+    return list(page.items)
+
+
+async def merged(world: MemoryGlobalTable) -> None:
+    """Let passes charge and fold whatever may be."""
+    for _ in range(3):
+        await world.pass_time(90_000)
+        await world.merge()
+
+
+async def crashed(world: MemoryGlobalTable, region: str, amount: int, *names: str) -> None:
+    """Spend in an outage, in a process that crashes before it has charged that."""
+    table = world.table(region)
+    async with table:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(region), "query", down)
+            await table.budgets(names).spend(amount)
+        world.crash(table)
+
+
+async def test_what_a_crashed_process_let_through_is_charged_by_a_pass() -> None:
+    """To each of its budgets, once, and before it is folded."""
+    world = MemoryGlobalTable([EAST, WEST], budgets={"*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        for name in ("key/42", "team/7"):
+            await east.budget(name).create(10)
+        world.replicate()
+        await crashed(world, WEST, 3, "key/42", "team/7")
+        await crashed(world, WEST, 2, "key/42")
+        await merged(world)
+        for name, charged in (("key/42", 5), ("team/7", 3)):
+            assert (await east.budget(name).state()).charged == charged
+        assert await entries(world, EAST, "key/42") == []
+        assert (await east.ledger.total("key/42", max_age=0)).value == -5
+
+
+@pytest.mark.parametrize("rule", [{"window": "day"}, {"window": "month"}])
+async def test_a_pass_makes_the_item_that_it_charges(rule: Mapping[str, Any]) -> None:
+    """With the share of its window: nothing was ever spent in that region."""
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {"on_outage": "allow", **rule}})
+    async with world.table(EAST) as east, world.table(WEST) as west:
+        await east.budget("key/42").create(10)
+        world.replicate()
+        await crashed(world, WEST, 3, "key/42")
+        await world.settle()
+        await world.compact()
+        world.replicate()
+        state = await east.budget("key/42").state()
+        assert [int(one) for one in (state.charged, state.limit)] == [3, 10]
+        spent = 0
+        for table in (east, west):
+            while await table.budget("key/42").spend(1):
+                spent += 1
+        assert spent == 7
+
+
+async def test_what_is_charged_to_a_rolling_limit_comes_back() -> None:
+    """Counted from when it is charged."""
+    rule = {"on_outage": "allow", "rolling": 3_600.0}
+    world = MemoryGlobalTable([EAST], budgets={"key/*": rule})
+    async with world.table(EAST) as east:
+        budget = east.budget("key/42")
+        await budget.create(10)
+        await crashed(world, EAST, 3, "key/42")
+        await world.settle()
+        await world.compact()
+        assert not await budget.spend(8)
+        await world.clock.advance(10_000)
+        assert await budget.spend(8)
+
+
+async def test_a_pass_and_a_process_charge_once() -> None:
+    """The pass has read the entry before the process marks it, and the item after that."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        await let_through(world, east, 3, "key/42")
+        store = world.store(EAST)
+        [item] = await entries(world, EAST, "key/42")
+        seen = spend_of(item)
+        assert seen is not None
+        await world.clock.advance(10)
+        regions = Regions({EAST: store}, world.settings.terms, world.clock)
+        assert await charge_open(regions, {key_of(item): seen}) == 0
+        assert (await east.budget("key/42").state()).charged == 3
+
+
+async def test_what_was_charged_is_not_put_again() -> None:
+    """A request that was held up lands after its entry was marked: the mark stays."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        store = world.store(EAST)
+        write, sent = store.write, list[Write]()
+
+        async def noting(one: Write) -> Outcome:
+            sent.append(one)
+            return await write(one)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", noting)
+            await let_through(world, east, 3, "key/42")
+        await world.clock.advance(10)
+        [put] = [one for one in sent if not one.key[0].startswith("~")]
+        assert isinstance(await write(put), Rejected)
+        await merged(world)
+        assert (await east.budget("key/42").state()).charged == 3
+
+
+async def test_many_are_charged_in_few_transactions() -> None:
+    """As many in each as there is room for beside the items of 20 budgets."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(1_000)
+        store = world.store(EAST)
+        transact, sizes = store.transact, list[int]()
+
+        async def noting(actions: Sequence[Action], **kwargs: Any) -> Outcome:
+            sizes.append(len(actions))
+            return await transact(actions, **kwargs)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "transact", noting)
+            with pytest.MonkeyPatch.context() as away:
+                away.setattr(store, "query", down)
+                for _ in range(100):
+                    await east.budget("key/42").spend(1)
+            await world.clock.advance(10)
+        assert sizes == [81, 21]
+        assert (await east.budget("key/42").state()).charged == 100
+
+
+async def test_one_budget_that_fails_holds_up_no_other() -> None:
+    """What was let through from it is charged once its item can be read."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        for name in ("key/1", "key/2"):
+            await east.budget(name).create(10)
+            await let_through(world, east, 3, name)
+        store = world.store(EAST)
+        query = store.query
+
+        async def broken(one: Query) -> Page:
+            if one.partition == "~budget~key/1":
+                raise Unreachable("down")
+            return await query(one)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "query", broken)
+            await world.clock.advance(10)
+            assert (await east.budget("key/2").state()).charged == 3
+        await world.clock.advance(10)
+        assert (await east.budget("key/1").state()).charged == 3
 
 
 async def test_an_idle_process_renews_its_view_of_the_contract() -> None:

@@ -32,8 +32,8 @@ from ledger.limits.reclaiming import (
     Reclaimed,
     Regions,
     close_over,
-    is_left_hold,
-    is_own_hold,
+    is_left_open,
+    is_own_open,
     resolve_expired,
 )
 from ledger.limits.rights import GrantName, Rights
@@ -299,7 +299,7 @@ async def resolved(world: World, item: Item = HOLD, *, on_expiry: str = "void") 
     regions = regions_of(world, on_expiry=on_expiry)
     spend = spend_of(item)
     assert spend is not None
-    assert is_own_hold(regions, HOME, spend)
+    assert is_own_open(regions, HOME, spend)
     return await resolve_expired(regions, key_of(item), spend) is not None
 
 
@@ -390,11 +390,11 @@ async def test_a_hold_of_another_region_is_left_to_that() -> None:
     spend = spend_of(other)
     assert spend is not None
     world.clock.pass_by(40)
-    assert not is_own_hold(regions_of(world), HOME, spend)
-    assert is_own_hold(regions_of(world), WEST, spend)
+    assert not is_own_open(regions_of(world), HOME, spend)
+    assert is_own_open(regions_of(world), WEST, spend)
     over = regions_of(world)
     over = replace(over, terms=replace(over.terms, lost=(WEST,)))
-    assert not is_own_hold(over, WEST, spend)
+    assert not is_own_open(over, WEST, spend)
 
 
 @pytest.mark.parametrize("is_reclaimed", [True, False])
@@ -416,8 +416,8 @@ async def test_a_hold_that_a_lost_region_left_is_charged_to_who_reclaimed_it(
     regions = Regions(stores, terms, regions.clock)
     spend = spend_of(left)
     assert spend is not None
-    assert is_left_hold(regions, spend)
-    assert not is_own_hold(regions, HOME, spend)
+    assert is_left_open(regions, spend)
+    assert not is_own_open(regions, HOME, spend)
     found = await resolve_expired(regions, key_of(left), spend)
     assert (found is not None) == is_reclaimed
     assert shown_rights(world.regions, AT_HOME).available == (106 if is_reclaimed else 100)
@@ -430,8 +430,8 @@ async def test_a_hold_that_a_region_of_the_table_paid_for_too_is_not_left() -> N
     assert spend is not None
     regions = regions_of(await begun(10))
     lost = replace(regions, terms=replace(regions.terms, lost=(WEST,)))
-    assert not is_left_hold(lost, spend)
-    assert not is_own_hold(lost, HOME, spend)
+    assert not is_left_open(lost, spend)
+    assert not is_own_open(lost, HOME, spend)
 
 
 async def test_all_grants_of_a_hold_are_adjusted_together() -> None:

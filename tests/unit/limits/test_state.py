@@ -10,7 +10,7 @@ from ledger.core.contract import Terms
 from ledger.limits.calendar import Window
 from ledger.limits.explaining import explained
 from ledger.limits.lost import cut_off, mint_again
-from ledger.limits.plan import charge, limit_of, lower_limit
+from ledger.limits.plan import limit_of, lower_limit
 from ledger.limits.rights import Grant, Rights
 from ledger.limits.state import BudgetState, InFlight, state_of
 from ledger.testing.clock import START
@@ -120,12 +120,3 @@ def test_what_was_charged_more_than_there_was_is_owed() -> None:
     assert west.owed == shown(HOME_ITEM, over).owed == 40
     assert f"{WEST} owes 40: it was charged more than it had" in explained(shown(HOME_ITEM, over))
     assert shown(HOME_ITEM, WEST_ITEM).owed == 0
-
-
-def test_what_marks_a_charge_is_no_grant_to_people() -> None:
-    """It has nothing to spend."""
-    since = HOME_ITEM.grants[2].since
-    paid = charge(HOME_ITEM, Decimal(3), since=since, expires=since + 60, token="paid")
-    version = paid.version
-    said = f"charge {version} of us-east-1: of what was let through, done 2026-11-21T06:50:00Z"
-    assert said in explained(shown(paid))

@@ -20,7 +20,7 @@ LEDGER_NAMES = {
     "ledger_read_restarts_total", "ledger_consumed_units_total", "ledger_retries_total",
     "ledger_errors_total", "ledger_hints_total", "ledger_clock_offset_seconds",
     "ledger_crossings_total", "ledger_budget_spends_total", "ledger_budget_over_total",
-    "ledger_budget_uncharged_total", "ledger_budget_grants", "ledger_budget_renewals_total",
+    "ledger_budget_grants", "ledger_budget_renewals_total",
     "ledger_budget_fetches_total",
 }  # fmt: skip
 COMPACTOR_NAMES = {
@@ -37,6 +37,7 @@ COMPACTOR_NAMES = {
     "compactor_archive_waiting_seconds", "compactor_scheduled", "compactor_region_not_read",
     "compactor_budget_grants", "compactor_budget_grants_closed_total",
     "compactor_budget_grants_exceeded_total", "compactor_budget_holds_expired_total",
+    "compactor_budget_let_through_charged_total",
     "compactor_budget_transfers_total", "compactor_signed_nets",
 }  # fmt: skip
 

@@ -44,7 +44,7 @@ def test_a_budget_is_what_it_was() -> None:
         None,
         Spending(),
         Spending(("a", "b"), SECONDS, "settled"),
-        Spending(("a",), SECONDS, None, is_over=True),
+        Spending(("eu-west-1.1/0/0", "eu-west-1.1/0/0@team")),
     ],
 )
 def test_an_entry_says_what_it_was_spent_from(spending: Spending | None) -> None:

@@ -1,0 +1,214 @@
+"""Charging what was let through: spends that no grant pays for, made while none could be had.
+
+Such an entry names grant 0 of its region's account, for each of its budgets. It is charged to the
+rights items of that account in one transaction that marks it: so once, by whoever is first. That is
+the process that made it, once the items can be had; and of one that crashed, or never learned that
+its entry is there, a pass of the compactor. It is not folded before (`spends.may_fold`).
+
+::
+
+    let through ── by its process, or a pass ──> charged ── every region shows that ──> folded
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import anyio
+
+from ledger.core import amounts
+from ledger.core.entry import ADJUSTED, GRANT, RESOLVED, Key
+from ledger.core.errors import BudgetUndecided, LedgerError
+from ledger.limits.asked import BUDGETS_MAX
+from ledger.limits.calendar import Window
+from ledger.limits.items import ControlItems
+from ledger.limits.plan import charge
+from ledger.limits.reading import Shown
+from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, write_of
+from ledger.limits.rolling import dated
+from ledger.limits.shares import created
+from ledger.limits.spends import Spend, is_open, spend_attributes, spend_of
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_requests
+from ledger.runtime.validity import signed_within
+from ledger.settings.live import LiveSettings
+from ledger.store.conditions import AllOf, Equals, Has, Not
+from ledger.store.reads import Get
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Applied, Put, Update
+
+ENTRIES_MAX = TRANSACTION_ACTIONS_MAX - BUDGETS_MAX
+"""How many entries are charged in one transaction, with the rights items of their budgets."""
+KEPT_MAX = 10_000
+"""Entries that a process remembers to charge itself; any more are left to the compactor."""
+READS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """A rights item as it was read, and as it is to be charged: made, where it was absent."""
+
+    before: Rights
+    made: Rights
+
+
+Reader = Callable[[str], Awaitable[Shown]]
+"""Reads a budget's control items through one region, strongly consistent."""
+
+
+async def item_to_charge(
+    window: Window, account: Account, *, own: Reader, limits: Reader
+) -> Charged | None:
+    """Return the item of an account that a budget's spends are charged to; None without a limit.
+
+    `own` reads in the account's region, `limits` where the budget's limit is looked for.
+
+    Raises:
+        BudgetUndecided: it is to be made, and its share is not decided.
+        DamagedItem: an item cannot be read whole.
+        StoreError: a region cannot be read.
+    """
+    before = (await own(window.counter)).of(account)
+    if before.version:
+        return Charged(before, before)
+    limit = (await limits(window.budget)).limit
+    if limit is None:
+        return None
+    return Charged(before, created(before, window=window, limit=limit) or before)
+
+
+def charge_let_through(
+    entries: Mapping[Key, Spend], items: Mapping[str, Charged], counter: str, *, now: float
+) -> list[Put | Update]:
+    """Return the transaction that charges entries of a counter, all of which name the same budgets.
+
+    `items` are those that they are charged to, by budget ("" is the counter's own); a budget that
+    has no limit has none, and is charged nothing. `now` is in seconds since 1970.
+
+    Raises:
+        AmountOverflow: a sum does not fit in 38 digits, however it is rounded.
+    """
+    amount = amounts.total_wide(spend.amount for spend in entries.values())
+    puts: list[Put | Update] = []
+    written: list[GrantName] = []
+    for name in next(iter(entries.values())).grants:
+        item = items.get(name.budget)
+        if item is None:
+            written.append(name)
+            continue
+        after = dated(charge(item.made, amount), now)
+        puts.append(write_of(item.before, after, name.budget or counter))
+        written.append(GrantName(after.account, after.version, name.budget))
+    return [*puts, *(_mark(key, spend, tuple(written)) for key, spend in entries.items())]
+
+
+def _mark(key: Key, spend: Spend, written: tuple[GrantName, ...]) -> Update:
+    """Return the update that marks an entry as charged; it must be as it was read."""
+    attributes = spend_attributes(replace(spend, resolved="charged", adjusted=written))
+    change = {"N": amounts.to_text(spend.amount.copy_negate())}
+    as_read = Equals(GRANT, attributes[GRANT]), Equals("change", change), Not(Has(RESOLVED))
+    marks = {name: attributes[name] for name in (RESOLVED, ADJUSTED)}
+    return Update(key, set=marks, condition=AllOf(as_read))
+
+
+def no_grants(account: Account, windows: Sequence[Window], counter: str) -> tuple[str, ...]:
+    """Return what an entry names that is let through: no grant of each of its budgets."""
+    budgets = ["" if window.counter == counter else window.counter for window in windows]
+    return tuple([str(GrantName(account, NO_GRANT, budget)) for budget in budgets])
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An entry of a counter that was let through, from these windows."""
+
+    counter: str
+    windows: tuple[Window, ...]
+    names: tuple[str, ...]
+
+    @property
+    def budgets(self) -> frozenset[str]:
+        """The counters of its budgets, or of their windows."""
+        return frozenset(window.counter for window in self.windows)
+
+
+class LetThrough:
+    """What one process let through, until it is charged, or found to be another's to charge."""
+
+    def __init__(self, items: ControlItems, settings: LiveSettings, clock: Clock) -> None:
+        self._items = items
+        self._settings = settings
+        self._clock = clock
+        self._lock = anyio.Lock()
+        self._kept: dict[Key, _Kept] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(
+        self, key: Key, counter: str, windows: Sequence[Window], names: tuple[str, ...]
+    ) -> None:
+        """Remember an entry that was let through, whether it is there or may be."""
+        if len(self._kept) < KEPT_MAX:
+            self._kept[key] = _Kept(counter, tuple(windows), names)
+
+    async def charge(self, budgets: Collection[str] | None = None) -> None:
+        """Charge what is there of it, as far as budgets have a limit; the rest is a pass's.
+
+        With `budgets` (counters, of windows theirs) only what one of these is charged for.
+
+        Raises:
+            LedgerError: an item cannot be read or written: what is charged to it is kept.
+        """
+        errors: list[LedgerError] = []
+        async with self._lock:
+            groups: dict[_Kept, list[Key]] = {}
+            for key, kept in self._kept.items():
+                if budgets is None or not kept.budgets.isdisjoint(budgets):
+                    groups.setdefault(kept, []).append(key)
+            for kept, keys in groups.items():
+                try:
+                    await self._charge(kept, keys)
+                except LedgerError as error:
+                    errors.append(error)
+        if errors:
+            raise errors[0]
+
+    async def _charge(self, kept: _Kept, keys: Sequence[Key]) -> None:
+        """Charge entries that name the same budgets, until another write comes in between."""
+        for at in range(0, len(keys), ENTRIES_MAX):
+            some = keys[at : at + ENTRIES_MAX]
+            with signed_within(self._settings.validity, self._clock):
+                items = await self._items_of(kept)
+                entries = await self._open(some, kept.names) if items is not None else {}
+                if items is not None and entries:
+                    now = self._clock.now().timestamp()
+                    writes = charge_let_through(entries, items, kept.counter, now=now)
+                    if not isinstance(await self._items.store.transact(writes), Applied):
+                        return
+            for key in some:
+                del self._kept[key]
+
+    async def _open(self, keys: Sequence[Key], names: tuple[str, ...]) -> dict[Key, Spend]:
+        """Return those entries that are there, as they were let through, and not charged."""
+        reads = [partial(self._items.store.get, Get(key)) for key in keys]
+        found = await run_requests(reads, at_once=READS_AT_ONCE)
+        entries: dict[Key, Spend] = {}
+        for key, item in zip(keys, found, strict=True):
+            spend = spend_of(item) if item is not None and is_open(item) else None
+            if spend is not None and tuple(map(str, spend.grants)) == names:
+                entries[key] = spend
+        return entries
+
+    async def _items_of(self, kept: _Kept) -> dict[str, Charged] | None:
+        """Return the items that an entry is charged to, by budget; None if not all can be made."""
+        items: dict[str, Charged] = {}
+        for name, window in zip(map(GrantName.parse, kept.names), kept.windows, strict=True):
+            try:
+                item = await item_to_charge(
+                    window, name.account, own=self._items.read, limits=self._items.read
+                )
+            except BudgetUndecided:
+                return None
+            if item is None:
+                return None
+            items[name.budget] = item
+        return items
