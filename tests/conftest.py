@@ -1,6 +1,7 @@
 """What every tier of tests shares."""
 
 import gc
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,10 @@ _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow
 settings.register_profile("fixed", _ANY_SPEED, derandomize=True, max_examples=30)
 settings.register_profile("drawn", _ANY_SPEED, max_examples=200)
 settings.load_profile("fixed")
+
+# What a shell without job control starts in the background ignores SIGINT, and so do its children.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

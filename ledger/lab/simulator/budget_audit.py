@@ -142,7 +142,7 @@ class BudgetAudit:
         before = self._best.get(key)
         if before is not None and before.stamp >= stamp:
             return
-        if before is not None and before.grants != copy.grants:
+        if before is not None and before.paid_by != copy.paid_by:
             self._doubled.add(key)
         is_undone = before is not None and was_resolved and before.state != copy.state
         if before is not None and is_undone and key not in self._doubled:

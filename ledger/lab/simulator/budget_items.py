@@ -29,6 +29,11 @@ class Copy:
     adjusted: tuple[tuple[str, str, int], ...] = ()
 
     @property
+    def paid_by(self) -> tuple[object, ...]:
+        """The grants, or accounts, that it is charged to."""
+        return self.grants, self.through
+
+    @property
     def state(self) -> tuple[Decimal, str]:
         """What it came to, and how."""
         return self.amount, self.resolved

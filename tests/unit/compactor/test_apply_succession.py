@@ -120,6 +120,16 @@ async def test_a_hold_that_changes_meanwhile_is_not_put_again(change: Item) -> N
     assert entry(store) == store.by
 
 
+async def test_what_is_charged_meanwhile_is_not_put_again() -> None:
+    """Unmarked it would be charged twice."""
+    store = Racing(AWAY, remaining(shown=NEW).table)
+    through = {**entry(store), "grant": {"S": "sa-east-1.1/0/0"}}
+    store.table.set((PARTITION, KEY), through)
+    store.by = {**through, "resolved": {"S": "charged"}}
+    await carried_out(store, Succession(again=(AGAIN,)))
+    assert entry(store) == store.by
+
+
 @pytest.mark.parametrize(("there", "left"), [(None, 3), (2, 3), (3, 3), (4, 4)])
 async def test_a_copy_replaces_lower_versions_only(there: int | None, left: int) -> None:
     """A leader that was overtaken, or comes twice, takes nothing back."""

@@ -159,6 +159,23 @@ def test_a_hold_is_put_again_as_it_was_resolved(shown: Mapping[str, bool], expec
     assert [each.region for each in found.again] == [expected]
 
 
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [({HOME: False, SOUTH: True}, SOUTH), ({HOME: False, WEST: False}, WEST)],
+    ids=["charged", "in its region"],
+)
+def test_what_was_let_through_is_put_again_as_it_was_charged(
+    shown: Mapping[str, bool], expected: str
+) -> None:
+    """Put again as another region shows it, unmarked, it would be charged twice."""
+    through = spend_item(3, GrantName(AT_WEST, 0), at=AT)
+    charged = {**through, RESOLVED: {"S": "charged"}}
+    items = {region: charged if is_charged else through for region, is_charged in shown.items()}
+    views = {region: view(*([items[region]] if region in items else [])) for region in REGIONS}
+    found = succeed(Observation("counter", None, views), LIMITED, now=NOW, version="v")
+    assert [each.region for each in found.again] == [expected]
+
+
 def terms_of(*patterns: str) -> Terms:
     """Return terms with budgets of these patterns."""
     return Terms(

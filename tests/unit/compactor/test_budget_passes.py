@@ -277,6 +277,49 @@ async def test_an_expired_hold_is_resolved_and_folded(on_expiry: str, charged: i
     assert shown_rights(world.regions, AT_HOME).charged == charged
 
 
+@pytest.mark.parametrize("kind", ["hold", "let through", "held on"])
+async def test_a_search_finds_what_is_to_be_resolved(kind: str) -> None:
+    """In a budget that nothing else leads a pass to: too few entries to fold, no grant open."""
+    world = World()
+    put_rights(world.regions, granted(AT_HOME, at=START))
+    grant = GrantName(AT_HOME, 0) if kind == "let through" else GRANT
+    later = {"hold": LATE - 10, "held on": LATE + 10}.get(kind)
+    hold = None if later is None else seconds(START) + later
+    item = spend_item(5, grant, at=START, suffix=9, hold=hold)
+    world.regions.put(HOME, item)
+    world.regions.deliver()
+    await world.clock.advance(LATE)
+    one = limited(world, fold_min=20)
+    report = await world.run_once(one)
+    assert report.holds_expired == (kind == "hold")
+    assert report.let_through_charged == (kind == "let through")
+    assert one.metric("compactor_budget_let_through_charged_total") == (kind == "let through")
+    assert report.is_idle == (kind == "held on")
+    assert report.due == (kind != "held on")
+
+
+async def test_what_cannot_be_charged_is_told_and_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is folded before a later pass has charged it."""
+    world = World()
+    put_rights(world.regions, granted(AT_HOME, at=START))
+    spent(world, spend_item(5, GrantName(AT_HOME, 0), at=START))
+    await world.clock.advance(LATE + SETTLE)
+    one = limited(world)
+
+    async def fails(*_: object) -> int:
+        raise Unreachable("down")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("compactor.budgets.charge_open", fails)
+        report = await world.run_once(one)
+    assert report.let_through_charged == report.merged == 0
+    assert {*report.problems} == {"what was let through in 'counter': down"}
+    reports = [await world.run_once(one) for _ in range(3)]
+    assert [report.let_through_charged for report in reports] == [1, 0, 0]
+    assert sum(report.merged for report in reports) == 1
+    assert shown_rights(world.regions, AT_HOME).charged == 5
+
+
 @pytest.mark.parametrize("alike", [True, False])
 async def test_a_hold_of_a_lost_region_is_resolved_once_all_show_it_alike(*, alike: bool) -> None:
     """What one region does not show yet may have been settled."""

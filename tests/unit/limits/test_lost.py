@@ -83,6 +83,19 @@ def test_an_open_hold_counts_though_its_grant_was_closed() -> None:
     assert lost.stake_of(BASE, [CUT], [shown]).entries == 0
 
 
+def test_what_was_let_through_counts_where_the_lost_region_has_charged_it() -> None:
+    """As far as its item shows; else an item that remains is charged for it, now or by then."""
+    through = replace(_spend(0), grants=(GrantName(LOST, 0),))
+    assert lost.stake_of(BASE, [CUT], [through]).entries == 0
+    for by, entries in (
+        (GrantName(LOST, 10), 4),
+        (GrantName(LOST, 9), 0),
+        (GrantName(HERE, 99), 0),
+    ):
+        charged = replace(through, resolved="charged", adjusted=(by,))
+        assert lost.stake_of(BASE, [CUT], [charged]).entries == entries
+
+
 def test_only_entries_of_the_same_budget_count() -> None:
     """Of a bundle each grant is named with its budget."""
     org = replace(_spend(8), grants=(GrantName(HERE, 8), GrantName(LOST, 8, "org/1")))

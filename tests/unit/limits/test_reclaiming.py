@@ -31,6 +31,7 @@ from ledger.limits.plan import take
 from ledger.limits.reclaiming import (
     Reclaimed,
     Regions,
+    charge_open,
     close_over,
     is_left_open,
     is_own_open,
@@ -421,6 +422,28 @@ async def test_a_hold_that_a_lost_region_left_is_charged_to_who_reclaimed_it(
     found = await resolve_expired(regions, key_of(left), spend)
     assert (found is not None) == is_reclaimed
     assert shown_rights(world.regions, AT_HOME).available == (106 if is_reclaimed else 100)
+
+
+@pytest.mark.parametrize("is_reclaimed", [True, False])
+async def test_what_a_lost_region_let_through_is_charged_at_home(*, is_reclaimed: bool) -> None:
+    """Reclaimed or not: it does not count when the rights are minted again."""
+    world = World()
+    home = granted(AT_HOME, at=START)
+    if is_reclaimed:
+        home = changed(home, reclaimed={AT_WEST: Decimal(3)}, cut={AT_WEST: Decimal(0)})
+    put_rights(world.regions, home)
+    left = spend_item(6, GrantName(AT_WEST, 0), at=START)
+    world.regions.put(HOME, left)
+    regions = regions_of(world)
+    stores = {region: regions.stores[region] for region in (HOME, SOUTH)}
+    terms = replace(regions.terms, regions=(HOME, SOUTH), lost=(WEST,))
+    regions = Regions(stores, terms, regions.clock)
+    spend = spend_of(left)
+    assert spend is not None
+    assert is_left_open(regions, spend)
+    assert await charge_open(regions, {key_of(left): spend}) == 1
+    assert await charge_open(regions, {key_of(left): spend}) == 0
+    assert shown_rights(world.regions, AT_HOME).charged == 6
 
 
 async def test_a_hold_that_a_region_of_the_table_paid_for_too_is_not_left() -> None:

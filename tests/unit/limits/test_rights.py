@@ -131,10 +131,10 @@ def test_a_name_comes_back(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "us-east-1.1/0", "us-east-1/0/7", "a.0/0/1", "a.1/0/0", "a.1/0/1@"]
+    "text", ["", "us-east-1.1/0", "us-east-1/0/7", "a.0/0/1", "a.1/0/00", "a.1/0/1@"]
 )
 def test_what_is_no_name_is_refused(text: str) -> None:
-    """An epoch and a version are whole numbers from 1."""
+    """An epoch is a whole number from 1, a version one from 0, which names no grant."""
     with pytest.raises(ValueError, match="named REGION"):
         GrantName.parse(text)
 

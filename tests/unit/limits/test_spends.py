@@ -120,6 +120,41 @@ def test_an_entry_is_folded_once_every_region_shows_its_grant_closed(
     assert spends.may_fold(SPEND, views) == may
 
 
+THROUGH = replace(SPEND, grants=(GrantName(HERE, 0), GrantName(HERE, 0, "org/1")))
+"""Let through from two budgets: it names no grant of either."""
+
+
+@pytest.mark.parametrize(
+    ("spend", "is_there"),
+    [
+        (SPEND, False),
+        (replace(SPEND, hold=500), True),
+        (replace(SPEND, hold=500, resolved="void"), False),
+        (THROUGH, True),
+        (replace(THROUGH, grants=THROUGH.grants[:1]), True),
+        (replace(THROUGH, resolved="charged", adjusted=THROUGH.grants), False),
+        (replace(SPEND, grants=(GrantName(HERE, 10),)), False),
+        (replace(SPEND, grants=(GrantName(Account("a", 1, 10), 20, "0/0"),)), False),
+    ],
+)
+def test_what_is_still_to_be_resolved_is_known_by_its_item(spend: Spend, *, is_there: bool) -> None:
+    """An open hold, or let through and not charged: also where not all of it is read."""
+    assert spend.is_open == is_there
+    assert spends.is_open(_item(spend)) == is_there
+    assert not spends.is_open(entry_item(Entry("key/42", SPEND.id, D(1))))
+
+
+def test_what_was_let_through_is_folded_once_every_region_shows_its_charge() -> None:
+    """Nobody else knows that it is to be charged; a budget without a limit has nothing to show."""
+    written = (GrantName(HERE, 4), GrantName(HERE, 0, "org/1"))
+    charged = replace(THROUGH, resolved="charged", adjusted=written)
+    shown, older = {("", HERE): Rights(HERE, 4, D(9))}, {("", HERE): CLOSED}
+    assert spends.may_fold(charged, {"a": shown, "b": shown})
+    assert not spends.may_fold(charged, {"a": shown, "b": older})
+    assert not spends.may_fold(charged, {"a": shown, "b": {}})
+    assert not spends.may_fold(THROUGH, {"a": shown, "b": shown})
+
+
 def test_an_entry_of_several_grants_waits_for_all() -> None:
     """Else the wider limit would be closed without it."""
     both = replace(SPEND, grants=(NAME, ORG))

@@ -1,0 +1,146 @@
+"""What was let through is charged once, in every order of requests: late ones, and kills."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from decimal import Decimal
+from functools import partial
+
+import pytest
+from support.budgets import AT_HOME, spend_item
+from support.ledgers import HOME, LOCAL, make_settings, seeded
+from support.schedules import Bounds, Turns, every
+
+from ledger.core.entry import GRANT, RESOLVED, Item, key_of
+from ledger.core.errors import LedgerError
+from ledger.limits import let_through, plan
+from ledger.limits.administering import Administrator
+from ledger.limits.calendar import Window
+from ledger.limits.items import ControlItems
+from ledger.limits.let_through import LetThrough
+from ledger.limits.reach import Reach
+from ledger.limits.reading import read_own
+from ledger.limits.reclaiming import Regions, charge_open
+from ledger.limits.rights import GrantName
+from ledger.limits.spends import is_open, spend_of
+from ledger.settings import Settings
+from ledger.store.conditions import Absent, Has
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import Put, Update
+from ledger.testing.clock import START, ManualClock
+
+BUDGET, LIMIT, AMOUNT = "key/42", 15, 3
+ENTRY = spend_item(AMOUNT, GrantName(AT_HOME, 0), at=START, counter=BUDGET)
+_mark = let_through._mark
+
+
+def limited() -> Settings:
+    """Return the settings of one region whose budgets let spends through."""
+    return make_settings(budgets={"key/*": {"on_outage": "allow"}}, regions={HOME: LOCAL})
+
+
+async def none() -> Mapping[str, Store]:
+    """There is one region."""
+    return {}
+
+
+async def sends(store: Store) -> None:
+    """Write the entry, and again: a process repeats what was not answered."""
+    for _ in range(2):
+        await store.write(Put(ENTRY, Absent()))
+
+
+async def charges(store: Store) -> None:
+    """Charge it as the process that let it through."""
+    settings, clock = limited(), ManualClock(instant=True)
+    items = ControlItems(store, settings=settings, clock=clock, randomness=seeded())
+    own = LetThrough(items, settings, clock)
+    own.add(key_of(ENTRY), BUDGET, [Window(BUDGET, BUDGET)], (ENTRY[GRANT]["S"],))
+    await own.charge()
+
+
+async def passes(store: Store) -> None:
+    """Charge whatever is there as a pass does."""
+    page = await store.query(Query(BUDGET))
+    spends = {key_of(item): spend_of(item) for item in page.items if is_open(item)}
+    found = {key: spend for key, spend in spends.items() if spend is not None}
+    regions = Regions({HOME: store}, limited().terms, ManualClock(instant=True))
+    await charge_open(regions, found)
+
+
+async def grants(store: Store) -> None:
+    """Take a grant, as another process that spends."""
+    take = partial(plan.take, amount=Decimal(2), since=0, expires=60, token="another")
+    items = ControlItems(
+        store,
+        settings=limited(),
+        clock=ManualClock(instant=True),
+        randomness=seeded(1),
+    )
+    await items.change(BUDGET, AT_HOME, take, seconds=5)
+
+
+WORK: dict[str, Callable[[Store], Awaitable[None]]] = {
+    "send": sends,
+    "charge": charges,
+    "pass": passes,
+    "grant": grants,
+}
+
+
+async def let_through_once(turns: Turns) -> tuple[Item | None, int]:
+    """Let all of them run; return the entry at rest, and what is charged once a pass was there."""
+    at_rest = MemoryStore(HOME, turns.table)
+    reach = Reach(
+        store=at_rest,
+        settings=limited(),
+        clock=ManualClock(instant=True),
+        randomness=seeded(),
+        others=none,
+    )
+    await Administrator(reach).create(BUDGET, LIMIT)
+
+    async def process(name: str) -> None:
+        try:
+            await WORK[name](turns.store(name))
+        except LedgerError:
+            return
+
+    await turns.run({name: partial(process, name) for name in WORK})
+    await passes(at_rest)
+    rights = await read_own(at_rest, BUDGET, AT_HOME)
+    assert rights is not None
+    return turns.table.get(key_of(ENTRY)), int(rights.charged)
+
+
+BOUNDS = [
+    pytest.param(Bounds(switches=2), id="2 switches"),
+    pytest.param(Bounds(switches=3), id="3 switches", marks=pytest.mark.slow),
+    pytest.param(Bounds(switches=1, late=1), id="a late request, 1 switch", marks=pytest.mark.slow),
+    pytest.param(
+        Bounds(switches=2, late=1), id="a late request, 2 switches", marks=pytest.mark.slow
+    ),
+    pytest.param(Bounds(switches=1, kills=1), id="a kill, 1 switch", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_what_is_there_is_charged_once(bounds: Bounds) -> None:
+    """And marked; what never landed is not."""
+    schedules = list(every(bounds, let_through_once))
+    assert len(schedules) > 10
+    for schedule, (item, charged) in schedules:
+        assert charged == (0 if item is None else AMOUNT), schedule
+        assert item is None or item[RESOLVED] == {"S": "charged"}, schedule
+
+
+def test_a_mark_without_its_condition_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Process and pass both charge what both have read."""
+
+    def marked_anyway(*parts: object) -> Update:
+        marked = _mark(*parts)  # type: ignore[arg-type]
+        return Update(marked.key, set=marked.set, condition=Has(GRANT))
+
+    monkeypatch.setattr(let_through, "_mark", marked_anyway)
+    found = {charged for _, (_, charged) in every(Bounds(switches=2), let_through_once)}
+    assert 2 * AMOUNT in found
