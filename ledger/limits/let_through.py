@@ -10,9 +10,10 @@ its entry is there, a pass of the compactor. It is not folded before (`spends.ma
     let through ── by its process, or a pass ──> charged ── every region shows that ──> folded
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 import anyio
 
@@ -110,24 +111,23 @@ def _mark(key: Key, spend: Spend, written: tuple[GrantName, ...]) -> Update:
     return Update(key, set=marks, condition=AllOf(as_read))
 
 
-def no_grants(account: Account, windows: Sequence[Window], counter: str) -> tuple[str, ...]:
-    """Return what an entry names that is let through: no grant of each of its budgets."""
-    budgets = ["" if window.counter == counter else window.counter for window in windows]
-    return tuple([str(GrantName(account, NO_GRANT, budget)) for budget in budgets])
-
-
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """An entry of a counter that was let through, from these windows."""
+class Through:
+    """What spends are let through from: windows of budgets, and the names of no grant of them.
+
+    `counter` is the one whose entries they are.
+    """
 
     counter: str
     windows: tuple[Window, ...]
     names: tuple[str, ...]
 
-    @property
-    def budgets(self) -> frozenset[str]:
-        """The counters of its budgets, or of their windows."""
-        return frozenset(window.counter for window in self.windows)
+    @staticmethod
+    def of(counter: str, windows: Sequence[Window], account: Account) -> "Through":
+        """Return that of spends which are to be charged to an account."""
+        budgets = ["" if window.counter == counter else window.counter for window in windows]
+        names = [str(GrantName(account, NO_GRANT, budget)) for budget in budgets]
+        return Through(counter, tuple(windows), tuple(names))
 
 
 class LetThrough:
@@ -138,54 +138,66 @@ class LetThrough:
         self._settings = settings
         self._clock = clock
         self._lock = anyio.Lock()
-        self._kept: dict[Key, _Kept] = {}
+        self._kept: dict[Through, dict[Key, None]] = {}
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return self._count
 
-    def add(
-        self, key: Key, counter: str, windows: Sequence[Window], names: tuple[str, ...]
-    ) -> None:
+    def add(self, key: Key, through: Through) -> None:
         """Remember an entry that was let through, whether it is there or may be."""
-        if len(self._kept) < KEPT_MAX:
-            self._kept[key] = _Kept(counter, tuple(windows), names)
+        kept = self._kept.get(through, {})
+        if self._count < KEPT_MAX and key not in kept:
+            self._kept.setdefault(through, kept)[key] = None
+            self._count += 1
 
-    async def charge(self, budgets: Collection[str] | None = None) -> None:
+    async def charge(self) -> None:
         """Charge what is there of it, as far as budgets have a limit; the rest is a pass's.
-
-        With `budgets` (counters, of windows theirs) only what one of these is charged for.
 
         Raises:
             LedgerError: an item cannot be read or written: what is charged to it is kept.
         """
         errors: list[LedgerError] = []
         async with self._lock:
-            groups: dict[_Kept, list[Key]] = {}
-            for key, kept in self._kept.items():
-                if budgets is None or not kept.budgets.isdisjoint(budgets):
-                    groups.setdefault(kept, []).append(key)
-            for kept, keys in groups.items():
+            for through in list(self._kept):
                 try:
-                    await self._charge(kept, keys)
+                    while await self._charge(through):
+                        pass
                 except LedgerError as error:
                     errors.append(error)
         if errors:
             raise errors[0]
 
-    async def _charge(self, kept: _Kept, keys: Sequence[Key]) -> None:
-        """Charge entries that name the same budgets, until another write comes in between."""
-        for at in range(0, len(keys), ENTRIES_MAX):
-            some = keys[at : at + ENTRIES_MAX]
-            with signed_within(self._settings.validity, self._clock):
-                items = await self._items_of(kept)
-                entries = await self._open(some, kept.names) if items is not None else {}
-                if items is not None and entries:
-                    now = self._clock.now().timestamp()
-                    writes = charge_let_through(entries, items, kept.counter, now=now)
-                    if not isinstance(await self._items.store.transact(writes), Applied):
-                        return
-            for key in some:
-                del self._kept[key]
+    async def charge_some(self, through: Through) -> None:
+        """Charge what was let through from the same, in one transaction.
+
+        Raises:
+            LedgerError: as `charge`.
+        """
+        if through in self._kept:
+            async with self._lock:
+                await self._charge(through)
+
+    async def _charge(self, through: Through) -> bool:
+        """Charge some that were let through from the same; return whether more may be charged."""
+        kept = self._kept.get(through)
+        if kept is None:
+            return False
+        keys = list(islice(kept, ENTRIES_MAX))
+        with signed_within(self._settings.validity, self._clock):
+            items = await self._items_of(through)
+            entries = await self._open(keys, through.names) if items is not None else {}
+            if items is not None and entries:
+                now = self._clock.now().timestamp()
+                writes = charge_let_through(entries, items, through.counter, now=now)
+                if not isinstance(await self._items.store.transact(writes), Applied):
+                    return False  # another wrote in between, or that is not known: read again
+        self._count -= len(keys)
+        for key in keys:
+            del kept[key]
+        if not kept:
+            del self._kept[through]
+        return bool(kept)
 
     async def _open(self, keys: Sequence[Key], names: tuple[str, ...]) -> dict[Key, Spend]:
         """Return those entries that are there, as they were let through, and not charged."""
@@ -198,10 +210,12 @@ class LetThrough:
                 entries[key] = spend
         return entries
 
-    async def _items_of(self, kept: _Kept) -> dict[str, Charged] | None:
-        """Return the items that an entry is charged to, by budget; None if not all can be made."""
+    async def _items_of(self, through: Through) -> dict[str, Charged] | None:
+        """Return the items that an entry is charged to, by budget; None if that is a pass's."""
         items: dict[str, Charged] = {}
-        for name, window in zip(map(GrantName.parse, kept.names), kept.windows, strict=True):
+        for name, window in zip(map(GrantName.parse, through.names), through.windows, strict=True):
+            if self._settings.current.terms.is_over(name.account.region, name.account.epoch):
+                return None
             try:
                 item = await item_to_charge(
                     window, name.account, own=self._items.read, limits=self._items.read

@@ -36,7 +36,7 @@ from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
 from ledger.limits.keeper import Keeper, Surroundings
-from ledger.limits.let_through import LetThrough, no_grants
+from ledger.limits.let_through import LetThrough, Through
 from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.rights import GrantName, checked_amount
@@ -74,11 +74,6 @@ class _Sought:
     counter: str
     amount: Decimal
     keepers: Sequence[Keeper]
-
-    @property
-    def budgets(self) -> frozenset[str]:
-        """The counters of the budgets, or of their windows."""
-        return frozenset(keeper.budget for keeper in self.keepers)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -297,9 +292,7 @@ class Spender:
             if isinstance(taken, Taken):
                 return taken
             try:
-                # Else as much would be granted again.
-                await bounded(end, self._let_through.charge(sought.budgets), not_sent)
-                refused = await bounded(end, taken.renew(amount), not_sent)
+                refused = await bounded(end, self._renewed(taken, sought), not_sent)
             except StoreError:
                 # A hold without a grant could never be settled.
                 if asked.hold is not None or self._refuses_in_outage(sought):
@@ -319,6 +312,12 @@ class Spender:
         if refused is None:
             return Refused(sought.counter, amount, Decimal(0), Decimal(0))
         return refused
+
+    async def _renewed(self, keeper: Keeper, sought: _Sought) -> Refused | None:
+        """Renew a grant, once what was let through is charged: else as much would be granted."""
+        if self._let_through:
+            await self._let_through.charge_some(self._through(sought))
+        return await keeper.renew(sought.amount)
 
     def _window(self, budget: str, at: datetime) -> Window:
         rule = rule_of(self._settings.current.terms, budget)
@@ -387,10 +386,9 @@ class Spender:
 
         Each budget is charged for it later, once (`let_through`).
         """
-        windows = [keeper.window for keeper in sought.keepers]
-        names = no_grants(self._around.account, windows, sought.counter)
+        through = self._through(sought)
         until = self._clock.now() + timedelta(seconds=self._settings.current.retry_horizon)
-        spending = Spending(names, until=until)
+        spending = Spending(through.names, until=until)
         if self._is_closed:
             raise not_sent()
         try:
@@ -404,19 +402,21 @@ class Spender:
             entry = await self._writer.put(planned, end=end)
         except BaseException as error:
             if not (isinstance(error, LedgerError) and error.outcome == "not_applied"):
-                self._charge_later(key, sought.counter, windows, names)
+                self._charge_later(key, through)
             raise
         self._hints.wrote(entry)
-        if entry.spending is None or entry.spending.grants != names:
+        if entry.spending is None or entry.spending.grants != through.names:
             return Granted(entry), "repeated"  # an earlier call with its key had a grant
-        self._charge_later(key, sought.counter, windows, names)
-        is_counted = asked.key is not None and self._is_counted(entry, names)
+        self._charge_later(key, through)
+        is_counted = asked.key is not None and self._is_counted(entry, through.names)
         return Granted(entry), "repeated" if is_counted else "over"
 
-    def _charge_later(
-        self, key: Key, counter: str, windows: Sequence[Window], names: tuple[str, ...]
-    ) -> None:
-        self._let_through.add(key, counter, windows, names)
+    def _through(self, sought: _Sought) -> Through:
+        windows = [keeper.window for keeper in sought.keepers]
+        return Through.of(sought.counter, windows, self._around.account)
+
+    def _charge_later(self, key: Key, through: Through) -> None:
+        self._let_through.add(key, through)
         self._tend_later()
 
     def _refuses_in_outage(self, sought: _Sought) -> bool:

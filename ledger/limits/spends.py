@@ -39,7 +39,7 @@ from ledger.limits.rights import NO_GRANT, Account, Grant, GrantName, Rights
 WAITING_MAX = 16
 """How many grants of an item that are over may wait until all regions show their entries alike."""
 
-Resolution = Literal["settled", "void", "expired", "charged", "uncharged"]
+Resolution = Literal["settled", "void", "expired", "charged"]
 _RESOLUTIONS: Mapping[str, Resolution] = {each: each for each in get_args(Resolution)}
 View = Mapping[tuple[str, Account], Rights]
 """The rights items that one region shows, by budget and account; "" is the entry's own counter."""

@@ -14,9 +14,13 @@ class _Answer(BaseModel):
 class Spending(_Answer):
     """What an entry says of the budgets that it was spent from."""
 
-    grants: list[str] = Field(description="Those that pay for it, one of each budget.")
+    grants: list[str] = Field(
+        description="Those that pay for it, one of each budget; version 0 is none."
+    )
     hold: str | None = Field(description="When it expires, if it is a hold.")
-    resolved: Literal["settled", "void", "expired"] | None = Field(description="How a hold ended.")
+    resolved: Literal["settled", "void", "expired", "charged"] | None = Field(
+        description="How a hold ended; of what was let through, that it was charged."
+    )
     over: bool = Field(description="Whether it was let through while no grant could be had.")
 
 

@@ -15,7 +15,7 @@ from ledger.limits import let_through, plan
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window
 from ledger.limits.items import ControlItems
-from ledger.limits.let_through import LetThrough
+from ledger.limits.let_through import LetThrough, Through
 from ledger.limits.reach import Reach
 from ledger.limits.reading import read_own
 from ledger.limits.reclaiming import Regions, charge_open
@@ -55,7 +55,7 @@ async def charges(store: Store) -> None:
     settings, clock = limited(), ManualClock(instant=True)
     items = ControlItems(store, settings=settings, clock=clock, randomness=seeded())
     own = LetThrough(items, settings, clock)
-    own.add(key_of(ENTRY), BUDGET, [Window(BUDGET, BUDGET)], (ENTRY[GRANT]["S"],))
+    own.add(key_of(ENTRY), Through.of(BUDGET, [Window(BUDGET, BUDGET)], AT_HOME))
     await own.charge()
 
 
