@@ -453,29 +453,12 @@ class Keeper:
     async def _close_retired_locked(self) -> None:
         if not self._retired:
             return
-        written: Rights | None = None
 
         def planned(rights: Rights) -> Rights:
-            nonlocal written
-            if written is not None and self._shows(rights, written):
-                return rights  # by a write that was not answered
             done = plan.in_one_write(rights, self._closings())
-            written = done if isinstance(done, Rights) else None
-            return rights if written is None else written
+            return done if isinstance(done, Rights) else rights
 
-        done = await self._change(planned)
-        self._forget_closed(done)
-
-    def _shows(self, rights: Rights, written: Rights) -> bool:
-        """Return whether an item shows the grants that are left as a write of ours would."""
-        versions = [one.name.version for one in self._retired]
-        return (
-            bool(versions)
-            and rights.version >= written.version
-            and all(
-                rights.grants.get(version) == written.grants.get(version) for version in versions
-            )
-        )
+        self._forget_closed(await self._change(planned))
 
     async def _balance(self) -> None:
         """Take up what was sent here, and send what others need more."""

@@ -117,9 +117,6 @@ BOUNDS = [
     pytest.param(Bounds(switches=2), id="2 switches"),
     pytest.param(Bounds(switches=3), id="3 switches", marks=pytest.mark.slow),
     pytest.param(Bounds(switches=1, late=1), id="a late request, 1 switch", marks=pytest.mark.slow),
-    pytest.param(
-        Bounds(switches=2, late=1), id="a late request, 2 switches", marks=pytest.mark.slow
-    ),
     pytest.param(Bounds(switches=1, kills=1), id="a kill, 1 switch", marks=pytest.mark.slow),
 ]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import anyio
 import pytest
@@ -242,3 +243,29 @@ async def test_a_process_that_ends_charges_what_it_can() -> None:
                 patched.setattr(world.store(EAST), "get", down)
                 await unknown(world, lambda: east.budget(NAME).spend(3))
         assert await charged(other) == (3, 3)
+
+
+async def test_a_grant_with_an_unknown_outcome_is_shrunk_once_and_left() -> None:
+    """It is closed by reading: its process neither writes it again nor looks at it."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {}})
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        store = world.store(EAST)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", unanswered(store.write, lands=True, times=10**6))
+            await unknown(world, lambda: east.budget(NAME).spend(3))
+        await world.clock.advance(60)
+        [grant] = (await east.budget(NAME).state()).grants
+        assert grant.amount == 3
+        asked: list[str] = []
+        with pytest.MonkeyPatch.context() as patched:
+            for name in ("get", "query", "write"):
+                request = getattr(store, name)
+
+                async def noting(one: Any, *, request: Any = request, name: str = name) -> Any:
+                    asked.append(name)
+                    return await request(one)
+
+                patched.setattr(store, name, noting)
+            await world.clock.advance(60)
+        assert asked == []
