@@ -302,7 +302,8 @@ async def test_what_cannot_be_charged_is_told_and_waits(monkeypatch: pytest.Monk
     """Nothing of it is folded before a later pass has charged it."""
     world = World()
     put_rights(world.regions, granted(AT_HOME, at=START))
-    spent(world, spend_item(5, GrantName(AT_HOME, 0), at=START))
+    through = GrantName(AT_HOME, 0)
+    spent(world, *(spend_item(5, through, at=START, suffix=place) for place in (1, 2, 3)))
     await world.clock.advance(LATE + SETTLE)
     one = limited(world)
 
@@ -315,9 +316,9 @@ async def test_what_cannot_be_charged_is_told_and_waits(monkeypatch: pytest.Monk
     assert report.let_through_charged == report.merged == 0
     assert {*report.problems} == {"what was let through in 'counter': down"}
     reports = [await world.run_once(one) for _ in range(3)]
-    assert [report.let_through_charged for report in reports] == [1, 0, 0]
-    assert sum(report.merged for report in reports) == 1
-    assert shown_rights(world.regions, AT_HOME).charged == 5
+    assert [report.let_through_charged for report in reports] == [3, 0, 0]
+    assert sum(report.merged for report in reports) == 3
+    assert shown_rights(world.regions, AT_HOME).charged == 15
 
 
 @pytest.mark.parametrize("alike", [True, False])
