@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+from ledger.core import amounts
 from ledger.limits.balance import quantum_of, transfers
 from ledger.limits.plan import Short, send, take_up
 from ledger.limits.reclaiming import Regions
@@ -59,7 +60,8 @@ def planned(
             continue
         following = take_up(after, shown[giver])
         if following is not None:
-            taken[giver] = following.taken[giver] - after.taken.get(giver, Decimal(0))
+            known = after.taken.get(giver, Decimal(0)).copy_negate()
+            taken[giver] = amounts.total_wide((following.taken[giver], known))
             after = replace(following, version=rights.version)
     live = {
         account: item

@@ -215,7 +215,8 @@ class Keeper:
 
     def _missing(self, amount: Decimal, short: Short) -> Decimal:
         held = self.allowance.remaining if self.allowance else _ZERO
-        missing = max(amount, self._waiting) - held - short.available
+        there = amounts.total_wide((held, short.available))
+        missing = amounts.total_wide((max(amount, self._waiting), there.copy_negate()))
         return missing if missing > 0 else self._quantum
 
     def _has(self, amount: Decimal) -> bool:
@@ -236,8 +237,9 @@ class Keeper:
         items = {account: shown.of(account) for account in {*shown.items, me}}
         left = free(items)
         mine = max(_ZERO, shown.of(me).available)
+        here = amounts.total_wide((mine, held))
         elsewhere = amounts.total_wide((*left.values(), mine.copy_negate()))
-        self._refusal = Refused(self.budget, amount, mine + held, max(_ZERO, elsewhere))
+        self._refusal = Refused(self.budget, amount, here, max(_ZERO, elsewhere))
         self._refused_at = self._around.clock.monotonic()
         return self._refusal
 
@@ -305,9 +307,10 @@ class Keeper:
                 return self._never(before)
             is_new = held is None or held.name.version not in before.grants
             have = _ZERO if is_new or held is None else held.remaining
-            need = max(_ZERO, max(amount, self._waiting) - have)
+            less = have.copy_negate()
+            need = max(_ZERO, amounts.total_wide((max(amount, self._waiting), less)))
             if before.available < need:
-                need = max(_ZERO, amount - have)
+                need = max(_ZERO, amounts.total_wide((amount, less)))
             if before.available < need:
                 return Short(before.available)
             size = grant_size(
@@ -492,7 +495,7 @@ class Keeper:
         return limit
 
     def _note(self, amount: Decimal) -> None:
-        self._spent += amount
+        self._spent = amounts.total_wide((self._spent, amount))
         self._largest = max(self._largest, amount)
         self._used_at = self._around.clock.monotonic()
 

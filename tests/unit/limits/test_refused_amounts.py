@@ -47,3 +47,23 @@ async def test_two_calls_at_once_are_each_checked_against_the_limit() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(budget.spend, 7)
             tasks.start_soon(too_fine)
+
+
+@pytest.mark.parametrize("places", [0, 4])
+async def test_amounts_of_over_28_digits_are_exact(places: int) -> None:
+    """Also what a refusal says is here, and what a grant is enlarged by."""
+
+    def scaled(number: int) -> Decimal:
+        return Decimal(f"{number}E-{places}")
+
+    limit, left, piece = scaled(10**31 + 1), scaled(10**31), scaled(1)
+    world = MemoryGlobalTable(["us-east-1"], budgets={"key/*": {}})
+    async with world.table() as table:
+        budget = table.budget("key/42")
+        await budget.create(limit)
+        assert isinstance(await budget.spend(piece), Granted)
+        refused = await budget.spend(limit)
+        assert isinstance(refused, Refused)
+        assert refused.here == left
+        assert isinstance(await budget.spend(left), Granted)
+        assert not await budget.spend(piece)
