@@ -208,9 +208,9 @@ def safe_repeat(*, is_named: bool) -> str:
 
 
 class NotSent(LedgerError):
-    """The call ended, by its `timeout` or the ledger's closing, before anything was sent.
+    """The call ended before anything was sent: nothing was written, and nothing will be.
 
-    Nothing was written, and nothing will be.
+    By its `timeout` or the ledger's closing; a spend also where no grant lives long enough for it.
     """
 
     retryable = True

@@ -23,6 +23,7 @@ from ledger.core.entry import Key
 from ledger.core.errors import (
     BudgetUndecided,
     LedgerError,
+    NotSent,
     OutcomeUnknown,
     RetryHorizonPassed,
     StoreError,
@@ -283,6 +284,9 @@ class Spender:
 
         Returns the entry that an earlier call with the key made, or None where DynamoDB does not
         answer, and the pattern lets spends through then.
+
+        Raises:
+            NotSent: grants could be had, and none was left when this call came to take from it.
         """
         amount = sought.amount
         until = self._clock.monotonic() + asked.wait
@@ -310,7 +314,11 @@ class Spender:
                 break
             await bounded(end, self._clock.sleep(min(WAIT_SECONDS, left)), not_sent)
         if refused is None:
-            return Refused(sought.counter, amount, Decimal(0), Decimal(0))
+            raise NotSent(
+                f"{sought.counter!r}: {RENEWALS_MAX} grants were over, or used up by other calls,"
+                " before this spend could take from them: nothing is spent; repeat the call, or let"
+                " grants live longer (`grant_life`)"
+            )
         return refused
 
     async def _renewed(self, keeper: Keeper, sought: _Sought) -> Refused | None:

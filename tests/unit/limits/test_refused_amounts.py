@@ -6,8 +6,9 @@ import anyio
 import pytest
 
 from ledger import Table
-from ledger.core.errors import AmountOverflow
+from ledger.core.errors import AmountOverflow, NotSent
 from ledger.limits.outcomes import Granted, Refused
+from ledger.store.writes import Outcome, Write
 from ledger.testing import MemoryGlobalTable
 
 FINE = Decimal("1E-38")
@@ -67,3 +68,22 @@ async def test_amounts_of_over_28_digits_are_exact(places: int) -> None:
         assert refused.here == left
         assert isinstance(await budget.spend(left), Granted)
         assert not await budget.spend(piece)
+
+
+async def test_a_spend_whose_grants_are_over_each_time_is_not_refused() -> None:
+    """There is enough: each grant takes longer to be had than it lives."""
+    world = MemoryGlobalTable(["us-east-1"], budgets={"key/*": {"grant_life": 1.0}})
+    async with world.table() as table:
+        store = world.store("us-east-1")
+        await table.budget("key/42").create(10)
+        write = store.write
+
+        async def slow(one: Write) -> Outcome:
+            outcome = await write(one)
+            await world.clock.advance(2)
+            return outcome
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", slow)
+            with pytest.raises(NotSent, match="nothing is spent; repeat the call"):
+                await table.budget("key/42").spend(1, timeout=3_600)
