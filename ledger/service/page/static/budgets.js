@@ -10,7 +10,7 @@ const READ_MAX = 300, READ_AT_ONCE = 100;
 const WINDOW = "@";
 const PARTS = [["charged", "Charged"], ["granted", "Granted"], ["free", "Free"]];
 const STRANDED = ["stranded", "Stranded"];  // of what is granted, and of lost regions
-const OF_REGION = [["free", "Free"], ["granted", "Granted"], ["charged", "Charged"], ["in_flight", "Incoming"]];
+const OF_REGION = [["free", "Free"], ["granted", "Granted"], ["charged", "Charged"], ["in_flight", "Incoming"], ["owed", "Owed"]];
 const BAR = 1000;  // parts of a bar that is drawn
 
 // Return the budgets of these counters; those that have none are left out.
