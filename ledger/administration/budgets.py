@@ -9,9 +9,11 @@ from random import Random
 from ledger.contract.opening import OpenTable, open_table
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, rule_of, window_of
+from ledger.limits.changing import LimitChanger
 from ledger.limits.losing import Minted, reclaim_lost, stakes
 from ledger.limits.lost import Stake
 from ledger.limits.reach import Reach
+from ledger.limits.reading import read_budget
 from ledger.limits.reclaiming import Regions
 from ledger.limits.rights import Account
 from ledger.limits.windows import Undecided, step_of
@@ -33,11 +35,11 @@ class LostRights:
     randomness: Random
 
     async def counters(self, budget: str | None) -> list[Window]:
-        """Return one budget, or all, by a scan at home; of those with windows that which runs.
+        """Return one budget, or all, by a scan of each region; of windows that which runs.
 
         Raises:
             BudgetMissing: no pattern of the contract has it.
-            StoreError: home cannot be read.
+            StoreError: a region cannot be read.
         """
         terms, now = self.regions.terms, self.clock.now()
         names = [budget] if budget is not None else await self._all()
@@ -57,21 +59,36 @@ class LostRights:
                 self.regions, self.lost, window.counter, most=most, shares=shares
             )
 
+    async def is_shown(self, budget: str) -> bool:
+        """Return whether all regions show the limit of a budget alike."""
+        shown = [(await read_budget(store, budget)).limit for store in self.regions.stores.values()]
+        return all(limit == shown[0] for limit in shown)
+
+    async def put_again(self, budget: str) -> None:
+        """Write the newest limit that any region shows through home: a lost one may have made it.
+
+        Raises:
+            BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
+        """
+        await LimitChanger(self._reach(self.home)).go_on(budget)
+
     async def _all(self) -> list[str]:
-        return [state.budget async for state in Administrator(self._at_home()).states()]
+        reaches = [self._reach(store) for store in self.regions.stores.values()]
+        names = [state.budget for one in reaches async for state in Administrator(one).states()]
+        return sorted({*names})
 
-    def _at_home(self) -> Reach:
-        """Return what reads budgets through home alone."""
+    def _reach(self, store: Store) -> Reach:
+        """Return what reaches budgets in all regions, from one of them."""
 
-        async def none() -> Mapping[str, Store]:
-            return {}
+        async def others() -> Mapping[str, Store]:
+            return {name: one for name, one in self.regions.stores.items() if one is not store}
 
         return Reach(
-            store=self.home,
+            store=store,
             settings=self.table.view,
             clock=self.clock,
             randomness=self.randomness,
-            others=none,
+            others=others,
         )
 
     async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
@@ -81,7 +98,8 @@ class LostRights:
         """
         if window.is_whole:
             return None
-        limit = (await self._at_home().items(self.home).read(window.budget)).limit
+        reach = self._reach(self.home)
+        limit = await reach.limit_of(window.budget, reach.items(self.home))
         step = None if limit is None else step_of(limit, window.begins)
         return {} if step is None or isinstance(step, Undecided) else step.shares
 

@@ -320,7 +320,8 @@ def reclaim(
 
     That is the most that the region may have acknowledged and nobody will ever see: whoever owes it
     (tickets, payments) reclaims less. Tables of every region are scanned. If interrupted, or while
-    a region does not show yet that the lost one is cut off, run it again.
+    a region does not show yet that the lost one is cut off, run it again. Limits that not every
+    region shows, since a lost home wrote them, are written again.
     """
     settings = Settings.load(config)
     at_most = None if most is None else amount_of(most)
@@ -328,16 +329,20 @@ def reclaim(
         raise InvalidInput(f"--most must be 0 or more, got {most}")
     opening = partial(lost_rights, settings, lost, clock=SystemClock(), randomness=system_random())
 
-    async def look() -> list[tuple[Window, Account, Stake]]:
+    async def look() -> tuple[list[str], list[tuple[Window, Account, Stake]]]:
         async with opening() as rights:
-            return [
+            counters = await rights.counters(counter or None)
+            hidden = [each.budget for each in counters if not await rights.is_shown(each.budget)]
+            return hidden, [
                 (window, account, stake)
-                for window in await rights.counters(counter or None)
+                for window in counters
                 for account, stake in (await rights.stakes(window)).items()
             ]
 
     async def mint(windows: Iterable[Window]) -> list[dict[str, Any]]:
         async with opening() as rights:
+            for budget in hidden:
+                await rights.put_again(budget)
             return [
                 {
                     "budget": window.budget,
@@ -350,10 +355,12 @@ def reclaim(
                 for account, done in (await rights.reclaim(window, at_most)).items()
             ]
 
-    found = anyio.run(look)
-    if not found:
+    hidden, found = anyio.run(look)
+    if not found and not hidden:
         say(f"nothing of {lost} is left to be reclaimed", err=True)
         return
+    for budget in hidden:
+        say(f"not every region shows the limit of {budget}: it is written again", err=True)
     for window, account, stake in found:
         say(f"at stake in {window.counter}: {amounts.to_text(stake.amount)} of {account}", err=True)
     _confirmed(lost, confirm)

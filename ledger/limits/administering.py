@@ -28,7 +28,7 @@ from ledger.limits.rights import (
 )
 from ledger.limits.shares import created, weighed
 from ledger.limits.state import BudgetState, state_of
-from ledger.limits.windows import LIMIT_PREFIX, Limit, LimitStep, limit_item, limit_of
+from ledger.limits.windows import LIMIT_PREFIX, Limit, LimitStep, adopt, limit_item, limit_of
 from ledger.runtime.validity import signed_within
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
@@ -61,13 +61,13 @@ class Administrator:
         amount = amounts.addend(limit)
         checked_amount(amount, amount, "limit")
         shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))
-        made = Limit(1, (LimitStep.of(amount, shares),))
+        made = Limit(1, (LimitStep.of(amount, shares),), generation=terms.generation)
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: budgets are made once it is")
         home = await self._reach.store_of(terms.home)
         if await self._has(home, budget, amount):  # by another home, perhaps, that is lost now
             return False
-        puts = [Put(limit_item(made, budget, terms.generation), Absent())]
+        puts = [Put(limit_item(made, budget), Absent())]
         if rule.window == "none":
             account = Account(terms.home, terms.epoch_of(terms.home))
             bucket = window_of(budget, rule, self._reach.clock.now()).bucket
@@ -89,14 +89,18 @@ class Administrator:
         return True
 
     async def _has(self, home: Store, budget: str, amount: Decimal) -> bool:
-        """Return whether home shows that a budget is there, with this limit.
+        """Return whether a budget is there, with this limit, by home or, of an earlier one, others.
 
         Raises:
             StateConflict: it has another.
         """
-        there = (await self._reach.items(home).read(budget)).limit
+        there = await self._reach.limit_of(budget, self._reach.items(home))
         if there is None:
             return False
+        generation = self._reach.settings.current.terms.generation
+        if there.generation < generation:  # so that every region shows it
+            with signed_within(self._reach.settings.validity, self._reach.clock):
+                await home.write(Put(limit_item(adopt(there, generation), budget), Absent()))
         limit = there.steps[-1].limit
         if limit != amount:
             raise StateConflict(

@@ -47,7 +47,7 @@ from ledger.limits.rights import (
 from ledger.limits.shares import created, weighed
 from ledger.limits.windows import Limit, limit_item
 from ledger.runtime.validity import signed_within
-from ledger.store.conditions import Equals
+from ledger.store.conditions import Absent, Equals
 from ledger.store.writes import Applied, Put, Unknown
 
 CHANGE_SECONDS = 10.0
@@ -87,6 +87,7 @@ class _Place:
     window: Window
     home: ControlItems
     me: Account
+    generation: int
 
 
 class LimitChanger:
@@ -191,6 +192,8 @@ class LimitChanger:
         async def planned() -> list[Put]:
             limit = (await self._limits(place))[0]
             changed = await self._due(place, limit)
+            if changed is None and limit.generation < place.generation:
+                changed = windows.adopt(limit, place.generation)
             return [] if changed is None else [self._limit_put(place, limit, changed)]
 
         await self._write(place, planned)
@@ -232,7 +235,9 @@ class LimitChanger:
         return windows.announce(limit, step, now=self._seconds(), wait=self._wait)
 
     def _limit_put(self, place: _Place, before: Limit, after: Limit) -> Put:
-        item = limit_item(after, place.budget, self._reach.settings.current.terms.generation)
+        item = limit_item(replace(after, generation=place.generation), place.budget)
+        if before.generation != place.generation:
+            return Put(item, Absent())
         return Put(item, Equals("revision", {"N": str(before.revision)}))
 
     async def _go_down(self, place: _Place) -> None:
@@ -354,15 +359,15 @@ class LimitChanger:
             raise Unreachable(f"home, region {terms.home}, cannot be reached from here")
         window = window_of(budget, rule, self._reach.clock.now())
         me = Account(terms.home, terms.epoch_of(terms.home))
-        return _Place(budget, rule, window, regions[terms.home], me)
+        return _Place(budget, rule, window, regions[terms.home], me, terms.generation)
 
     async def _limits(self, place: _Place) -> list[Limit]:
         """Return the limit at home, and after it those that other regions show.
 
         Raises:
-            BudgetMissing: home shows none.
+            BudgetMissing: home shows none, nor, of what an earlier home wrote, any other region.
         """
-        limit = (await place.home.read(place.budget)).limit
+        limit = await self._reach.limit_of(place.budget, place.home)
         if limit is None:
             raise BudgetMissing(
                 f"budget {place.budget!r} has no limit in {place.me.region}: create it first"

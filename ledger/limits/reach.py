@@ -6,6 +6,7 @@ from random import Random
 
 from ledger.core.errors import Unreachable
 from ledger.limits.items import ControlItems
+from ledger.limits.windows import Limit, newest_of
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -45,6 +46,26 @@ class Reach:
         """Return those of each region that can be reached."""
         stores = {self.store.region: self.store, **await self.others()}
         return {region: self.items(store) for region, store in stores.items()}
+
+    async def limit_of(self, budget: str, home: ControlItems) -> Limit | None:
+        """Return the limit of a budget as home shows it; None if it has none.
+
+        Until home has written it in its own generation of the contract that is the newest that any
+        region shows: of what a lost home wrote home may have got less than others.
+
+        Raises:
+            DamagedItem: a control item cannot be read whole.
+            StoreError: a region cannot be reached, or read.
+        """
+        limit = (await home.read(budget)).limit
+        terms = self.settings.current.terms
+        if terms.generation == 1 or (limit and limit.generation >= terms.generation):
+            return limit
+        everywhere = await self.items_everywhere()
+        if unreached := sorted({*terms.regions} - {*everywhere}):
+            raise Unreachable(f"region {unreached[0]} cannot be reached from here")
+        others = [items for region, items in everywhere.items() if region != home.store.region]
+        return newest_of([limit, *[(await items.read(budget)).limit for items in others]])
 
     def tries(self, store: Store, *, seconds: float) -> Tries:
         """Begin a write through a store that is repeated for so many seconds."""

@@ -18,7 +18,7 @@ from ledger.limits.rights import (
     rights_of,
 )
 from ledger.limits.spends import View
-from ledger.limits.windows import LIMIT_PREFIX, Limit, limit_of
+from ledger.limits.windows import LIMIT_PREFIX, Limit, limit_of, newest_of
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
@@ -52,7 +52,7 @@ async def read_budget(
         StoreError: the region cannot be read.
     """
     items: dict[Account, Rights] = {}
-    limits: dict[str, Limit] = {}
+    limits: list[Limit] = []
     query = Query(partition_of(counter))
     while True:
         page = await store.query(query)
@@ -62,9 +62,9 @@ async def read_budget(
                 rights = as_of_now(rights_of(item))
                 items[rights.account] = rights
             elif sort_key.startswith(LIMIT_PREFIX):
-                limits[sort_key] = limit_of(item)
+                limits.append(limit_of(item))
         if page.after is None:
-            return Shown(items, limits[max(limits)] if limits else None)
+            return Shown(items, newest_of(limits))
         query = query.next(page)
 
 

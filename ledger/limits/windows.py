@@ -110,6 +110,7 @@ class Limit:
 
     `shown` is when every region was found to show what is announced, in whole seconds since 1970.
     `raises` are what windows were raised by, by the id of the raise, `raised` when that was.
+    `generation` is that of the contract under which it was written: only its home wrote it.
     """
 
     revision: int
@@ -118,6 +119,7 @@ class Limit:
     shown: int | None = None
     raises: Mapping[str, Decimal] = field(default_factory=dict)
     raised: Mapping[str, Decimal] = field(default_factory=dict)
+    generation: int = 1
 
     @property
     def newest(self) -> LimitStep:
@@ -204,7 +206,18 @@ def postpone(limit: Limit, since: int, *, now: int, wait: int) -> Limit:
     return replace(announce(withdraw(limit), step, now=now, wait=wait), revision=limit.revision + 1)
 
 
-def limit_item(limit: Limit, counter: str, generation: int = 1) -> dict[str, AttributeValue]:
+def newest_of(limits: Iterable[Limit | None]) -> Limit | None:
+    """Return the newest of what regions show of one limit; None if none shows it."""
+    found = (limit for limit in limits if limit is not None)
+    return max(found, key=lambda limit: (limit.generation, limit.revision), default=None)
+
+
+def adopt(limit: Limit, generation: int) -> Limit:
+    """Return a limit that an earlier home wrote as that of a generation writes it again."""
+    return replace(limit, revision=limit.revision + 1, generation=generation)
+
+
+def limit_item(limit: Limit, counter: str) -> dict[str, AttributeValue]:
     """Return the item of a limit.
 
     Raises:
@@ -212,7 +225,7 @@ def limit_item(limit: Limit, counter: str, generation: int = 1) -> dict[str, Att
     """
     item: dict[str, AttributeValue] = {
         "pk": {"S": partition_of(counter)},
-        "sk": {"S": limit_sort_key(generation)},
+        "sk": {"S": limit_sort_key(limit.generation)},
         "revision": {"N": str(limit.revision)},
         "steps": {"L": [_rendered(step) for step in limit.steps]},
     }
@@ -239,10 +252,9 @@ def limit_of(item: Item) -> Limit:
             tuple(_step(part) for part in item["steps"]["L"]),
             None if announced is None else _step(announced),
             int(number_of(item, "shown")) if "shown" in item else None,
-            *(
-                {key: amounts.parse(part["N"]) for key, part in sums.items()}
-                for sums in (item.get(name, {"M": {}})["M"] for name in ("raises", "raised"))
-            ),
+            _sums(item, "raises"),
+            _sums(item, "raised"),
+            generation=int(item["sk"]["S"].removeprefix(LIMIT_PREFIX)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"a limit must be readable whole: {error}") from None
@@ -253,6 +265,11 @@ def limit_sort_key(generation: int) -> str:
     if not 1 <= generation <= keys.GENERATION_MAX:
         raise InvalidInput(f"a generation must be 1 to {keys.GENERATION_MAX:,}, got {generation}")
     return f"{LIMIT_PREFIX}{generation:04d}"
+
+
+def _sums(item: Item, name: str) -> dict[str, Decimal]:
+    parts = item.get(name, {"M": {}})["M"]
+    return {key: amounts.parse(part["N"]) for key, part in parts.items()}
 
 
 def _since(step: LimitStep) -> int:

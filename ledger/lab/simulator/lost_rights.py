@@ -96,8 +96,10 @@ class LostRightsOperator:
         if home is None:
             raise HomeMoving("home is lost, and no other is in force")
         rights = LostRights(regions, lost, home, table, process.clock, process.random)
-        windows = [window for window in await rights.counters(None) if await rights.stakes(window)]
-        for window in windows:
+        counters = await rights.counters(None)
+        for window in counters:
+            await rights.put_again(window.budget)
+        for window in [window for window in counters if await rights.stakes(window)]:
             minted = await rights.reclaim(window, self._most)
             self._world.note(lambda minted=minted: f"{process.name} reclaims {minted}")  # type: ignore[misc]
 

@@ -18,6 +18,10 @@ from ledger.core.errors import BudgetMissing, ContractChangeRefused
 from ledger.limits.losing import ARRIVED_SECONDS
 from ledger.limits.rights import Account
 from ledger.settings import Settings
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import Put
 from ledger.testing import MemoryGlobalTable
 
 HOME, LOST = "us-east-1", "eu-west-1"
@@ -115,3 +119,35 @@ async def test_it_is_refused_for_what_is_no_budget_and_too_early(
         [window] = await rights.counters("key/42")
         with pytest.raises(ContractChangeRefused, match="must name eu-west-1 as lost"):
             await replace(rights, regions=early).stakes(window)
+
+
+async def test_a_limit_that_not_every_region_shows_is_found_and_put_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A lost home made it, and the next one has not got it: a scan of each region finds it."""
+    async with after_a_loss(monkeypatch) as before:
+        other, home = MemoryStore("ap-southeast-2"), MemoryStore(HOME)
+        for item in (await before.home.query(Query("~budget~key/42"))).items:
+            await other.write(Put(item))
+        stores: dict[str, Store] = {HOME: home, other.region: other}
+        view = cast("ContractView", View(_under(before)))
+        rights = replace(
+            before,
+            home=home,
+            regions=replace(before.regions, stores=stores),
+            table=OpenTable(stores, view),
+        )
+        [window] = await rights.counters(None)
+        assert window.budget == "key/42"
+        assert not await rights.is_shown("key/42")
+        await rights.put_again("key/42")
+        [put] = (await home.query(Query("~budget~key/42"))).items
+        assert put["sk"] == {"S": "limit#0002"}
+
+
+def _under(rights: LostRights) -> Settings:
+    """Return settings under the contract that names the region as lost."""
+    terms = replace(rights.regions.terms, regions=(HOME, "ap-southeast-2"))
+    current = rights.table.view.current
+    regions = dict.fromkeys(terms.regions, current.regions[HOME])
+    return current.replace(regions=regions, home=HOME).under(terms, home=HOME)

@@ -251,10 +251,17 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
     account, window = Account(WEST), Window(COUNTER, COUNTER)
     stake = Stake(Decimal(10), Decimal(0), Decimal(0), Decimal(3), Decimal(0))
     asked: list[Decimal | None] = []
+    shown: list[str] = []
 
     class Rights:
         async def counters(self, budget: str | None) -> list[Window]:
             return [window] if budget in {None, COUNTER} else []
+
+        async def is_shown(self, budget: str) -> bool:
+            return budget in shown
+
+        async def put_again(self, budget: str) -> None:
+            shown.append(budget)
 
         async def stakes(self, _: Window) -> dict[Account, Stake]:
             return {account: stake}
@@ -278,12 +285,14 @@ def test_a_reclaim_shows_the_stake_and_asks(lost: list[Decimal | None], desk: De
     ran = desk.run("reclaim", "--lost", WEST)
     assert ran.status == 2
     assert ran.errors.splitlines() == [
+        "not every region shows the limit of key/42: it is written again",
         "at stake in key/42: 7 of eu-west-1.1/0",
         "error: nothing was changed: confirm with --confirm eu-west-1, got None",
     ]
     assert lost == []
     done = desk.run("reclaim", COUNTER, "--lost", WEST, "--confirm", WEST)
     assert done.out == "key/42: 7 of eu-west-1.1/0 minted again\n"
+    assert "not every region" not in desk.run("reclaim", "--lost", WEST).errors
     bounded = desk.json("reclaim", "--lost", WEST, "--confirm", WEST, "--most", "2")
     assert (bounded["at_stake"], bounded["minted"]) == ("7", "2")
     assert lost == [None, Decimal(2)]

@@ -576,8 +576,8 @@ async def test_what_a_hold_came_to_over_what_its_region_had_is_paid_by_others() 
 async def test_a_budget_that_another_home_made_is_not_made_again() -> None:
     """Its limit is of another generation of the contract: it was taken over from a lost region."""
     async with opened(None) as (world, east, _west):
-        made = Limit(1, (LimitStep.of(10, {Account(EAST): 1}),))
-        await world.store(EAST).write(Put(limit_item(made, "key/42", 2), Absent()))
+        made = Limit(1, (LimitStep.of(10, {Account(EAST): 1}),), generation=2)
+        await world.store(EAST).write(Put(limit_item(made, "key/42"), Absent()))
         assert not await east.budget("key/42").create(10)
         with pytest.raises(StateConflict, match="has a limit of 10 already"):
             await east.budget("key/42").create(20)

@@ -1,5 +1,6 @@
 """Limits as they change, and each region's share of a window."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -99,7 +100,8 @@ def test_one_step_is_announced_at_a_time() -> None:
 @pytest.mark.parametrize("limit", [LIMIT, Limit(3, (FIRST, NEXT), NEXT)])
 def test_what_is_read_is_what_was_written(limit: Limit) -> None:
     """Each step with all that it says."""
-    item = windows.limit_item(limit, "key/42", 2)
+    limit = replace(limit, generation=2)
+    item = windows.limit_item(limit, "key/42")
     assert item["pk"] == {"S": "~budget~key/42"}
     assert item["sk"] == {"S": "limit#0002"}
     assert windows.limit_of(item) == limit

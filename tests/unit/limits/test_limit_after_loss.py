@@ -1,0 +1,136 @@
+"""Limits that a lost home made: changed by the next one, and never made twice."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings, seeded
+
+from ledger.core.errors import BudgetMissing, StateConflict, Unreachable
+from ledger.limits.administering import Administrator
+from ledger.limits.changing import LimitChanger
+from ledger.limits.reach import Reach
+from ledger.limits.reading import read_budget
+from ledger.limits.rights import Account
+from ledger.limits.windows import Limit, LimitStep, limit_item
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+from ledger.store.writes import Put
+from ledger.testing.clock import ManualClock
+
+BUDGET = "key/42"
+
+
+def made(limit: int, revision: int = 1) -> Limit:
+    """Return a limit as the lost home wrote it."""
+    return Limit(revision, (LimitStep.of(limit, {Account(HOME): 1}),))
+
+
+class Remaining:
+    """Two regions that remain, `WEST` of them home; each shows a limit of the lost one, or none."""
+
+    def __init__(self, **shown: Limit | None) -> None:
+        self.shown = shown
+        self.stores: dict[str, Store] = {region: MemoryStore(region) for region in (WEST, SOUTH)}
+        self.reached = dict(self.stores)
+        self.clock = ManualClock(instant=True)
+
+    async def reach(self) -> Reach:
+        """Return what operators work with at home."""
+        for region, limit in zip((WEST, SOUTH), self.shown.values(), strict=True):
+            if limit is not None:
+                await self.stores[region].write(Put(limit_item(limit, BUDGET)))
+
+        async def others() -> Mapping[str, Store]:
+            return {region: each for region, each in self.reached.items() if region != WEST}
+
+        settings = make_settings(
+            budgets={"key/*": {}}, regions=dict.fromkeys((HOME, WEST, SOUTH), LOCAL)
+        )
+        terms = replace(
+            settings.terms, home=WEST, regions=(WEST, SOUTH), lost=(HOME,), generation=2
+        )
+        return Reach(
+            store=self.stores[WEST],
+            settings=settings.under(terms, home=WEST),
+            clock=self.clock,
+            randomness=seeded(),
+            others=others,
+        )
+
+    async def limit(self, region: str = WEST) -> Limit | None:
+        """Return the limit that a region shows."""
+        return (await read_budget(self.stores[region], BUDGET)).limit
+
+
+@pytest.mark.parametrize(
+    ("home", "other"), [(made(10), made(10)), (None, made(10)), (made(5), made(10, 2))]
+)
+async def test_a_limit_is_changed_from_the_newest_that_any_region_shows(
+    home: Limit | None, other: Limit
+) -> None:
+    """Home writes it in its own generation: what the lost one wrote late counts no more."""
+    world = Remaining(home=home, other=other)
+    changer = LimitChanger(await world.reach())
+    assert (await changer.raise_limit(BUDGET, 5, "order-1", None)).target == 15
+    assert (await changer.raise_limit(BUDGET, 5, "order-1", None)).target == 15
+    assert (await changer.lower_limit(BUDGET, 3, None)).target == 3
+    found = await world.limit()
+    assert found is not None
+    assert (found.generation, found.newest.limit) == (2, Decimal(3))
+    late = replace(made(99), revision=100)
+    await world.stores[WEST].write(Put(limit_item(late, BUDGET)))
+    assert await world.limit() == found
+
+
+async def test_a_budget_that_home_does_not_show_is_not_made_again() -> None:
+    """Home writes the limit again, and mints nothing."""
+    world = Remaining(home=None, other=made(10))
+    administrator = Administrator(await world.reach())
+    with pytest.raises(StateConflict, match="has a limit of 10 already"):
+        await administrator.create(BUDGET, 20)
+    assert not await administrator.create(BUDGET, 10)
+    shown = await read_budget(world.stores[WEST], BUDGET)
+    assert shown.limit is not None
+    assert (shown.limit.generation, shown.limit.newest.limit) == (2, Decimal(10))
+    assert shown.items == {}
+
+
+async def test_a_limit_is_put_again_once() -> None:
+    """So that spenders of every region have it; after that home's counts."""
+    world = Remaining(home=made(10), other=made(12, 3))
+    changer = LimitChanger(await world.reach())
+    for _ in range(2):
+        await changer.go_on(BUDGET)
+        found = await world.limit()
+        assert found is not None
+        assert (found.generation, found.revision, found.newest.limit) == (2, 4, Decimal(12))
+
+
+@pytest.mark.parametrize("home", [None, made(10)])
+async def test_while_a_region_cannot_be_reached_nothing_is_decided(home: Limit | None) -> None:
+    """It may show a newer limit, or one at all."""
+    world = Remaining(home=home, other=made(12, 3))
+    reach = await world.reach()
+    del world.reached[SOUTH]
+    for call in (
+        lambda: LimitChanger(reach).raise_limit(BUDGET, 5, "order-1", None),
+        lambda: LimitChanger(reach).lower_limit(BUDGET, 3, None),
+        lambda: Administrator(reach).create(BUDGET, 10),
+    ):
+        with pytest.raises(Unreachable, match=f"region {SOUTH} cannot be reached"):
+            await call()
+    assert await world.limit() == home
+
+
+async def test_a_budget_that_no_region_shows_is_missing_and_may_be_made() -> None:
+    """None of those who remain ever had it."""
+    world = Remaining(home=None, other=None)
+    reach = await world.reach()
+    with pytest.raises(BudgetMissing):
+        await LimitChanger(reach).raise_limit(BUDGET, 5, "order-1", None)
+    assert await Administrator(reach).create(BUDGET, 10)
+    found = await world.limit()
+    assert found is not None
+    assert found.generation == 2
