@@ -13,16 +13,16 @@ from ledger.core.entry import ADJUSTED, GRANT, Key
 from ledger.lab.simulator.budget_mutants import budget_mutant
 from ledger.lab.simulator.budgets import has_windows, keeps_budgets, lets_through
 from ledger.lab.simulator.losses import is_lossy
-from ledger.limits import holds, let_through, losing, plan, shares
+from ledger.limits import changing, holds, let_through, losing, plan, shares
 from ledger.limits.allowance import Settling, Taken
 from ledger.limits.holds import Apart, Resolved
 from ledger.limits.plan import Short
 from ledger.limits.rights import GrantName, Rights, following
 from ledger.limits.spending import Spender
 from ledger.limits.spends import Spend, View, may_fold
-from ledger.limits.windows import Limit, LimitStep
-from ledger.store.conditions import Has
-from ledger.store.writes import Update
+from ledger.limits.windows import Limit, LimitStep, limit_item
+from ledger.store.conditions import Equals, Has
+from ledger.store.writes import Put, Update
 from ledger.writing.plan import Planned
 
 _charge_apart = holds.charge_apart
@@ -94,6 +94,13 @@ def refused_by_its_first(spender: Spender, sought: Any) -> bool:
     terms = spender._settings.current.terms  # noqa: SLF001 (it is broken here)
     rule = terms.budget_of(sought.keepers[0].window.budget)
     return rule is None or rule.on_outage == "refuse"
+
+
+def put_as_read(changer: changing.LimitChanger, place: Any, before: Limit, after: Limit) -> Put:
+    """Change the limit of home's generation as it was read, under whichever generation."""
+    del changer
+    item = limit_item(replace(after, generation=place.generation), place.budget)
+    return Put(item, Equals("revision", {"N": str(before.revision)}))
 
 
 async def no_spends(*_: object) -> list[Any]:
@@ -170,6 +177,14 @@ LIMIT_MUTANTS = (
         60,
         (Planned, "is_conditional", property(conditional_by_key)),
         worlds=lets_through,
+    ),
+    budget_mutant(
+        "limit-of-the-lost",
+        "home writes the limit of an earlier one under its own generation of the contract",
+        "no limit can be changed after the loss of a home",
+        60,
+        (changing.LimitChanger, "_limit_put", put_as_read),
+        worlds=loses_budgets,
     ),
     budget_mutant(
         "reclaimed-without-entries",

@@ -15,6 +15,7 @@ from ledger.lab.simulator.spending_processes import (
 from ledger.lab.simulator.supervisor import Supervisor
 
 RETRY_SECONDS_MAX = 200.0
+TRIES_AT_REST = 8
 
 
 class LimitOperators:
@@ -71,6 +72,21 @@ class LimitOperators:
         if is_alone and not self._has_windows(change.budget):
             self._audit.was_lowered(change.budget, done.limit)
         return done.is_done
+
+    async def raise_at_rest(self, spender: Spender, budget: str) -> None:
+        """Raise a limit by 1 once nothing else happens: that it cannot be is a violation."""
+        raise_id = f"{budget} at rest"
+        self._audit.changes.asked(budget, raise_id, 1)
+        for _ in range(TRIES_AT_REST):
+            try:
+                with self._processes.calling(spender):
+                    await spender.budget(budget).raise_limit(1, id=raise_id)
+            except (OutcomeUnknown, *REFUSALS):
+                await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
+            else:
+                self._audit.was_raised(budget, raise_id)
+                return
+        self._supervisor.auditor.fail("raises", f"{budget} cannot be raised")
 
     def _has_windows(self, budget: str) -> bool:
         rule = self._scenario.settings.terms.budget_of(budget)

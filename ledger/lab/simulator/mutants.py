@@ -264,7 +264,7 @@ _MUTANTS = (
         "stale-view",
         "nothing is signed under a view of the contract that is too old",
         "a process that froze repeats or reads by terms that no other obeys any more",
-        60,
+        90,
         ((view, "Validity", mutations.EndlessValidity),),
         worlds=is_contracted,
     ),

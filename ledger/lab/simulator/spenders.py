@@ -5,6 +5,7 @@ What a call answers goes to the auditor; what its entry is told apart by is its 
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import partial
 
 import anyio
@@ -37,7 +38,7 @@ from ledger.lab.simulator.spending_processes import (
     SpendingProcesses,
 )
 from ledger.lab.simulator.supervisor import Supervisor
-from ledger.limits.budget import Hold
+from ledger.limits.budget import Budget, Hold
 from ledger.limits.outcomes import Granted
 
 RETRIES_MAX = 3
@@ -277,18 +278,22 @@ class Spenders:
         while spender.ledger.region in self._world.lost:
             spender = await self._processes.alive(self._processes.any())
         budget = spender.budget(name)
-        for _ in range(DRAIN_TRIES_MAX if left > 0 else 0):  # trips may take longer than a fetch
-            if await budget.spend(left, note=f"all of {name}"):
-                break
-            await anyio.sleep(DRAIN_PAUSE_SECONDS)
-        else:
-            if left > 0:
-                said = f"{name}: {left} are free, and not to be had"
-                self._supervisor.auditor.fail("stranded", said)
+        await self._spend_all(budget, left, f"all of {name}")
         if self._audit.is_owed(name):
             return
         if await budget.spend(1, note=f"one more of {name}"):
             self._supervisor.auditor.fail("limit", f"{name} is spent, and one more is granted")
+        await self._limits.raise_at_rest(spender, name)
+        await self._spend_all(budget, self._audit.left(name), f"what {name} was raised by")
+
+    async def _spend_all(self, budget: Budget, left: Decimal, note: str) -> None:
+        """Spend what is left, at once: that it cannot be had is a violation."""
+        for _ in range(DRAIN_TRIES_MAX if left > 0 else 0):  # trips may take longer than a fetch
+            if await budget.spend(left, note=note):
+                return
+            await anyio.sleep(DRAIN_PAUSE_SECONDS)
+        if left > 0:
+            self._supervisor.auditor.fail("stranded", f"{left} are free, and not to be had: {note}")
 
     async def read_all(self) -> None:
         """Read the total of each counter that was spent from, in every region."""
