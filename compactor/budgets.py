@@ -9,6 +9,7 @@ the next pass, and holds up no merging.
 import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
+from random import Random
 
 import anyio
 
@@ -22,7 +23,9 @@ from ledger.core.errors import LedgerError, StoreError
 from ledger.core.fold import Collection
 from ledger.limits.balance import in_flight
 from ledger.limits.balancing import move
-from ledger.limits.reading import read_rights
+from ledger.limits.changing import LimitChanger
+from ledger.limits.reach import Reach
+from ledger.limits.reading import Shown, read_budget
 from ledger.limits.reclaiming import (
     Closing,
     Regions,
@@ -34,11 +37,14 @@ from ledger.limits.reclaiming import (
 )
 from ledger.limits.rights import Account, Rights
 from ledger.limits.spends import Spend, is_open, spend_of
+from ledger.limits.windows import Limit
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all, run_requests
 from ledger.runtime.validity import signed_within
 from ledger.store.port import Store
 
+CONFIRM_SECONDS = 60.0
+"""How often a pass goes on with an announced step of a limit."""
 LATER_MAX = 10_000
 """Budgets that a process remembers between passes; any more are found by their entries."""
 log = logging.getLogger(__name__)
@@ -72,6 +78,7 @@ class Budgets:
         terms: PassTerms,
         *,
         clock: Clock,
+        randomness: Random,
         metrics: CompactorMetrics,
         report: CompactorReport,
         later: Later,
@@ -79,6 +86,7 @@ class Budgets:
         self._stores = stores
         self._terms = terms
         self._clock = clock
+        self._random = randomness
         self._metrics = metrics
         self._report = report
         self._later = later
@@ -114,7 +122,8 @@ class Budgets:
 
     async def _look(self, counter: str) -> None:
         regions = self._regions
-        shown = await self._shown(counter)
+        budgets = await self._shown(counter)
+        shown = {region: budget.items for region, budget in budgets.items()}
         again: list[float] = []
         own = {
             account: item
@@ -126,7 +135,30 @@ class Budgets:
             again += await self._look_at(regions, counter, item, shown)
         if any(in_flight(account, own) for account in own):
             again.append(self._now())
+        at_home = budgets.get(self._terms.home.region, Shown())
+        if await self._goes_on(counter, at_home.limit):
+            again.append(self._now() + CONFIRM_SECONDS)
         self._later.note(counter, min(again, default=None))
+
+    async def _goes_on(self, counter: str, limit: Limit | None) -> bool:
+        """Go on with an announced step of a budget's limit; return whether it is still announced.
+
+        Whoever spends does so, too: but none may for hours.
+        """
+        if limit is None or limit.announced is None:
+            return False
+
+        async def others() -> Mapping[str, Store]:
+            return {store.region: store for store in self._terms.others}
+
+        reach = Reach(
+            store=self._terms.home,
+            settings=self._terms.live,
+            clock=self._clock,
+            randomness=self._random,
+            others=others,
+        )
+        return (await LimitChanger(reach).go_on(counter)).since is not None
 
     async def _look_at(
         self,
@@ -156,18 +188,18 @@ class Budgets:
         again = [grant.expires + late for grant in found.rights.grants.values()]
         return [*again, self._now()] if moved.sent else again
 
-    async def _shown(self, counter: str) -> Mapping[str, Mapping[Account, Rights]]:
+    async def _shown(self, counter: str) -> Mapping[str, Shown]:
         """Return what each region that can be read shows of a budget.
 
         Raises:
             DamagedItem: an item cannot be read.
         """
 
-        async def read(store: Store) -> Mapping[Account, Rights] | None:
+        async def read(store: Store) -> Shown | None:
             if store.region in self._away:
                 return None
             try:
-                return await read_rights(store, counter)
+                return await read_budget(store, counter)
             except StoreError as error:
                 self._away.add(store.region)
                 self._problem(f"budgets in {store.region}, such as {counter!r}: {error}", error)
@@ -176,9 +208,9 @@ class Budgets:
         reads = [partial(read, store) for store in self._stores.values()]
         found = await run_requests(reads, at_once=len(reads))
         return {
-            region: items
-            for region, items in zip(self._stores, found, strict=True)
-            if items is not None
+            region: shown
+            for region, shown in zip(self._stores, found, strict=True)
+            if shown is not None
         }
 
     async def resolve(self, observed: Observed) -> None:

@@ -72,6 +72,11 @@ class PassTerms:
         return [store for region, store in self._stores.items() if region != self.home.region]
 
     @property
+    def live(self) -> LiveSettings:
+        """The settings under the contract as it is known now."""
+        return self._live
+
+    @property
     def has_lost(self) -> bool:
         """Whether the table lost a region for good: some of its writes arrived in part."""
         return bool(self.settings.terms.lost)

@@ -132,6 +132,7 @@ class Pass:
             stores,
             self._terms,
             clock=clock,
+            randomness=randomness,
             metrics=metrics,
             report=self._report,
             later=budgets or Later(),

@@ -43,8 +43,8 @@ from ledger.store.reads import Get, Scan
 from ledger.store.writes import Put
 
 _ATTRIBUTES = ("pk", "sk", "merged", "version")
-_OF_BUDGETS = ("grants", "sent", "taken", "cut", GRANT, HOLD, RESOLVED)
-"""Read beside them where there are budgets: what is to be closed, taken up, or resolved."""
+_OF_BUDGETS = ("grants", "sent", "taken", "cut", "announced", GRANT, HOLD, RESOLVED)
+"""Read beside them where there are budgets: what is to be closed, taken up, resolved, confirmed."""
 _OF_INDEX = ("change", "count")
 """Read as well if there is an index: the net's attributes, and which items count at all."""
 _OF_SIGNED = (*SIGNED, SIGNATURE)
@@ -341,11 +341,14 @@ class Finder:
     def _meet_budget(self, counter: str, items: Sequence[Item]) -> None:
         """Take the counter for due where a grant of its budget is over, or rights are in flight.
 
+        Or a step of its limit is announced.
+
         What cannot be read is for the visit to find, and to report.
         """
         over = self._now.timestamp() - self._rules.grant_late
         firsts = [first for item in items if (first := expires_first(item)) is not None]
-        is_due = any(first < over for first in firsts) or is_in_flight(items)
+        is_announced = any("announced" in item for item in items)
+        is_due = is_announced or any(first < over for first in firsts) or is_in_flight(items)
         if is_due and self._rules.has_budget(counter):
             self._due[counter] = None
 

@@ -7,6 +7,8 @@ from decimal import Decimal
 from random import Random
 
 from ledger.contract.opening import OpenTable, open_table
+from ledger.core.contract import Terms
+from ledger.core.errors import ContractChangeRefused
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, rule_of, window_of
 from ledger.limits.changing import LimitChanger
@@ -25,7 +27,10 @@ from ledger.store.port import Store
 
 @dataclass(frozen=True, slots=True)
 class LostRights:
-    """The budgets of a table, and what a lost region had of them."""
+    """The budgets of a table, and what a lost region had of them.
+
+    `begun` are the terms of the contract when it was opened: under others nothing is done.
+    """
 
     regions: Regions
     lost: str
@@ -33,6 +38,7 @@ class LostRights:
     table: OpenTable
     clock: Clock
     randomness: Random
+    begun: Terms
 
     async def counters(self, budget: str | None) -> list[Window]:
         """Return one budget, or all, by a scan of each region; of windows that which runs.
@@ -47,12 +53,14 @@ class LostRights:
 
     async def stakes(self, window: Window) -> Mapping[Account, Stake]:
         """Return what is at stake of a budget; see `ledger.limits.losing.stakes`."""
+        await self._renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.clock):
             return await stakes(self.regions, self.lost, window.counter, shares=shares)
 
     async def reclaim(self, window: Window, most: Decimal | None) -> Mapping[Account, Minted]:
         """Mint it again; see `ledger.limits.losing.reclaim_lost`."""
+        await self._renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.clock):
             return await reclaim_lost(
@@ -70,7 +78,21 @@ class LostRights:
         Raises:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
+        await self._renew()
         await LimitChanger(self._reach(self.home)).go_on(budget)
+
+    async def _renew(self) -> None:
+        """Read the contract again, if that is due: a table of many budgets takes a while.
+
+        Raises:
+            ContractChangeRefused: it has changed meanwhile.
+            ContractStale: it cannot be read.
+        """
+        await self.table.view.renew()
+        if self.table.view.current.terms != self.begun:
+            raise ContractChangeRefused(
+                "the table's contract has changed meanwhile: run this again, which goes by it"
+            )
 
     async def _all(self) -> list[str]:
         reaches = [self._reach(store) for store in self.regions.stores.values()]
@@ -117,4 +139,4 @@ async def lost_rights(
         current = table.view.current
         regions = Regions(table.stores, current.terms, clock)
         home = table.stores[current.home]  # the terms name none while it is moved
-        yield LostRights(regions, lost, home, table, clock, randomness)
+        yield LostRights(regions, lost, home, table, clock, randomness, current.terms)

@@ -434,10 +434,13 @@ class Keeper:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it holds nothing, and nothing was spent of late, or is about to be."""
+        """Whether it holds nothing, and nothing was spent of late, or is about to be.
+
+        Nor is it while a step of the limit is announced, which somebody has to go on with.
+        """
         since = self._around.clock.monotonic() - self._used_at
         holds = self.allowance is not None or self._retired or self._waiting
-        return not holds and since > IDLE_SECONDS
+        return not (holds or self.is_announced) and since > IDLE_SECONDS
 
     async def give_up(self) -> None:
         """Close the grant at hand: what is left of it is free for others.

@@ -34,6 +34,7 @@ from ledger.late import LateAnswers
 from ledger.limits.allowance import Allowance, Taken
 from ledger.limits.asked import Asked
 from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
+from ledger.limits.changing import LimitChange
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
 from ledger.limits.keeper import Keeper, Surroundings
@@ -99,7 +100,7 @@ class Spender:
         others: Others,
         tasks: TaskGroup,
         metrics: Metrics,
-        go_on: Callable[[str], Awaitable[object]],
+        go_on: Callable[[str], Awaitable[LimitChange]],
     ) -> None:
         self._store = store
         self._writer = writer
@@ -513,7 +514,8 @@ class Spender:
         now = self._clock.monotonic()
         if keeper.is_announced and now - keeper.confirmed_at > CONFIRM_SECONDS:
             keeper.confirmed_at = now
-            await self._go_on(keeper.window.budget)
+            change = await self._go_on(keeper.window.budget)
+            keeper.is_announced = change.since is not None
 
     def forget_refusals(self, budget: str) -> None:
         """Ask anew for rights of a budget, whose limit was raised just now."""

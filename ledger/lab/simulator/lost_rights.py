@@ -18,6 +18,7 @@ from ledger.core.errors import (
     ContractChangeRefused,
     ContractConflict,
     HomeMoving,
+    OutcomeUnknown,
     StoreError,
 )
 from ledger.lab.simulator.losses import Loss
@@ -35,6 +36,7 @@ _REFUSALS = (
     BudgetMissing,
     ContractChangeRefused,
     ContractConflict,
+    OutcomeUnknown,
     StoreError,
 )
 LONGEST_SECONDS = 50_000.0
@@ -95,7 +97,9 @@ class LostRightsOperator:
         table, home = OpenTable(stores, view), stores.get(view.terms.home)
         if home is None:
             raise HomeMoving("home is lost, and no other is in force")
-        rights = LostRights(regions, lost, home, table, process.clock, process.random)
+        rights = LostRights(
+            regions, lost, home, table, process.clock, process.random, view.current.terms
+        )
         counters = await rights.counters(None)
         for window in counters:
             await rights.put_again(window.budget)

@@ -34,6 +34,9 @@ class View:
     current: Settings
     validity: None = None
 
+    async def renew(self) -> None:
+        """Nothing has changed."""
+
 
 @asynccontextmanager
 async def after_a_loss(
@@ -136,6 +139,7 @@ async def test_a_limit_that_not_every_region_shows_is_found_and_put_again(
             home=home,
             regions=replace(before.regions, stores=stores),
             table=OpenTable(stores, view),
+            begun=view.current.terms,
         )
         [window] = await rights.counters(None)
         assert window.budget == "key/42"
@@ -151,3 +155,12 @@ def _under(rights: LostRights) -> Settings:
     current = rights.table.view.current
     regions = dict.fromkeys(terms.regions, current.regions[HOME])
     return current.replace(regions=regions, home=HOME).under(terms, home=HOME)
+
+
+async def test_under_another_contract_nothing_is_minted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another region was lost meanwhile: what is at stake goes by what was read."""
+    async with after_a_loss(monkeypatch) as rights:
+        [window] = await rights.counters(None)
+        changed = replace(rights, begun=rights.regions.terms)
+        with pytest.raises(ContractChangeRefused, match="has changed meanwhile: run this again"):
+            await changed.reclaim(window, None)

@@ -24,7 +24,7 @@ from support.budgets import (
     whole,
 )
 from support.compacting import SETTLE, Instance, World
-from support.ledgers import HOME, SOUTH
+from support.ledgers import HOME, SOUTH, seeded
 
 from compactor.budgets import Budgets, Later
 from compactor.discovery.scan import Finder
@@ -166,6 +166,7 @@ def budgets_of(
         stores,
         PassTerms(stores, settings, archiver=None, clock=world.clock),
         clock=world.clock,
+        randomness=seeded(),
         metrics=CompactorMetrics.of(CollectorRegistry()),
         report=report,
         later=later,

@@ -19,6 +19,7 @@ from ledger.core.errors import (
 )
 from ledger.limits.changing import CONFIRM_SECONDS, LimitChange, LimitChanger
 from ledger.limits.keeper import Keeper
+from ledger.limits.reading import read_budget
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
@@ -327,3 +328,39 @@ async def test_what_a_hold_came_to_is_charged_to_the_last_digit() -> None:
         assert await hold.settle(Decimal("1e-30"))
         await east.close()
         assert (await west.budget("key/42").lower_limit(to=0)).limit == Decimal("1e-30")
+
+
+async def steps(world: MemoryGlobalTable, budget: str = "key/42") -> tuple[list[int], bool]:
+    """Return the limits in force, as home shows them, and whether another is announced."""
+    limit = (await read_budget(world.store(), budget)).limit
+    assert limit is not None
+    return [int(step.limit) for step in limit.steps], limit.announced is not None
+
+
+async def test_a_step_comes_in_force_where_nobody_spends() -> None:
+    """By passes, which a search leads to it."""
+    async with opened(10, window="day") as (world, east, _west):
+        assert (await east.budget("key/42").lower_limit(to=4)).later == 4
+        world.replicate()
+    for _ in range(18):
+        await world.compact()
+        await world.pass_time(600)
+        world.replicate()
+    assert await steps(world) == ([10, 4], False)
+    async with world.table(EAST) as east:
+        await world.pass_time(86_400)
+        assert (await east.budget("key/42").state()).limit == 4
+
+
+async def test_a_step_comes_in_force_where_little_is_spent() -> None:
+    """A process that knows of it goes on with it, though its budget is idle."""
+    async with opened(10, window="day") as (world, east, west):
+        assert (await east.budget("key/42").raise_limit(5, id="order-1")).later == 15
+        world.replicate()
+        assert await west.budget("key/42").spend(1)
+        for _ in range(90):
+            world.replicate()
+            await world.pass_time(60)
+        assert await steps(world) == ([10, 15], False)
+        grants = (await west.budget("key/42").state()).grants
+        assert grants == ()
