@@ -15,7 +15,7 @@ from ledger.core.errors import (
     StateConflict,
 )
 from ledger.limits import plan
-from ledger.limits.calendar import Window, rule_of, window_of
+from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, budget_of, date_in, scanned
 from ledger.limits.rights import (
@@ -50,7 +50,7 @@ class Administrator:
         `weights` are in which parts regions share each window of it, by default equal ones.
 
         Raises:
-            InvalidInput: the limit or a weight breaks a rule.
+            InvalidInput: the counter, the limit or a weight breaks a rule.
             StateConflict: the budget is there with another limit.
             BudgetMissing: no pattern of the contract has its counter.
             HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
@@ -58,6 +58,7 @@ class Administrator:
         settings = self._reach.settings.current
         terms = settings.terms
         rule = rule_of(terms, budget)
+        checked_budget(budget, rule)
         amount = amounts.addend(limit)
         checked_amount(amount, amount, "limit")
         shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))

@@ -3,7 +3,8 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -60,12 +61,14 @@ class Asked:
 
 
 def checked_budgets(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the counters of the budgets of one spend.
+    """Return the counters of the budgets of one spend, in their order: entries are of the first.
 
     Raises:
         InvalidInput: it is not a list of 1 to `BUDGETS_MAX` different counters.
     """
-    listed = [] if isinstance(names, str) else listed_as("budgets", names)
+    # A set has another order in each process: under one key each would make an entry of its own.
+    is_ordered = not isinstance(names, str | AbstractSet | Mapping)
+    listed = listed_as("budgets", names) if is_ordered else []
     checked = tuple(checked_new_counter(name) for name in listed)
     if not checked or len({*checked}) < len(checked):
         raise InvalidInput(f"budgets must be a list of different counters, got {names!r:.80}")

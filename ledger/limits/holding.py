@@ -22,7 +22,7 @@ from ledger.core.errors import (
 )
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
-from ledger.limits import holds
+from ledger.limits import balance, holds
 from ledger.limits.allowance import Allowance
 from ledger.limits.calendar import whole_seconds
 from ledger.limits.holds import Resolved
@@ -154,15 +154,19 @@ class Holder:
     ) -> Applied | Rejected | Unknown | Refused:
         """Write the entry together with the rights item of each grant."""
         control = self._reach.items(store)
-        items = {
-            name.budget: await control.rights(name.budget or entry.counter, name.account)
-            for name in resolved.before.grants
-        }
+        grants = resolved.before.grants
+        shown = {name.budget: await control.read(name.budget or entry.counter) for name in grants}
+        items = {name.budget: shown[name.budget].of(name.account) for name in grants}
         now = self._reach.clock.now().timestamp()
         apart = holds.charge_apart(resolved, items, now=now, over=over)
         if isinstance(apart, Short):
-            here = max(Decimal(0), apart.available)
-            return Refused(entry.counter, resolved.difference, here, Decimal(0))
+            more = resolved.difference
+            lacking = next(name for name in grants if items[name.budget].available < more)
+            here = max(Decimal(0), items[lacking.budget].available)
+            free = balance.free(shown[lacking.budget].items).values()
+            elsewhere = amounts.total_wide((*free, here.copy_negate()))
+            counter = lacking.budget or entry.counter
+            return Refused(counter, more, here, max(Decimal(0), elsewhere))
         writes = holds.apart_writes(_key_of(entry), apart, items, entry.counter)
         return await store.transact(writes)
 

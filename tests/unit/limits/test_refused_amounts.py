@@ -1,13 +1,15 @@
 """What a process was refused changes nothing of what it takes later."""
 
 from decimal import Decimal
+from typing import Any
 
 import anyio
 import pytest
 
-from ledger import Table
-from ledger.core.errors import AmountOverflow, NotSent
+from ledger import Hold, Table
+from ledger.core.errors import AmountOverflow, InvalidCounter, InvalidInput, NotSent
 from ledger.limits.outcomes import Granted, Refused
+from ledger.limits.reading import read_budget
 from ledger.store.writes import Outcome, Write
 from ledger.testing import MemoryGlobalTable
 
@@ -87,3 +89,46 @@ async def test_a_spend_whose_grants_are_over_each_time_is_not_refused() -> None:
             patched.setattr(store, "write", slow)
             with pytest.raises(NotSent, match="nothing is spent; repeat the call"):
                 await table.budget("key/42").spend(1, timeout=3_600)
+
+
+@pytest.mark.parametrize("order", [("key/wide", "key/small"), ("key/small", "key/wide")])
+async def test_a_refused_settlement_names_the_budget_that_has_too_little(
+    order: tuple[str, str],
+) -> None:
+    """And what is free of it here, and elsewhere as known here."""
+    world = MemoryGlobalTable(["us-east-1", "eu-west-1"], budgets={"key/*": {}})
+    async with world.table() as table, world.table("eu-west-1") as other:
+        await table.budget("key/small").create(10)
+        await table.budget("key/wide").create(1_000)
+        world.replicate()
+        hold = await table.budgets(order).hold(2, expires=7_200)
+        assert isinstance(hold, Hold)
+        assert await other.budget("key/small").spend(2)
+        await world.clock.advance(120)
+        world.replicate()
+        state = await table.budget("key/small").state()
+        refused = await hold.settle(100)
+        assert isinstance(refused, Refused)
+        assert refused.budget == "key/small"
+        assert refused.wanted == 98
+        assert refused.here + refused.elsewhere == state.free
+        assert await hold.settle(2)
+
+
+async def test_budgets_without_an_order_are_refused() -> None:
+    """Entries are of the first: another process would make another entry under the same key."""
+    world = MemoryGlobalTable(["us-east-1"], budgets={"key/*": {}})
+    async with world.table() as table:
+        unordered: list[Any] = [{"key/1", "key/2"}, frozenset({"key/1"}), {"key/1": 1}]
+        for names in unordered:
+            with pytest.raises(InvalidInput, match="must be a list of different counters"):
+                table.budgets(names)
+
+
+async def test_a_budget_that_could_not_be_spent_from_is_not_made() -> None:
+    """With windows an `@` names one of them."""
+    world = MemoryGlobalTable(["us-east-1"], budgets={"key/*": {"window": "day"}})
+    async with world.table() as table:
+        with pytest.raises(InvalidCounter, match="must have no '@'"):
+            await table.budget("key/a@b").create(10)
+        assert (await read_budget(world.store(), "key/a@b")).limit is None
