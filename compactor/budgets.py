@@ -37,7 +37,7 @@ from ledger.limits.reclaiming import (
 )
 from ledger.limits.rights import Account, Rights
 from ledger.limits.spends import Spend, is_open, spend_of
-from ledger.limits.windows import Limit
+from ledger.limits.windows import Limit, newest_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all, run_requests
 from ledger.runtime.validity import signed_within
@@ -135,17 +135,17 @@ class Budgets:
             again += await self._look_at(regions, counter, item, shown)
         if any(in_flight(account, own) for account in own):
             again.append(self._now())
-        at_home = budgets.get(self._terms.home.region, Shown())
-        if await self._goes_on(counter, at_home.limit):
+        if await self._goes_on(counter, newest_of(shown.limit for shown in budgets.values())):
             again.append(self._now() + CONFIRM_SECONDS)
         self._later.note(counter, min(again, default=None))
 
     async def _goes_on(self, counter: str, limit: Limit | None) -> bool:
-        """Go on with an announced step of a budget's limit; return whether it is still announced.
+        """Go on with a limit of which a step is announced, or that an earlier home wrote.
 
-        Whoever spends does so, too: but none may for hours.
+        Whoever spends does so, too: but none may for hours. Returns whether a step is announced.
         """
-        if limit is None or limit.announced is None:
+        generation = self._terms.settings.terms.generation
+        if limit is None or (limit.announced is None and limit.generation >= generation):
             return False
 
         async def others() -> Mapping[str, Store]:

@@ -24,7 +24,7 @@ from support.budgets import (
     whole,
 )
 from support.compacting import SETTLE, Instance, World
-from support.ledgers import HOME, SOUTH, seeded
+from support.ledgers import HOME, SOUTH, WEST, seeded
 
 from compactor.budgets import Budgets, Later
 from compactor.discovery.scan import Finder
@@ -40,7 +40,9 @@ from ledger.archive.reading import ArchiveReader
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.limits.plan import create, send
+from ledger.limits.reading import read_budget
 from ledger.limits.rights import GrantName, Rights
+from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Raises
@@ -453,3 +455,22 @@ async def test_a_preview_says_what_waits_for_a_grant() -> None:
     assert (found.settled, found.folds) == (4, 0)
     (reason,) = found.reasons
     assert reason.startswith("4 settled entries wait for the grants that paid for them")
+
+
+async def test_a_limit_that_a_lost_home_made_is_written_by_the_next() -> None:
+    """From the newest that any region shows: home has got an older one, or none."""
+    world = World()
+    put_rights(world.regions, granted(AT_WEST, at=START, minted=0))
+    made = Limit(3, (LimitStep.of(10, {AT_HOME: 1}),))
+    world.regions.put(SOUTH, limit_item(made, "counter"))
+    terms = replace(
+        limited_settings().terms, home=WEST, regions=(WEST, SOUTH), lost=(HOME,), generation=2
+    )
+    settings = limited_settings().under(terms, home=WEST)
+    stores = {region: world.regions.replicas[region] for region in (WEST, SOUTH)}
+    budgets, report = budgets_of(world, stores, settings, Later())
+    await budgets.keep(["counter"], anyio.Event())
+    assert report.problems == []
+    found = (await read_budget(stores[WEST], "counter")).limit
+    assert found is not None
+    assert (found.generation, found.revision, found.steps) == (2, 4, made.steps)
