@@ -116,7 +116,9 @@ class MemoryGlobalTable:
             stream=self._world.streams[region or self.settings.home],
         )
 
-    def table(self, region: str | None = None) -> Table:
+    def table(
+        self, region: str | None = None, *, registry: "CollectorRegistry | None" = None
+    ) -> Table:
         """Return the table of a region, by default home, to be used in `async with`.
 
         Raises:
@@ -130,6 +132,7 @@ class MemoryGlobalTable:
         table = Table(
             self.settings,
             region=own,
+            registry=registry,
             store=CutStore(self.store(own), is_dead),
             others={name: CutStore(store, is_dead) for name, store in self._others(region).items()},
             clock=self.clock,
