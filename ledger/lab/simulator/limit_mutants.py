@@ -8,6 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from compactor import budgets as budgets_of_passes
 from compactor import plan as plan_of_passes
 from ledger.core.entry import ADJUSTED, GRANT, Key
 from ledger.lab.simulator.budget_mutants import budget_mutant
@@ -75,6 +76,11 @@ def without_more(taken: Taken, actual: Decimal) -> Settling | None:
 def folded_uncharged(spend: Spend, views: Mapping[str, View]) -> bool:
     """Fold what was let through, charged or not."""
     return spend.is_over or may_fold(spend, views)
+
+
+async def charges_nothing(*_: object) -> int:
+    """Leave to its process what was let through."""
+    return 0
 
 
 def unmarked(key: Key, spend: Spend, written: tuple[GrantName, ...]) -> Update:
@@ -156,10 +162,11 @@ LIMIT_MUTANTS = (
     ),
     budget_mutant(
         "through-folded",
-        "what was let through is folded once it is charged",
+        "what was let through a pass charges where its process has not, and folds it after that",
         "of a process that crashed it is spent once more",
         60,
         (plan_of_passes, "may_fold", folded_uncharged),
+        (budgets_of_passes, "charge_open", charges_nothing),
         worlds=lets_through,
     ),
     budget_mutant(
