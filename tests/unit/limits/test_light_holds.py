@@ -354,3 +354,23 @@ async def test_many_holds_have_an_outcome_each() -> None:
         assert isinstance(voided[0], Granted)
         assert voided[1] is None
         assert await budget.settle_many([]) == []
+
+
+async def test_it_is_extended_to_no_earlier_time() -> None:
+    """And stays open as it was."""
+    async with opened() as (world, east):
+        hold = await held(east, 8, expires=30)
+        with pytest.raises(InvalidInput, match="extended to a later expiry"):
+            await hold.extend(20)
+        await world.clock.advance(25)
+        assert await hold.settle(8)
+
+
+async def test_expired_it_does_not_settle_before_it_is_given_back() -> None:
+    """Its process looks once a second: between its expiry and that nothing can be settled."""
+    async with opened() as (world, east):
+        hold = await held(east, 8, expires=30)
+        world.clock.pass_by(31)
+        with pytest.raises(StateConflict, match="resolved before: expired"):
+            await hold.settle(8)
+        assert (await east.ledger.total("key/42", max_age=0)).value == 0

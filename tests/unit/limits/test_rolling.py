@@ -8,11 +8,13 @@ from decimal import Decimal
 import pytest
 
 from ledger import Table
+from ledger.core.entry import entry_id
 from ledger.core.errors import SettingsError
 from ledger.limits import plan, rolling
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.rights import Account, Rights, rights_item, rights_of
 from ledger.testing import MemoryGlobalTable
+from ledger.testing.clock import START
 
 EAST, WEST = "us-east-1", "eu-west-1"
 HOUR, DAY = 3600.0, 86_400.0
@@ -116,3 +118,20 @@ def test_a_rule_that_cannot_be_kept_is_refused(rule: dict[str, str], message: st
     """With the rule it breaks."""
     with pytest.raises(SettingsError, match=message):
         MemoryGlobalTable([EAST, WEST], budgets={"key/*": rule})
+
+
+def test_the_margin_is_the_retry_horizon_and_four_times_the_skew() -> None:
+    """`tests/property/test_rolling.py` shows why not less."""
+    terms = MemoryGlobalTable().settings.terms
+    assert rolling.margin_of(terms) == terms.retry_horizon + 4 * terms.clock_skew
+
+
+def test_a_hold_gives_back_until_its_entry_leaves_the_window() -> None:
+    """By the time in its id: from then on what was held comes back by itself."""
+    rights, made = item(), START.timestamp()
+    entry = str(entry_id(START, 1))
+    window = rolling.BUCKETS * rights.bucket
+    assert not rolling.has_left(rights, entry, made + window - 1)
+    assert rolling.has_left(rights, entry, made + window)
+    assert rolling.has_left(rights, "foreign", made)
+    assert not rolling.has_left(replace(rights, bucket=0), entry, made + 10 * window)
