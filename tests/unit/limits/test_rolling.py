@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from ledger import Table
+from ledger.core.budgets import BUCKETS
 from ledger.core.entry import entry_id
 from ledger.core.errors import SettingsError
 from ledger.limits import plan, rolling
@@ -130,7 +131,7 @@ def test_a_hold_gives_back_until_its_entry_leaves_the_window() -> None:
     """By the time in its id: from then on what was held comes back by itself."""
     rights, made = item(), START.timestamp()
     entry = str(entry_id(START, 1))
-    window = rolling.BUCKETS * rights.bucket
+    window = BUCKETS * rights.bucket
     assert not rolling.has_left(rights, entry, made + window - 1)
     assert rolling.has_left(rights, entry, made + window)
     assert rolling.has_left(rights, "foreign", made)
