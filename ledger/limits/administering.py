@@ -1,7 +1,6 @@
 """`Administrator`: budgets made, and shown, through home and the regions that hold their rights."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 
@@ -14,6 +13,7 @@ from ledger.core.errors import (
     OutcomeUnknown,
     StateConflict,
 )
+from ledger.core.keys import checked_new_counter
 from ledger.limits import plan
 from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.reach import Reach
@@ -59,6 +59,7 @@ class Administrator:
         terms = settings.terms
         rule = rule_of(terms, budget)
         checked_budget(budget, rule)
+        checked_new_counter(window_of(budget, rule, self._reach.clock.now()).counter)
         amount = amounts.addend(limit)
         checked_amount(amount, amount, "limit")
         shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))
@@ -163,11 +164,14 @@ class Administrator:
             clock_skew=terms.clock_skew,
         )
         items = dict(shown.items)
+        target = limit.newest.limit if window.is_whole else None
         if not window.is_whole:
             for region in terms.written:  # what it has not made yet is its share
                 account = Account(region, terms.epoch_of(region))
-                with suppress(BudgetUndecided):
+                try:
                     made = created(shown.of(account), window=window, limit=limit)
+                except BudgetUndecided:
+                    target = limit.newest.limit
+                else:
                     items[account] = made or shown.of(account)
-        target = limit.newest.limit if window.is_whole else None
         return state_of(window, items, target=target, terms=terms, is_over=is_over)

@@ -362,7 +362,7 @@ class Budget(Budgets):
         limit as it is, with `weights`, they are shared anew.
 
         Raises:
-            As `raise_limit`; InvalidInput: the amount is above the limit.
+            As `raise_limit`; StateConflict: the amount is above the limit.
         """
         parts = self._parts()
         with arranging(timeout, AGAIN):

@@ -18,11 +18,13 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.entry import ADJUSTED, HOLD, RESOLVED, Key
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import InvalidInput, StateConflict
+from ledger.core.ids import EPOCH
 from ledger.limits import rolling
 from ledger.limits.plan import Short, adjust
 from ledger.limits.rights import GrantName, Rights, write_of
@@ -59,7 +61,8 @@ def settle(hold: Spend, actual: Decimal) -> Resolved:
     """Resolve a hold for what it came to, 0 or more, at any time before it is resolved.
 
     Raises:
-        InvalidInput: the entry is not an open hold, or the amount is below 0.
+        StateConflict: the entry is not an open hold.
+        InvalidInput: the amount is below 0.
     """
     if actual < 0:
         raise InvalidInput(f"a hold settles for 0 or more, got {amounts.to_text(actual)}")
@@ -70,7 +73,7 @@ def void(hold: Spend) -> Resolved:
     """Resolve a hold for nothing.
 
     Raises:
-        InvalidInput: the entry is not an open hold.
+        StateConflict: the entry is not an open hold.
     """
     return _resolved(hold, Decimal(0), "void")
 
@@ -81,7 +84,7 @@ def expire(hold: Spend, date: int, *, captures: bool = False) -> Resolved | None
     `captures` if an expired hold counts for what was held; else for nothing.
 
     Raises:
-        InvalidInput: the entry is not an open hold.
+        StateConflict: the entry is not an open hold.
     """
     resolved = _resolved(hold, hold.amount if captures else Decimal(0), "expired")
     return resolved if hold.hold is not None and hold.hold < date else None
@@ -91,12 +94,19 @@ def extend(hold: Spend, expires: int) -> Spend:
     """Return a hold with a later expiry; written by `extension_of`.
 
     Raises:
-        InvalidInput: the entry is not an open hold, or would expire earlier.
+        StateConflict: the entry is not an open hold.
+        InvalidInput: it would expire earlier.
     """
     _check_open(hold)
     if hold.hold is not None and expires < hold.hold:
-        raise InvalidInput(f"a hold is extended to a later expiry than {hold.hold}, got {expires}")
+        raise InvalidInput(earlier_than(hold.hold, expires))
     return replace(hold, hold=expires)
+
+
+def earlier_than(expires: int, asked: int) -> str:
+    """Say that a hold cannot be extended to an earlier time, both in whole seconds since 1970."""
+    now, got = (f"{EPOCH + timedelta(seconds=at):%Y-%m-%dT%H:%M:%SZ}" for at in (expires, asked))
+    return f"a hold is extended to a later expiry than {now}, got {got}"
 
 
 def update_of(key: Key, resolved: Resolved) -> Update:
@@ -173,7 +183,7 @@ def _resolved(hold: Spend, amount: Decimal, how: Resolution) -> Resolved:
 def _check_open(hold: Spend) -> None:
     if not hold.is_open_hold:
         state = f"was resolved ({hold.resolved})" if hold.resolved else "is not a hold"
-        raise InvalidInput(f"entry {hold.id} {state}")
+        raise StateConflict(f"entry {hold.id} {state}")
 
 
 def _open() -> Condition:

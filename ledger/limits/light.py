@@ -19,6 +19,7 @@ from ledger.core.values import Entry
 from ledger.limits.allowance import Taken
 from ledger.limits.asked import Asked
 from ledger.limits.holding import expiry_of
+from ledger.limits.holds import earlier_than
 from ledger.limits.outcomes import Granted, SpendOutcome
 from ledger.runtime.deadline import bounded, end_of, not_sent
 
@@ -171,9 +172,7 @@ class LightHold:
         async with self._lock:
             self._check_open()
             if until < self._expires:
-                raise InvalidInput(
-                    f"a hold is extended to a later expiry than {self._expires}, got {until}"
-                )
+                raise InvalidInput(earlier_than(self._expires, until))
             self._expires = until
         return self
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
+import anyio
 import pytest
 
 from ledger.core import keys
+from ledger.core.errors import InvalidInput, LedgerError, OutcomeUnknown, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.ledger import budget_parts
 from ledger.limits.allowance import Allowance
@@ -16,7 +18,7 @@ from ledger.limits.budget import Hold
 from ledger.limits.outcomes import Granted
 from ledger.limits.spends import Spend, spend_of
 from ledger.store.reads import Get
-from ledger.store.writes import Outcome, Update, Write
+from ledger.store.writes import Outcome, Rejected, Unknown, Update, Write
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST = "us-east-1", "eu-west-1"
@@ -101,3 +103,42 @@ async def test_what_one_of_its_grants_has_not_is_charged_apart(scarce: str) -> N
         resolved = await made.settled(7)
         assert [name.budget for name in resolved.adjusted] == ["", TEAM]
         assert (made.key.remaining, made.team.remaining) == remaining
+
+
+async def test_a_try_without_an_answer_is_not_forgotten_by_one_that_was_rejected() -> None:
+    """It may land yet: that the call gives up says nothing of the hold."""
+    async with held() as made:
+        store, write, asked = made.world.store(EAST), made.world.store(EAST).write, [0]
+
+        async def never(one: Write) -> Outcome:
+            if one.key[0].startswith("~"):
+                return await write(one)
+            asked[0] += 1
+            return Unknown("no answer") if asked[0] == 1 else Rejected()
+
+        errors: list[Exception] = []
+
+        async def settle() -> None:
+            try:
+                await made.hold.settle(1)
+            except LedgerError as error:
+                errors.append(error)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", never)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(settle)
+                await made.world.clock.advance(60)
+        assert asked[0] > 2
+        [error] = errors
+        assert isinstance(error, OutcomeUnknown)
+
+
+async def test_a_hold_that_was_resolved_is_not_extended() -> None:
+    """What its state does not allow is no wrong argument; an earlier time is, told as a time."""
+    async with held() as made:
+        with pytest.raises(InvalidInput, match=r"later expiry than 2026-\S+Z, got 2026-\S+Z"):
+            await made.hold.extend(10)
+        await made.settled(1)
+        with pytest.raises(StateConflict, match="was resolved"):
+            await made.hold.extend(900)

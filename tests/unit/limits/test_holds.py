@@ -70,7 +70,7 @@ def test_a_hold_is_extended_unless_it_is_resolved() -> None:
     assert update.set == {"hold": {"N": "200"}}
     assert is_true(update.condition, _item(HOLD))
     assert not is_true(update.condition, _item(replace(HOLD, resolved="void")))
-    with pytest.raises(InvalidInput, match="later expiry than 100"):
+    with pytest.raises(InvalidInput, match="later expiry than 1970-01-01T00:01:40Z"):
         holds.extend(HOLD, 99)
 
 

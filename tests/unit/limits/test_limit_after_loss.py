@@ -30,8 +30,9 @@ def made(limit: int, revision: int = 1) -> Limit:
 class Remaining:
     """Two regions that remain, `WEST` of them home; each shows a limit of the lost one, or none."""
 
-    def __init__(self, **shown: Limit | None) -> None:
+    def __init__(self, window: str = "none", **shown: Limit | None) -> None:
         self.shown = shown
+        self.window = window
         self.stores: dict[str, Store] = {region: MemoryStore(region) for region in (WEST, SOUTH)}
         self.reached = dict(self.stores)
         self.clock = ManualClock(instant=True)
@@ -46,7 +47,8 @@ class Remaining:
             return {region: each for region, each in self.reached.items() if region != WEST}
 
         settings = make_settings(
-            budgets={"key/*": {}}, regions=dict.fromkeys((HOME, WEST, SOUTH), LOCAL)
+            budgets={"key/*": {"window": self.window}},
+            regions=dict.fromkeys((HOME, WEST, SOUTH), LOCAL),
         )
         terms = replace(
             settings.terms, home=WEST, regions=(WEST, SOUTH), lost=(HOME,), generation=2
@@ -134,3 +136,15 @@ async def test_a_budget_that_no_region_shows_is_missing_and_may_be_made() -> Non
     found = await world.limit()
     assert found is not None
     assert found.generation == 2
+
+
+async def test_a_raise_of_windows_is_found_in_any_regions_limit() -> None:
+    """One that two homes have written, and that is not the newest."""
+    raised = replace(made(15, 2), raises={"order-1": Decimal(5)}, raised={"order-1": Decimal(0)})
+    world = Remaining(window="day", home=made(15, 3), other=raised)
+    changer = LimitChanger(await world.reach())
+    done = await changer.raise_limit(BUDGET, 5, "order-1", None)
+    assert done.since is None
+    found = await world.limit()
+    assert found is not None
+    assert found.newest.limit == 15

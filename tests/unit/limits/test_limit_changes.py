@@ -12,6 +12,7 @@ from ledger.core.errors import (
     AmountOverflow,
     BudgetMissing,
     BudgetUndecided,
+    InvalidCounter,
     InvalidInput,
     OutcomeUnknown,
     StateConflict,
@@ -364,3 +365,54 @@ async def test_a_step_comes_in_force_where_little_is_spent() -> None:
         assert await steps(world) == ([10, 15], False)
         grants = (await west.budget("key/42").state()).grants
         assert grants == ()
+
+
+async def test_a_step_is_not_in_force_before_every_region_shows_it() -> None:
+    """One that does not would share a window by the older one, beside those that do."""
+    world = MemoryGlobalTable([EAST, WEST, "sa-east-1"], budgets={"key/*": {"window": "day"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        world.replicate()
+        world.pause(EAST, "sa-east-1")
+        assert (await east.budget("key/42").lower_limit(to=4)).later == 4
+        for _ in range(12):
+            world.replicate()
+            await world.pass_time(600)
+            assert (await east.budget("key/42").go_on()).later == 4
+        assert await steps(world) == ([10], True)
+        world.heal()
+        world.replicate()
+        for _ in range(2):
+            await east.budget("key/42").go_on()
+            await world.pass_time(3_600)
+        await east.budget("key/42").go_on()
+        assert await steps(world) == ([10, 4], False)
+
+
+async def test_what_a_window_is_limited_to_may_be_undecided() -> None:
+    """Then it is said to go to what is announced: nothing is free of it before."""
+    async with opened(10, window="day") as (world, east, _west):
+        change = await east.budget("key/42").lower_limit(to=4)
+        assert change.since is not None
+        state = await east.budget("key/42").state(at=change.since)
+        assert (int(state.limit), int(state.target), int(state.free)) == (0, 4, 0)
+        said = await east.budget("key/42").explain(at=change.since)
+        del world
+        assert "limit 0, 4 once the step that is announced is in force" in said
+
+
+async def test_a_lowering_counts_what_a_region_that_is_away_has() -> None:
+    """As home shows it."""
+    async with opened(10, window="day") as (world, east, west):
+        assert await west.budget("key/42").spend(1)
+        assert await east.budget("key/42").spend(1)
+        world.replicate()
+        world.isolate(WEST)
+        assert (await east.budget("key/42").raise_limit(3, id="order-1")).limit == 13
+
+
+async def test_a_key_that_would_be_too_long_with_its_window_is_refused() -> None:
+    """Its entries are those of the window's counter."""
+    async with opened(None, window="hour") as (_, east, _west):
+        with pytest.raises(InvalidCounter, match="bytes"):
+            await east.budget("key/" + "x" * 1_010).create(10)
