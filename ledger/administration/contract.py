@@ -283,6 +283,11 @@ def _pattern_and_rule(name: str, value: str) -> tuple[str, Mapping[str, str] | N
             f"{name} must be PATTERN=NAME:VALUE,..., each name once, such as {_RULES[name]},"
             f" got {value!r}"
         )
+    if ":" in pattern.rpartition("=")[2] and "=" in pattern:
+        raise InvalidInput(
+            f"{name} are set one at a time, each by a call of its own; {pattern!r} would be one"
+            f" pattern in {value!r}"
+        )
     return pattern, named or None
 
 

@@ -110,6 +110,7 @@ def test_budgets_are_set_by_pattern_and_stay() -> None:
         ("key/*=window:day,late:32d", "31 days"),
         ("key/*=grant_life:0s", "from a second to a day"),
         ("key/*=on_outage:maybe", "on_outage"),
+        ("key/*=window:day,late:1h,team/*=window:day", "budgets are set one at a time"),
     ],
 )
 def test_a_rule_of_budgets_that_breaks_one_is_refused(value: str, error: str) -> None:
