@@ -19,7 +19,7 @@ import anyio
 
 from ledger.core import amounts
 from ledger.core.entry import ADJUSTED, GRANT, RESOLVED, Key
-from ledger.core.errors import BudgetUndecided, LedgerError
+from ledger.core.errors import BudgetUndecided, LedgerError, StoreError
 from ledger.limits.asked import BUDGETS_MAX
 from ledger.limits.calendar import Window
 from ledger.limits.items import ControlItems
@@ -155,28 +155,31 @@ class LetThrough:
         """Charge what is there of it, as far as budgets have a limit; the rest is a pass's.
 
         Raises:
-            LedgerError: an item cannot be read or written: what is charged to it is kept.
+            StoreError: the region does not answer: nothing more is tried.
+            LedgerError: an item cannot be read whole: what is charged to it is kept.
         """
         errors: list[LedgerError] = []
-        async with self._lock:
-            for through in list(self._kept):
-                try:
-                    while await self._charge(through):
-                        pass
-                except LedgerError as error:
-                    errors.append(error)
+        for through in list(self._kept):
+            try:
+                while await self.charge_some(through):
+                    pass
+            except StoreError:
+                raise  # in an outage each of thousands would wait for its own
+            except LedgerError as error:
+                errors.append(error)
         if errors:
             raise errors[0]
 
-    async def charge_some(self, through: Through) -> None:
-        """Charge what was let through from the same, in one transaction.
+    async def charge_some(self, through: Through) -> bool:
+        """Charge what was let through from the same, in one transaction; return whether more is.
 
         Raises:
             LedgerError: as `charge`.
         """
-        if through in self._kept:
-            async with self._lock:
-                await self._charge(through)
+        if through not in self._kept:
+            return False
+        async with self._lock:
+            return await self._charge(through)
 
     async def _charge(self, through: Through) -> bool:
         """Charge some that were let through from the same; return whether more may be charged."""

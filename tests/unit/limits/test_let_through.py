@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import anyio
 import pytest
 
 from ledger import Table
 from ledger.core.entry import Item, key_of
-from ledger.core.errors import BudgetMissing, ContractStale, Unreachable
+from ledger.core.errors import BudgetMissing, ContractStale, DamagedItem, Unreachable
 from ledger.ledger import budget_parts
 from ledger.limits.outcomes import Granted
 from ledger.limits.reclaiming import Regions, charge_open
@@ -291,7 +292,7 @@ async def test_many_are_charged_in_few_transactions() -> None:
         assert (await east.budget("key/42").state()).charged == 100
 
 
-async def test_one_budget_that_fails_holds_up_no_other() -> None:
+async def test_one_budget_that_is_damaged_holds_up_no_other() -> None:
     """What was let through from it is charged once its item can be read."""
     world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
     async with world.table(EAST) as east:
@@ -303,7 +304,7 @@ async def test_one_budget_that_fails_holds_up_no_other() -> None:
 
         async def broken(one: Query) -> Page:
             if one.partition == "~budget~key/1":
-                raise Unreachable("down")
+                raise DamagedItem("no number")
             return await query(one)
 
         with pytest.MonkeyPatch.context() as patched:
@@ -312,6 +313,45 @@ async def test_one_budget_that_fails_holds_up_no_other() -> None:
             assert (await east.budget("key/2").state()).charged == 3
         await world.clock.advance(10)
         assert (await east.budget("key/1").state()).charged == 3
+
+
+async def test_in_an_outage_one_read_is_tried_at_a_time() -> None:
+    """However many budgets are to be charged: spends wait for one read, and are let through."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        names = [f"key/{number}" for number in range(20)]
+        for name in names:
+            await east.budget(name).create(10)
+        asked = 0
+
+        async def slow(_: Query) -> Page:
+            nonlocal asked
+            asked += 1
+            await world.clock.sleep(2)
+            raise Unreachable("down")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "query", slow)
+            done: list[object] = []
+
+            async def spend(name: str) -> None:
+                done.append(await east.budget(name).spend(1))
+
+            async with anyio.create_task_group() as tasks:
+                for name in names:
+                    tasks.start_soon(spend, name)
+                await world.clock.advance(30)
+            before = asked
+            await world.clock.advance(12)
+            assert asked - before <= 6
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(spend, "key/0")
+                await world.clock.advance(8)
+            assert len(done) == 21
+            assert all(done)
+        await world.clock.advance(10)
+        for name in names:
+            assert (await east.budget(name).state()).charged == 1 + (name == "key/0")
 
 
 async def test_an_idle_process_renews_its_view_of_the_contract() -> None:
