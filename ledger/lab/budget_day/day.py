@@ -39,7 +39,7 @@ CUT_SECONDS = 10 * HOUR_SECONDS, 4 * HOUR_SECONDS
 PROCESSES = 3
 CRASH_SECONDS = 4 * HOUR_SECONDS
 """How often each process crashes: what it held comes back once its entries were read."""
-PASS_SECONDS = 60.0
+PASS_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
