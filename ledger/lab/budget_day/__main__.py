@@ -10,6 +10,8 @@ Exits with 1 if more was spent than a limit.
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated
@@ -57,14 +59,13 @@ def main(
     only: Annotated[str, typer.Option(help="Days whose name has these words.")] = "",
 ) -> None:
     """Run days of demand that moves between four regions, on virtual time."""
-    logging.getLogger("ledger").setLevel(logging.ERROR)  # of crashes, which are many
     console = new_console()
     rows, is_over = [], False
     for day in DAYS:
         if only not in day.name:
             continue
         asked = replace(day, rate=rate, seconds=hours * HOUR_SECONDS, seed=seed)
-        with console.status(day.name):
+        with console.status(day.name), _without_warnings():
             figures = anyio.run(DayRun(asked).run)
         rows.append(_row(asked, figures))
         is_over = is_over or figures.most > asked.limit
@@ -72,6 +73,18 @@ def main(
     if is_over:
         console.print("more was spent than a limit")
         raise typer.Exit(1)
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Say nothing of crashes, which are many."""
+    log = logging.getLogger("ledger")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _row(day: Day, found: Figures) -> list[str]:

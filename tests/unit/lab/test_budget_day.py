@@ -1,5 +1,6 @@
 """The simulated day of budgets: what it counts, and that it is the same for a seed."""
 
+import logging
 from dataclasses import replace
 from decimal import Decimal
 
@@ -65,4 +66,5 @@ def test_the_command_fails_if_more_was_spent_than_a_limit(
     done = CliRunner().invoke(command.app, ["--only", "each hour"])
     assert done.exit_code == status, done.output
     assert done.output.count("2,000") == 2
+    assert logging.getLogger("ledger").level == logging.NOTSET
     assert ("more was spent than a limit" in done.output) == bool(status)
