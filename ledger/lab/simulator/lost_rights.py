@@ -101,9 +101,10 @@ class LostRightsOperator:
             regions, lost, home, table, process.clock, process.random, view.current.terms
         )
         counters = await rights.counters(None)
+        windows = [window for window in counters if await rights.stakes(window)]
         for window in counters:
             await rights.put_again(window.budget)
-        for window in [window for window in counters if await rights.stakes(window)]:
+        for window in windows:
             minted = await rights.reclaim(window, self._most)
             self._world.note(lambda minted=minted: f"{process.name} reclaims {minted}")  # type: ignore[misc]
 
