@@ -135,7 +135,7 @@ class Budgets:
             again += await self._look_at(regions, counter, item, shown)
         if any(in_flight(account, own) for account in own):
             again.append(self._now())
-        if await self._goes_on(counter, newest_of(shown.limit for shown in budgets.values())):
+        if await self._goes_on(counter, newest_of(each.limit for each in budgets.values())):
             again.append(self._now() + CONFIRM_SECONDS)
         self._later.note(counter, min(again, default=None))
 

@@ -332,11 +332,12 @@ class Finder:
 
         What cannot be read is for the visit to find, and to report.
         """
+        if not is_open(item):
+            return False
         try:
-            expires = int(item[HOLD]["N"]) if HOLD in item else 0
+            return HOLD not in item or int(item[HOLD]["N"]) < self._now.timestamp()
         except (KeyError, TypeError, ValueError):
-            expires = 0
-        return is_open(item) and expires < self._now.timestamp()
+            return True
 
     def _meet_budget(self, counter: str, items: Sequence[Item]) -> None:
         """Take the counter for due where a grant of its budget is over, or rights are in flight.

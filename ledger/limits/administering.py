@@ -28,7 +28,15 @@ from ledger.limits.rights import (
 )
 from ledger.limits.shares import created, weighed
 from ledger.limits.state import BudgetState, state_of
-from ledger.limits.windows import LIMIT_PREFIX, Limit, LimitStep, adopt, limit_item, limit_of
+from ledger.limits.windows import (
+    LIMIT_PREFIX,
+    Limit,
+    LimitStep,
+    adopt,
+    limit_item,
+    limit_of,
+    limit_write,
+)
 from ledger.runtime.validity import signed_within
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
@@ -59,7 +67,8 @@ class Administrator:
         terms = settings.terms
         rule = rule_of(terms, budget)
         checked_budget(budget, rule)
-        checked_new_counter(window_of(budget, rule, self._reach.clock.now()).counter)
+        window = window_of(budget, rule, self._reach.clock.now())
+        checked_new_counter(window.counter)
         amount = amounts.addend(limit)
         checked_amount(amount, amount, "limit")
         shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))
@@ -72,8 +81,7 @@ class Administrator:
         puts = [Put(limit_item(made, budget), Absent())]
         if rule.window == "none":
             account = Account(terms.home, terms.epoch_of(terms.home))
-            bucket = window_of(budget, rule, self._reach.clock.now()).bucket
-            none = plan.create(account, amount, bucket=bucket)
+            none = plan.create(account, amount, bucket=window.bucket)
             puts.append(write_of(Rights(account), none, budget))
         retrier = Retrier.of(home, clock=self._reach.clock, randomness=self._reach.randomness)
         with signed_within(self._reach.settings.validity, self._reach.clock):
@@ -102,7 +110,7 @@ class Administrator:
         generation = self._reach.settings.current.terms.generation
         if there.generation < generation:  # so that every region shows it
             with signed_within(self._reach.settings.validity, self._reach.clock):
-                await home.write(Put(limit_item(adopt(there, generation), budget), Absent()))
+                await home.write(limit_write(there, adopt(there), budget, generation=generation))
         limit = there.steps[-1].limit
         if limit != amount:
             raise StateConflict(

@@ -45,9 +45,8 @@ from ledger.limits.rights import (
     write_of,
 )
 from ledger.limits.shares import created, weighed
-from ledger.limits.windows import Limit, limit_item
+from ledger.limits.windows import Limit, limit_write
 from ledger.runtime.validity import signed_within
-from ledger.store.conditions import Absent, Equals
 from ledger.store.writes import Applied, Put, Unknown
 
 CHANGE_SECONDS = 10.0
@@ -193,7 +192,7 @@ class LimitChanger:
             limit = (await self._limits(place))[0]
             changed = await self._due(place, limit)
             if changed is None and limit.generation < place.generation:
-                changed = windows.adopt(limit, place.generation)
+                changed = windows.adopt(limit)
             return [] if changed is None else [self._limit_put(place, limit, changed)]
 
         await self._write(place, planned)
@@ -235,10 +234,7 @@ class LimitChanger:
         return windows.announce(limit, step, now=self._seconds(), wait=self._wait)
 
     def _limit_put(self, place: _Place, before: Limit, after: Limit) -> Put:
-        item = limit_item(replace(after, generation=place.generation), place.budget)
-        if before.generation != place.generation:
-            return Put(item, Absent())
-        return Put(item, Equals("revision", {"N": str(before.revision)}))
+        return limit_write(before, after, place.budget, generation=place.generation)
 
     async def _go_down(self, place: _Place) -> None:
         """Retire, at home, as much as is free anywhere of what is above the newest limit."""

@@ -18,8 +18,10 @@ def explained(state: BudgetState) -> list[str]:
 
 def _lines(state: BudgetState) -> Iterator[str]:
     text = amounts.to_text
-    going = "" if state.limit == state.target else f", going to {text(state.target)}"
-    if state.target > state.limit:
+    going = ""
+    if state.target < state.limit:
+        going = f", going to {text(state.target)}"
+    elif state.target > state.limit:
         going = f", {text(state.target)} once the step that is announced is in force"
     yield f"budget {state.counter}: limit {text(state.limit)}{going}"
     most = amounts.total_wide((state.charged, state.granted))

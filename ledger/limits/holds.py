@@ -27,13 +27,10 @@ from ledger.core.errors import InvalidInput, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits import rolling
 from ledger.limits.plan import Short, adjust
-from ledger.limits.rights import GrantName, Rights, write_of
+from ledger.limits.rights import NO_GRANT, GrantName, Rights, write_of
 from ledger.limits.spends import Resolution, Spend, spend_attributes
 from ledger.store.conditions import AllOf, Condition, Equals, Has, Not
 from ledger.store.writes import Put, Update
-
-_CHARGED = 0
-"""The version of no grant: what is adjusted under it is charged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +151,7 @@ def charge_apart(
         rights = items.get(name.budget)
         if rights is None or name.account not in {rights.account, *rights.reclaimed}:
             raise InvalidInput(f"hold {resolved.before.id} is resolved with the item of {name}")
-        version = name.version if rights.account == name.account else _CHARGED
+        version = name.version if rights.account == name.account else NO_GRANT
         has_left = rolling.has_left(rights, resolved.before.id, now)
         after = adjust(rights, version, resolved.difference, over=over, has_left=has_left)
         if isinstance(after, Short):

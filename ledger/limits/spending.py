@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from random import Random
 
 import anyio
@@ -472,37 +473,39 @@ class Spender:
             while (self._keepers or self._let_through) and not self._is_closed:
                 await self._clock.sleep(TEND_SECONDS)
                 self._expire()
-                await self._charge_let_through(failing)
+                if self._let_through:
+                    what = "what was let through is charged later"
+                    await self._tried((), what, failing, self._let_through.charge)
                 grants = sum(keeper.open_grants for keeper in self._keepers.values())
                 self._metrics.budget_holds(self._store.region, grants)
                 for key, keeper in list(self._keepers.items()):
                     if keeper.is_idle:
                         self._keepers.pop(key, None)  # or all were, by `close`
                         continue
-                    try:
-                        await self._settings.renew()  # a process that is idle has no call that does
-                        await keeper.tend()
-                        await self._confirm(keeper)
-                        failing.discard(key)
-                    except LedgerError as error:
-                        if key not in failing:
-                            log.warning("budget %r: %s", keeper.budget, error)
-                        failing.add(key)
+                    what = f"budget {keeper.budget!r}"
+                    await self._tried(
+                        key, what, failing, keeper.tend, partial(self._confirm, keeper)
+                    )
         finally:
             self._is_tending = False
 
-    async def _charge_let_through(self, failing: set[tuple[str, ...]]) -> None:
-        """Charge what was let through, if that is possible again."""
-        if not self._let_through:
-            return
+    async def _tried(
+        self,
+        key: tuple[str, ...],
+        what: str,
+        failing: set[tuple[str, ...]],
+        *works: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Do some work; of failures in a row the first is told."""
         try:
-            await self._settings.renew()
-            await self._let_through.charge()
-            failing.discard(())
+            await self._settings.renew()  # a process that is idle has no call that does
+            for work in works:
+                await work()
+            failing.discard(key)
         except LedgerError as error:
-            if () not in failing:
-                log.warning("what was let through is charged later: %s", error)
-            failing.add(())
+            if key not in failing:
+                log.warning("%s: %s", what, error)
+            failing.add(key)
 
     def _expire(self) -> None:
         """Give back what was kept aside, and has expired."""

@@ -73,9 +73,9 @@ class BudgetState:
     """A budget, or one window of it, as one region shows it.
 
     `limit` is what is minted less what is retired; it goes to `target` while it is lowered, and for
-    a window that an announced step decides, of which nothing is minted before. What
-    was spent lies between `charged`, what closed grants came to, and `charged` and `granted`
-    together, what open ones may come to. `grants` are all that are open, `in_flight` is by pair.
+    a window that an announced step decides, of which nothing is minted before. What was spent lies
+    between `charged`, what closed grants came to, and `charged` and `granted` together, what open
+    ones may come to. `grants` are all that are open, `in_flight` is by pair.
     """
 
     budget: str

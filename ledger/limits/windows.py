@@ -27,6 +27,8 @@ from ledger.core.entry import AttributeValue, Item, damaged, number_of
 from ledger.core.errors import InvalidAmount, InvalidInput, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits.rights import Account, partition_of
+from ledger.store.conditions import Absent, Equals
+from ledger.store.writes import Put
 
 LIMIT_PREFIX = "limit#"
 STEPS_KEPT = 2
@@ -212,9 +214,23 @@ def newest_of(limits: Iterable[Limit | None]) -> Limit | None:
     return max(found, key=lambda limit: (limit.generation, limit.revision), default=None)
 
 
-def adopt(limit: Limit, generation: int) -> Limit:
-    """Return a limit that an earlier home wrote as that of a generation writes it again."""
-    return replace(limit, revision=limit.revision + 1, generation=generation)
+def adopt(limit: Limit) -> Limit:
+    """Return a limit that an earlier home wrote as the next writes it again (`limit_write`)."""
+    return replace(limit, revision=limit.revision + 1)
+
+
+def limit_write(before: Limit, after: Limit, counter: str, *, generation: int) -> Put:
+    """Return the write of a limit in a generation, by its home, in place of what was read.
+
+    What an earlier home wrote stays under its own generation, and counts no more.
+
+    Raises:
+        AmountOverflow: an amount does not fit in 38 digits.
+    """
+    item = limit_item(replace(after, generation=generation), counter)
+    if before.generation != generation:
+        return Put(item, Absent())
+    return Put(item, Equals("revision", {"N": str(before.revision)}))
 
 
 def limit_item(limit: Limit, counter: str) -> dict[str, AttributeValue]:

@@ -398,6 +398,14 @@ async def test_a_hold_of_another_region_is_left_to_that() -> None:
     assert not is_own_open(over, WEST, spend)
 
 
+def without_west(world: World) -> Regions:
+    """Return the regions that remain once west is lost."""
+    regions = regions_of(world)
+    stores = {region: regions.stores[region] for region in (HOME, SOUTH)}
+    terms = replace(regions.terms, regions=(HOME, SOUTH), lost=(WEST,))
+    return Regions(stores, terms, regions.clock)
+
+
 @pytest.mark.parametrize("is_reclaimed", [True, False])
 async def test_a_hold_that_a_lost_region_left_is_charged_to_who_reclaimed_it(
     *, is_reclaimed: bool
@@ -411,10 +419,7 @@ async def test_a_hold_that_a_lost_region_left_is_charged_to_who_reclaimed_it(
     left = spend_item(6, GrantName(AT_WEST, 2), at=START, hold=EXPIRY)
     world.regions.put(HOME, left)
     world.clock.pass_by(40)
-    regions = regions_of(world)
-    stores = {region: regions.stores[region] for region in (HOME, SOUTH)}
-    terms = replace(regions.terms, regions=(HOME, SOUTH), lost=(WEST,))
-    regions = Regions(stores, terms, regions.clock)
+    regions = without_west(world)
     spend = spend_of(left)
     assert spend is not None
     assert is_left_open(regions, spend)
@@ -434,10 +439,7 @@ async def test_what_a_lost_region_let_through_is_charged_at_home(*, is_reclaimed
     put_rights(world.regions, home)
     left = spend_item(6, GrantName(AT_WEST, 0), at=START)
     world.regions.put(HOME, left)
-    regions = regions_of(world)
-    stores = {region: regions.stores[region] for region in (HOME, SOUTH)}
-    terms = replace(regions.terms, regions=(HOME, SOUTH), lost=(WEST,))
-    regions = Regions(stores, terms, regions.clock)
+    regions = without_west(world)
     spend = spend_of(left)
     assert spend is not None
     assert is_left_open(regions, spend)
