@@ -110,7 +110,7 @@ class SpendingProcesses:
         stores = {region: SimStore(process, region, faults) for region in scenario.regions}
         store = stores.pop(place[0])
         randomness = stream(scenario.seed, f"{process.name} ids")
-        while not process.is_over:
+        while not process.is_over and not process.is_dead:
             ledger = Ledger(
                 scenario.files.right,
                 region=place[0],
@@ -138,9 +138,8 @@ class SpendingProcesses:
 
     async def _close(self, at: float, place: Place) -> None:
         await anyio.sleep(at)
-        spender = self._running.get(place)
-        if spender is not None:
-            spender.stop.set()
+        if self._runs(place):
+            self._running[place].stop.set()
 
     async def _freeze(self, at: float, place: Place, seconds: float) -> None:
         await anyio.sleep(at)
