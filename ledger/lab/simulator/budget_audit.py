@@ -87,6 +87,7 @@ class BudgetAudit:
         self._notes: dict[str, Key] = {}
         self._refused: set[str] = set()
         self._crowded: set[str] = set()
+        self._paid_by: dict[Key, tuple[object, ...]] = {}
         self._doubled: set[Key] = set()
         self.granted = 0
         self.refusals = 0
@@ -139,11 +140,11 @@ class BudgetAudit:
         self._under.setdefault(key, {})[copy.grants] = copy.amount
         if shown is not item:
             return
+        if self._paid_by.setdefault(key, copy.paid_by) != copy.paid_by:
+            self._doubled.add(key)
         before = self._best.get(key)
         if before is not None and before.stamp >= stamp:
             return
-        if before is not None and before.paid_by != copy.paid_by:
-            self._doubled.add(key)
         is_undone = before is not None and was_resolved and before.state != copy.state
         if before is not None and is_undone and key not in self._doubled:
             self._fail("hold", f"{key} was {before.state}, and is {copy.state} by {stamp}")
