@@ -22,7 +22,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.core.entry import ADJUSTED, HOLD, RESOLVED, Key
+from ledger.core.entry import ADJUSTED, GRANT, HOLD, RESOLVED, Key
 from ledger.core.errors import InvalidInput, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits import rolling
@@ -109,12 +109,14 @@ def earlier_than(expires: int, asked: int) -> str:
 def update_of(key: Key, resolved: Resolved) -> Update:
     """Return the update of the entry that resolves a hold; the item must be as it was read.
 
-    The amount that was held is part of the condition: the difference rests on it. So is the expiry
-    of one that expires, since it may have been extended.
+    The amount that was held is part of the condition: the difference rests on it. So are the
+    grants: of a key that was used in two regions another copy may arrive, which names others. And
+    the expiry of one that expires, since it may have been extended.
     """
     before, after = resolved.before, resolved.after
     attributes = spend_attributes(after)
-    conditions: list[Condition] = [_open(), Equals("change", _change(before.amount))]
+    as_read = Equals("change", _change(before.amount)), Equals(GRANT, attributes[GRANT])
+    conditions: list[Condition] = [_open(), *as_read]
     if after.resolved == "expired":
         conditions.append(Equals(HOLD, {"N": str(before.hold)}))
     written = {name: attributes[name] for name in (RESOLVED, ADJUSTED) if name in attributes}

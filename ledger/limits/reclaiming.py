@@ -21,7 +21,7 @@ from ledger.core import keys
 from ledger.core.contract import Terms
 from ledger.core.entry import ADJUSTED, GRANT, HOLD, RESOLVED, Key
 from ledger.core.errors import StoreError
-from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId
+from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId, earliest
 from ledger.limits.calendar import window_named
 from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.let_through import ENTRIES_MAX, Charged, charge_let_through, item_to_charge
@@ -206,7 +206,8 @@ async def charge_open(regions: Regions, spends: Mapping[Key, Spend]) -> int:
 
     Each was read in an answer of its own region just now, or, where that is lost, of home, as all
     regions show it (`is_own_open`, `is_left_open`): through that region it is charged, to the item
-    that the region has. Where another wrote an entry or item meanwhile nothing is charged.
+    that the region has. Where another wrote an entry or item meanwhile nothing is charged. One of
+    which no budget has a limit waits for that until it may be folded, and is charged to none then.
 
     Raises:
         BudgetUndecided: an item is to be made, and its share is not decided.
@@ -224,14 +225,14 @@ async def charge_open(regions: Regions, spends: Mapping[Key, Spend]) -> int:
         entries = list(group.items())
         for at in range(0, len(entries), ENTRIES_MAX):
             some = dict(entries[at : at + ENTRIES_MAX])
-            done += len(some) if await _charge_open(regions, counter, grants, some) else 0
+            done += await _charge_open(regions, counter, grants, some)
     return done
 
 
 async def _charge_open(
     regions: Regions, counter: str, grants: Sequence[GrantName], entries: Mapping[Key, Spend]
-) -> bool:
-    """Charge entries of a counter that name the same; return whether they are known to be."""
+) -> int:
+    """Charge entries of a counter that name the same; return how many are known to be."""
     terms = regions.terms
     account = grants[0].account
     if not regions.keeps(account):
@@ -251,8 +252,14 @@ async def _charge_open(
             )
             if item is not None:
                 items[name.budget] = item
+    if not items:
+        settled = earliest(regions.clock.now() - timedelta(seconds=terms.settle))
+        entries = {key: spend for key, spend in entries.items() if key[1] < settled}
+    if not entries:
+        return 0
     writes = charge_let_through(entries, items, counter, now=regions.now())
-    return isinstance(await store.transact(writes), Applied)
+    is_applied = isinstance(await store.transact(writes), Applied)
+    return len(entries) if is_applied and items else 0
 
 
 async def _charged_for(
