@@ -8,6 +8,7 @@ the next pass, and holds up no merging.
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from random import Random
 
@@ -19,10 +20,11 @@ from compactor.pass_terms import PassTerms
 from compactor.report import CompactorReport
 from ledger.core import amounts
 from ledger.core.entry import Key, key_of
-from ledger.core.errors import LedgerError, StoreError
+from ledger.core.errors import BudgetUndecided, LedgerError, StoreError
 from ledger.core.fold import Collection
 from ledger.limits.balance import in_flight
-from ledger.limits.balancing import move
+from ledger.limits.balancing import Moved, move
+from ledger.limits.calendar import window_named
 from ledger.limits.changing import LimitChanger
 from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, read_budget
@@ -36,6 +38,7 @@ from ledger.limits.reclaiming import (
     resolve_expired,
 )
 from ledger.limits.rights import Account, Rights
+from ledger.limits.shares import created
 from ledger.limits.spends import Spend, is_open, spend_of
 from ledger.limits.windows import Limit, newest_of
 from ledger.runtime.clock import Clock
@@ -131,13 +134,35 @@ class Budgets:
             for account, item in items.items()
             if account.region == region and regions.keeps(account)
         }
+        limit = newest_of(each.limit for each in budgets.values())
         for item in own.values():
             again += await self._look_at(regions, counter, item, shown)
+        for item in self._begun(counter, own, limit):
+            await self._move(counter, item, shown, before=Rights(item.account))
         if any(in_flight(account, own) for account in own):
             again.append(self._now())
-        if await self._goes_on(counter, newest_of(each.limit for each in budgets.values())):
+        if await self._goes_on(counter, limit):
             again.append(self._now() + CONFIRM_SECONDS)
         self._later.note(counter, min(again, default=None))
+
+    def _begun(
+        self, counter: str, own: Mapping[Account, Rights], limit: Limit | None
+    ) -> list[Rights]:
+        """Return the items that rights were sent to, and that are not there, as they begin.
+
+        Whoever fetched them crashed before it had made the item.
+        """
+        regions, rule = self._regions, self._terms.settings.terms.budget_of(counter)
+        window = None if rule is None else window_named(counter, rule)
+        if limit is None or window is None:
+            return []
+        takers = {to for item in own.values() for to in item.sent.keys() - item.cut.keys()}
+        made: list[Rights | None] = []
+        for to in sorted(takers - own.keys()):
+            if to.region not in self._away and regions.keeps(to):
+                with suppress(BudgetUndecided):  # until the step that decides its share is in force
+                    made.append(created(Rights(to), window=window, limit=limit))
+        return [begun for begun in made if begun is not None]
 
     async def _goes_on(self, counter: str, limit: Limit | None) -> bool:
         """Go on with a limit of which a step is announced, or that an earlier home wrote.
@@ -175,18 +200,30 @@ class Budgets:
             self._report.grants_open += len(item.grants)
             return [self._now()]
         self._report.grants_open += len(found.rights.grants)
-        # What a region that cannot be read was sent would lie there idle.
-        seen = {
-            account: one
-            for account, one in shown[item.account.region].items()
-            if account.region in shown
-        }
-        moved = await move(regions, counter, found.rights, seen)
-        self._report.transfers += len(moved.sent)
-        self._metrics.moved(sent=len(moved.sent), taken=len(moved.taken))
+        moved = await self._move(counter, found.rights, shown)
         late = self._terms.rules.grant_late
         again = [grant.expires + late for grant in found.rights.grants.values()]
         return [*again, self._now()] if moved.sent else again
+
+    async def _move(
+        self,
+        counter: str,
+        rights: Rights,
+        shown: Mapping[str, Mapping[Account, Rights]],
+        *,
+        before: Rights | None = None,
+    ) -> Moved:
+        """Move rights to and from an account by what its region shows."""
+        # What a region that cannot be read was sent would lie there idle.
+        seen = {
+            account: one
+            for account, one in shown[rights.account.region].items()
+            if account.region in shown
+        }
+        moved = await move(self._regions, counter, rights, seen, before=before)
+        self._report.transfers += len(moved.sent)
+        self._metrics.moved(sent=len(moved.sent), taken=len(moved.taken))
+        return moved
 
     async def _shown(self, counter: str) -> Mapping[str, Shown]:
         """Return what each region that can be read shows of a budget.

@@ -39,6 +39,7 @@ from ledger.core.ids import MICROSECOND, EntryIds
 from ledger.core.periods import PeriodRule
 from ledger.core.sums import SumPlace
 from ledger.core.values import NetChange
+from ledger.limits.rights import Account
 from ledger.limits.spends import View, may_fold, spend_of
 from ledger.settings.groups import FOLD_MAX_LIMIT
 
@@ -84,8 +85,8 @@ class Rules:
     grant_late: float = 0.0
     is_signed: bool = False
 
-    def is_over(self, place: SumPlace) -> bool:
-        """Return whether a sum may be copied: its region is lost, or has begun another epoch."""
+    def is_over(self, place: SumPlace | Account) -> bool:
+        """Return whether its region is lost, or has begun another epoch: a sum may be copied."""
         if self.epochs is None:
             return False
         epoch = self.epochs.get(place.region)

@@ -349,7 +349,8 @@ class Finder:
         over = self._now.timestamp() - self._rules.grant_late
         firsts = [first for item in items if (first := expires_first(item)) is not None]
         is_announced = any("announced" in item for item in items)
-        is_due = is_announced or any(first < over for first in firsts) or is_in_flight(items)
+        in_flight = is_in_flight(items, is_over=self._rules.is_over)
+        is_due = is_announced or in_flight or any(first < over for first in firsts)
         if is_due and self._rules.has_budget(counter):
             self._due[counter] = None
 

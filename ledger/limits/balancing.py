@@ -25,13 +25,19 @@ class Moved:
 
 
 async def move(
-    regions: Regions, counter: str, rights: Rights, shown: Mapping[Account, Rights]
+    regions: Regions,
+    counter: str,
+    rights: Rights,
+    shown: Mapping[Account, Rights],
+    *,
+    before: Rights | None = None,
 ) -> Moved:
     """Take up what was sent to an account, and send its surplus; what was not written is not moved.
 
-    `rights` is its item as its region has it now, `shown` what that region shows of all of the
-    budget. Nothing is taken up from an account that is over, and nothing sent to or from a region
-    that leaves or is not among the `regions` that can be read.
+    `rights` is its item as its region has it now, or what it begins with: then `before` is the one
+    of version 0. `shown` is what that region shows of all of the budget. Nothing is taken up from
+    an account that is over, and nothing sent to or from a region that leaves or is not among the
+    `regions` that can be read.
 
     Raises:
         AmountOverflow: a sum does not fit in 38 digits.
@@ -40,7 +46,9 @@ async def move(
     after, moved = planned(regions, rights, shown)
     if not (moved.taken or moved.sent):
         return Moved()
-    outcome = await regions.stores[rights.account.region].write(write_of(rights, after, counter))
+    outcome = await regions.stores[rights.account.region].write(
+        write_of(before or rights, after, counter)
+    )
     return moved if isinstance(outcome, Applied) else Moved()
 
 

@@ -290,18 +290,22 @@ def expires_first(item: Item) -> int | None:
         return 0
 
 
-def is_in_flight(items: Iterable[Item]) -> bool:
+def is_in_flight(items: Iterable[Item], *, is_over: Callable[[Account], bool]) -> bool:
     """Return whether rights that one of these items sent to another are not taken up yet.
 
-    What was sent to an account that was cut off stays so.
+    The taker may have no item so far. What was sent to an account that was cut off, or is over,
+    stays so. What cannot be read counts as in flight.
     """
     shown = {item["sk"]["S"].removeprefix(RIGHTS_PREFIX): item for item in items}
-    for giver, item in shown.items():
-        for to, amount in item.get("sent", {"M": {}})["M"].items():
-            if to in shown and to not in item.get("cut", {"M": {}})["M"]:
-                taken = shown[to].get("taken", {"M": {}})["M"].get(giver)
-                if taken != amount:
+    try:
+        for giver, item in shown.items():
+            sent, cut = _map(item, "sent"), _map(item, "cut")
+            for to in sent.keys() - cut.keys():
+                taken = _map(shown[to], "taken").get(giver) if to in shown else None
+                if taken != sent[to] and not is_over(Account.parse(to)):
                     return True
+    except (KeyError, TypeError, ValueError):
+        return True
     return False
 
 

@@ -145,18 +145,30 @@ async def test_a_grant_without_entries_is_found_by_the_search() -> None:
 
 
 @pytest.mark.parametrize("page_items", [1, 1000])
-async def test_rights_on_their_way_are_found_by_the_search(page_items: int) -> None:
-    """Whoever asked for them is gone: they are taken up, on whichever pages both items are."""
+@pytest.mark.parametrize("is_made", [True, False])
+async def test_rights_on_their_way_are_found_by_the_search(
+    *, page_items: int, is_made: bool
+) -> None:
+    """Whoever asked for them is gone: they are taken up, on whichever pages both items are.
+
+    Also where the region that asked had no item yet.
+    """
     world = World()
     for replica in world.regions.replicas.values():
         replica.page_items_max = page_items
     sent = send(granted(AT_HOME, at=START), AT_WEST, Decimal(30))
     assert isinstance(sent, Rights)
     put_rights(world.regions, sent)
-    put_rights(world.regions, create(AT_WEST, Decimal(0)))
+    limit = Limit(1, (LimitStep.of(100, {AT_HOME: 1}),))
+    world.regions.put(HOME, limit_item(limit, "counter"))
+    if is_made:
+        put_rights(world.regions, create(AT_WEST, Decimal(0)))
     world.regions.deliver()
-    await world.run_once(limited(world))
+    one = limited(world)
+    await world.run_once(one)
     assert shown_rights(world.regions, AT_WEST).taken == {AT_HOME: 30}
+    world.regions.deliver()
+    assert (await world.run_once(one)).is_idle
 
 
 def budgets_of(

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from ledger.core.entry import Item
 from ledger.limits.rights import Account, Rights, is_in_flight, rights_item
 
 HERE, THERE = Account("us-east-1"), Account("eu-west-1")
@@ -28,5 +29,21 @@ def test_what_was_sent_and_not_taken_up_is_in_flight(
     giver = replace(giver, cut={THERE: Decimal(0)} if is_cut else {})
     taker = Rights(THERE, 1, taken={HERE: Decimal(taken)} if taken else {})
     items = [rights_item(each, "counter") for each in (giver, taker)]
-    assert is_in_flight(items) is found
-    assert not is_in_flight(items[:1])
+    assert is_in_flight(items, is_over=lambda _: False) is found
+    assert not is_in_flight(items, is_over=lambda account: account == THERE)
+    assert not is_in_flight(items[1:], is_over=lambda _: False)
+
+
+def test_what_was_sent_to_an_account_without_an_item_is_in_flight() -> None:
+    """Whoever fetched it crashed before the item was made."""
+    items = [rights_item(Rights(HERE, 1, sent={THERE: Decimal(5)}), "counter")]
+    assert is_in_flight(items, is_over=lambda _: False)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"sent": {"S": "5"}}, {"sent": {"M": {"?": {"N": "5"}}}}, {"cut": {"N": "1"}}]
+)
+def test_what_cannot_be_read_is_in_flight(damage: Item) -> None:
+    """A visit finds out, and says so; the search goes on."""
+    item = {**rights_item(Rights(HERE, 1), "counter"), **damage}
+    assert is_in_flight([item], is_over=lambda _: False)
