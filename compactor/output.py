@@ -22,7 +22,7 @@ def status_fields(shown: CompactorStatus, *, now: datetime) -> dict[str, Any]:
         "led": shown.led,
         "last_success": _age_fields(shown.last_success, now),
         "last_search": _search_fields(shown.last_search, now),
-        "passes": [_pass_fields(one, now) for one in shown.newest],
+        "passes": [_pass_fields(recorded, now) for recorded in shown.newest],
     }
 
 
@@ -112,15 +112,17 @@ def _passes(shown: CompactorStatus, now: datetime) -> Grid:
         number("folds"), number("merged"), number("deleted"), prose("because"),
     )  # fmt: skip
     rows: list[tuple[str, ...]] = []
-    for one in shown.newest:
-        if one.record is None:
-            rows.append((one.member, "", "of another release", "", "", "", "", ""))
+    for recorded in shown.newest:
+        if recorded.record is None:
+            rows.append((recorded.member, "", "of another release", "", "", "", "", ""))
             continue
-        report = one.record.report
+        report = recorded.record.report
         counts = (f"{count:,}" for count in (report.folds, report.merged, report.deleted))
         seconds = f"{report.seconds:.1f}"
-        ended = f"{utc_text(one.record.ended)}, {_ago(one.record, now)}"
-        rows.append((one.member, ended, report.outcome, seconds, *counts, _because(one.record)))
+        ended = f"{utc_text(recorded.record.ended)}, {_ago(recorded.record, now)}"
+        rows.append(
+            (recorded.member, ended, report.outcome, seconds, *counts, _because(recorded.record))
+        )
     return Grid(columns, rows)
 
 
@@ -158,7 +160,7 @@ def _sentences(shown: CompactorStatus, now: datetime) -> Iterator[str]:
         )
         if report.nets_signed:
             yield f"of the net changes{part} {signed_text(report.nets_signed)}"
-    if any(one.record and one.record.drain_seconds is None for one in shown.newest):
+    if any(recorded.record and recorded.record.drain_seconds is None for recorded in shown.newest):
         yield "merging falls behind: more processes share the work (`compactor run --every`)"
 
 

@@ -40,9 +40,9 @@ def passes_of(
 ) -> PassesSeen:
     """Return what records, newest first, show of merging."""
     status = CompactorStatus(settings.table, name, {}, {}, passes)
-    newest = [one.record for one in status.newest if one.record is not None]
+    newest = [recorded.record for recorded in status.newest if recorded.record is not None]
     success, search = status.last_success, status.last_search
-    damaged = next((one.report for one in newest if one.report.damaged), None)
+    damaged = next((record.report for record in newest if record.report.damaged), None)
     last = newest[0].report if newest else None
     return PassesSeen(
         home=settings.home,
@@ -51,11 +51,11 @@ def passes_of(
         search_backlog=0 if search is None else search.report.backlog,
         search_oldest="" if search is None else search.report.oldest,
         nets_signed={} if search is None else search.report.nets_signed,
-        late_seconds=max((one.report.late for one in newest), default=0.0),
+        late_seconds=max((record.report.late for record in newest), default=0.0),
         damage="" if damaged is None else damaged.damage(),
         waits="" if last is None else next(iter(last.hindrances), ""),
-        falls_behind=any(one.drain_seconds is None for one in newest),
+        falls_behind=any(record.drain_seconds is None for record in newest),
         has_passes=bool(passes),
         lag_seconds=status.lag_seconds,
-        ahead_seconds=max((one.ahead_seconds(now) for one in newest), default=0.0),
+        ahead_seconds=max((record.ahead_seconds(now) for record in newest), default=0.0),
     )

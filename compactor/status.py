@@ -41,8 +41,8 @@ class CompactorStatus:
     def newest(self) -> Sequence[Recorded]:
         """The last pass of each member."""
         found: dict[str, Recorded] = {}
-        for one in self.passes:
-            found.setdefault(one.member, one)
+        for recorded in self.passes:
+            found.setdefault(recorded.member, recorded)
         return list(found.values())
 
     @property
@@ -58,11 +58,18 @@ class CompactorStatus:
     @property
     def lag_seconds(self) -> Mapping[str, float]:
         """The replication lag of each region, as the last pass measured it."""
-        shown = (one.record.lag_seconds for one in self.passes if one.record)
+        shown = (recorded.record.lag_seconds for recorded in self.passes if recorded.record)
         return next((lag for lag in shown if lag), {})
 
     def _last(self, kind: str) -> PassRecord | None:
-        return next((one.record for one in self.passes if one.kind == kind and one.record), None)
+        return next(
+            (
+                recorded.record
+                for recorded in self.passes
+                if recorded.kind == kind and recorded.record
+            ),
+            None,
+        )
 
 
 async def status_of(settings: Settings) -> CompactorStatus:

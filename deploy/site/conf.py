@@ -96,7 +96,7 @@ def complete(_app: "Sphinx", page: str, source: list[str]) -> None:
 
 def _contents(pages: list[str], title: str = "") -> str:
     options = [":hidden:", ":glob:", *([f":caption: {title}"] if title else [])]
-    return "\n".join(["", "```{toctree}", *options, "", *(f"/{one}" for one in pages), "```", ""])
+    return "\n".join(["", "```{toctree}", *options, "", *(f"/{page}" for page in pages), "```", ""])
 
 
 def shorten(

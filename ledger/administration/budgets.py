@@ -96,7 +96,7 @@ class LostRights:
 
     async def _all(self) -> list[str]:
         reaches = [self._reach(store) for store in self.regions.stores.values()]
-        names = [state.budget for one in reaches async for state in Administrator(one).states()]
+        names = [state.budget for reach in reaches async for state in Administrator(reach).states()]
         return sorted({*names})
 
     def _reach(self, store: Store) -> Reach:

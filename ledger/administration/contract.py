@@ -56,7 +56,12 @@ async def contract_writer(
     clock = clock or SystemClock()
     async with open_stores(settings, clock=clock) as stores:
         found = await ContractWriter(stores, clock=clock).read_all()
-        named = {region for each in found.values() if each is not None for region in each.regions}
+        named = {
+            region
+            for contract in found.values()
+            if contract is not None
+            for region in contract.regions
+        }
         async with open_stores(_reaching(settings, named), named - {*stores}, clock=clock) as more:
             yield ContractWriter({**stores, **more}, clock=clock, report=report)
 
@@ -298,7 +303,7 @@ def _check_effective(name: str, pattern: str, others: Iterable[str]) -> None:
         StateConflict: an earlier one matches the same counters.
     """
     others = list(others)
-    before = next((each for each in others if fnmatchcase(pattern, each)), None)
+    before = next((other for other in others if fnmatchcase(pattern, other)), None)
     if pattern not in others and before is not None:
         raise StateConflict(
             f"{name} of {pattern!r} would have no effect: {before!r} comes before and matches the"

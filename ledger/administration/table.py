@@ -332,12 +332,13 @@ def table_view(region: str, description: "TableDescriptionTypeDef") -> TableView
         ),
         stream=stream.get("StreamViewType") if stream.get("StreamEnabled") else None,
         replicas={
-            each.get("RegionName", "?"): each.get("ReplicaStatus", "UNKNOWN") for each in replicas
+            replica.get("RegionName", "?"): replica.get("ReplicaStatus", "UNKNOWN")
+            for replica in replicas
         },
         inaccessible={
-            each.get("RegionName", "?"): each["ReplicaInaccessibleDateTime"]
-            for each in replicas
-            if "ReplicaInaccessibleDateTime" in each
+            replica.get("RegionName", "?"): replica["ReplicaInaccessibleDateTime"]
+            for replica in replicas
+            if "ReplicaInaccessibleDateTime" in replica
         },
         consistency=description.get("MultiRegionConsistency", "EVENTUAL"),
         billing=description.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED"),

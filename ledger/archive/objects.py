@@ -138,7 +138,7 @@ def lines_of(packed: bytes, what: str) -> bytes:
 
 def index_member(segments: Sequence[Indexed]) -> bytes:
     """Return the index of an object's segments, as a member."""
-    rows = [[*(getattr(each, name) for name in Indexed.__slots__)] for each in segments]
+    rows = [[*(getattr(segment, name) for name in Indexed.__slots__)] for segment in segments]
     return member(orjson.dumps({"index": INDEX_FORMAT, "segments": rows}) + b"\n")
 
 
@@ -190,14 +190,14 @@ def whole_index(data: bytes, what: str) -> list[Indexed]:
     offset, length, digest = index_at(data, what)
     found = index_of(data[offset : offset + length], digest, what)
     place = 0
-    for each in found:
-        packed = data[each.offset : each.offset + each.length]
-        if each.offset != place or hashlib.sha256(packed).hexdigest() != each.sha256:
+    for indexed in found:
+        packed = data[indexed.offset : indexed.offset + indexed.length]
+        if indexed.offset != place or hashlib.sha256(packed).hexdigest() != indexed.sha256:
             raise ArchiveDamaged(
-                f"{what} is damaged: segment {each.number} of {each.partition!r} at byte"
-                f" {each.offset:,} is not as it was written"
+                f"{what} is damaged: segment {indexed.number} of {indexed.partition!r} at byte"
+                f" {indexed.offset:,} is not as it was written"
             )
-        place += each.length
+        place += indexed.length
     if place != offset or offset + length + TRAILER_BYTES != len(data):
         raise ArchiveDamaged(f"{what} is damaged: {len(data):,} bytes is not its length")
     return found

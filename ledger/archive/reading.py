@@ -137,16 +137,16 @@ class ArchiveReader:
         known: set[int] = set()
         waiting = _leading(head.pointers, first=first, last=last, after=after)
         while waiting:
-            waiting = [one for one in waiting if one.number not in known]
-            known.update(one.number for one in waiting)
-            jobs = [partial(self._outline, partition, one) for one in waiting]
+            waiting = [pointer for pointer in waiting if pointer.number not in known]
+            known.update(pointer.number for pointer in waiting)
+            jobs = [partial(self._outline, partition, pointer) for pointer in waiting]
             outlines = await run_all(jobs, at_once=FETCHED_AT_ONCE) if jobs else []
             following: dict[int, Pointer] = {}
             for one, pointers in outlines:
                 if one.first <= last and one.last >= first:
                     found[one.pointer.number] = one
-                for each in _leading(pointers, first=first, last=last, after=after):
-                    following[each.number] = each
+                for pointer in _leading(pointers, first=first, last=last, after=after):
+                    following[pointer.number] = pointer
             waiting = list(following.values())
         return [found[number] for number in sorted(found)]
 
@@ -254,17 +254,17 @@ def _led_to(packed: bytes, partition: str, pointer: Pointer, what: str) -> Segme
 
 def _windowed(pointers: tuple[Pointer, ...]) -> Pointer | None:
     """Return the first pointer to a segment at which a window ends."""
-    return next((each for each in pointers if each.number % WINDOW_SEGMENTS == 0), None)
+    return next((pointer for pointer in pointers if pointer.number % WINDOW_SEGMENTS == 0), None)
 
 
 def _leading(pointers: tuple[Pointer, ...], *, first: int, last: int, after: int) -> list[Pointer]:
     """Return the pointers to follow for the entries of a range."""
     kept: list[Pointer] = []
-    for each in reversed(pointers):  # from the furthest back
-        if each.until < first or each.number <= after:
+    for pointer in reversed(pointers):  # from the furthest back
+        if pointer.until < first or pointer.number <= after:
             continue
-        kept.append(each)
-        if each.least > last:  # everything it skips is later
+        kept.append(pointer)
+        if pointer.least > last:  # everything it skips is later
             break
     return kept
 

@@ -160,13 +160,13 @@ class Exchange:
     ) -> bool:
         """Wait for the next try; return False if there is to be none."""
         failures = [each for each in failed if isinstance(each, Failed)]
-        throttled = any(isinstance(each.error, Throttled) for each in failures)
+        throttled = any(isinstance(failure.error, Throttled) for failure in failures)
         backoff = self._retrier.backoff
         if self._is_closed:
             return False
         if not doubts and not backoff.allows(tries.requests + 1, throttled=throttled):
             return False
-        seconds = max((each.retry_after_seconds for each in failures), default=0.0)
+        seconds = max((failure.retry_after_seconds for failure in failures), default=0.0)
         return await tries.again(
             "throttled" if throttled else "unanswered",
             throttled=throttled,

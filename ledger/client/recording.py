@@ -68,7 +68,9 @@ def error_of_all(changes: Sequence[NamedChange], finals: Sequence[Final[Entry]])
     errors = [final for _, final in open_ones if isinstance(final, LedgerError)]
     if len(errors) == len(changes):
         return errors[0]  # nothing was written
-    if len(errors) == len(open_ones) and (definite := [one for one in errors if is_definite(one)]):
+    if len(errors) == len(open_ones) and (
+        definite := [error for error in errors if is_definite(error)]
+    ):
         return definite[0]
     causes = [final.cause if isinstance(final, InDoubt) else str(final) for _, final in open_ones]
     return unknown([change for change, _ in open_ones], causes[0])

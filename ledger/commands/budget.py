@@ -448,7 +448,7 @@ def _going(change: LimitChange) -> str:
 
 
 def _fields(state: BudgetState) -> dict[str, Any]:
-    regions = [{**asdict(one), "at_stake": one.at_stake} for one in state.regions]
+    regions = [{**asdict(region), "at_stake": region.at_stake} for region in state.regions]
     names = ("free", "owed", "stranded")
     more = {name: getattr(state, name) for name in names} | {"regions": regions}
     return asdict(state) | more

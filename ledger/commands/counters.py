@@ -48,12 +48,12 @@ def counters(
             listing = ledger.counters(
                 prefix, after=after, limit=limit + 1, exact=exact, described=described
             )
-            found = [one async for one in listing]
+            found = [listed async for listed in listing]
             return found[:limit], len(found) > limit
 
     found, more = anyio.run(call)
     if as_json:
-        print_json({**listed_fields(one), "region": place} for one in found)
+        print_json({**listed_fields(listed), "region": place} for listed in found)
         return
     print_grid(listed_grid(found, place))
     if more:

@@ -56,10 +56,10 @@ def describe(
 
 def _asked(attributes: list[str], remove: list[str]) -> dict[str, Value | None]:
     asked: dict[str, Value | None] = {}
-    for each in attributes:
-        name, is_set, value = each.partition("=")
+    for attribute in attributes:
+        name, is_set, value = attribute.partition("=")
         if not is_set or not name:
-            raise InvalidInput(f"an attribute must be NAME=VALUE, got {each!r}")
+            raise InvalidInput(f"an attribute must be NAME=VALUE, got {attribute!r}")
         asked[name] = value
     if both := sorted(asked.keys() & set(remove)):
         raise InvalidInput(f"{both[0]!r} is both set and removed")

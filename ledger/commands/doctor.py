@@ -108,7 +108,7 @@ def doctor(
     asking = _Doctor(settings, source, roles, region, probe, sample, timeout)
     found = anyio.run(asking.findings)
     _show(found, title=f"table {settings.table}", as_json=as_json)
-    if any(one.state is State.PROBLEM for one in found):
+    if any(finding.state is State.PROBLEM for finding in found):
         raise typer.Exit(FAILED)
 
 
@@ -219,9 +219,11 @@ def _show(found: Sequence[Finding], *, title: str, as_json: bool) -> None:
         print_json(found)
         return
     columns = (Column("check"), Column("region"), Column("state"), prose("what, and what to do"))
-    rows = [(one.check, one.region or "all", one.state, _said(one)) for one in found]
+    rows = [
+        (finding.check, finding.region or "all", finding.state, _said(finding)) for finding in found
+    ]
     print_grid(Grid(columns, rows, title=title))
-    counts = Counter(one.state for one in found)
+    counts = Counter(finding.state for finding in found)
     named = {State.PROBLEM: "problems", State.WARNING: "warnings", State.UNKNOWN: "unknown"}
     say(", ".join(f"{name}: {counts[state]}" for state, name in named.items()))
 

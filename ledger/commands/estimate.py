@@ -56,7 +56,7 @@ def estimate_command(
     )
     found, others = estimate(workload, settings), alternatives(workload, settings)
     if as_json:
-        print_json([asdict(found) | {"alternatives": [asdict(one) for one in others]}])
+        print_json([asdict(found) | {"alternatives": [asdict(other) for other in others]}])
         return
     print_grid(_figures(workload, found))
     print_grid(_alternatives(others))
@@ -95,8 +95,13 @@ def _alternatives(found: Sequence[Alternative]) -> Grid:
         prose("otherwise"), number("units a change"), number("dollars a month"), prose("means")
     )  # fmt: skip
     rows = [
-        (one.name, f"{one.units_per_change:.2f}", f"{one.month_dollars:,.0f}", one.means)
-        for one in found
+        (
+            alternative.name,
+            f"{alternative.units_per_change:.2f}",
+            f"{alternative.month_dollars:,.0f}",
+            alternative.means,
+        )
+        for alternative in found
     ]
     return Grid(columns, rows)
 
@@ -106,8 +111,8 @@ def _limits(found: Estimate) -> Grid:
         prose("limit"), number("needed"), number("of"), number("share"), prose("if it gives out")
     )  # fmt: skip
     rows = [
-        (one.name, f"{one.used:,.0f}", f"{one.limit:,.0f}", _share(one), one.advice)
-        for one in found.limits
+        (limit.name, f"{limit.used:,.0f}", f"{limit.limit:,.0f}", _share(limit), limit.advice)
+        for limit in found.limits
     ]
     return Grid(columns, rows)
 

@@ -12,10 +12,10 @@ from ledger.wire.values import text_of
 def listed_grid(found: Iterable[Listed], region: str) -> Grid:
     """Return counters that a region lists as a table."""
     found = list(found)
-    is_described = any(one.description for one in found)
+    is_described = any(listed.description for listed in found)
     columns = [Column("counter"), number("total"), number("changes"), Column("as of (UTC)")]
     columns += [prose("description")] if is_described else []
-    rows = [_cells(one, is_described=is_described) for one in found]
+    rows = [_cells(listed, is_described=is_described) for listed in found]
     return Grid(columns, rows, title=f"counters in {region}")
 
 

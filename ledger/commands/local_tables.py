@@ -77,7 +77,7 @@ def _wanted(config: Path | None) -> frozenset[Place]:
     if not is_given and not any(name.startswith(_REGIONS_VARIABLE) for name in os.environ):
         return frozenset()
     regions = Settings.load(config).regions.values()
-    return frozenset(_place(each.endpoint) for each in regions if each.endpoint)
+    return frozenset(_place(region.endpoint) for region in regions if region.endpoint)
 
 
 def _place(url: str) -> Place:

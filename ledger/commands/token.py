@@ -101,7 +101,7 @@ def list_(*, tokens: Tokens = _FILE, as_json: AsJson = False) -> None:
         Column("name"), Column("id"), Column("scopes"), Column("prefixes"), Column("made (UTC)"),
         Column("expires (UTC)"), Column("state"),
     )  # fmt: skip
-    print_grid(Grid(columns, [tuple(map(str, _fields(one).values())) for one in records]))
+    print_grid(Grid(columns, [tuple(map(str, _fields(record).values())) for record in records]))
 
 
 @app.command()

@@ -45,6 +45,6 @@ def top(
 
     found = anyio.run(call)
     if as_json:
-        print_json({**listed_fields(one), "region": place} for one in found)
+        print_json({**listed_fields(listed), "region": place} for listed in found)
     else:
         print_grid(listed_grid(found, place))

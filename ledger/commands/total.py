@@ -143,9 +143,9 @@ def _show_periods(found: Iterable[PeriodTotals], *, as_json: bool) -> None:
     if as_json:
         print_json(map(periods_fields, found))
         return
-    for one in found:
-        say(f"{one.counter} in {one.region} by {one.by} ({one.zone})")
-        print_grid(periods_grid(one))
+    for totals in found:
+        say(f"{totals.counter} in {totals.region} by {totals.by} ({totals.zone})")
+        print_grid(periods_grid(totals))
 
 
 def periods_grid(found: PeriodTotals) -> Grid:
@@ -154,8 +154,8 @@ def periods_grid(found: PeriodTotals) -> Grid:
         "%Y-%m-%d %H:%M" if found.by == "hour" else "%Y-%m" if found.by == "month" else "%Y-%m-%d"
     )
     rows = [("before", amounts.to_text(found.opening), "")]
-    for each in found.periods:
-        note = "" if each.is_whole else "incomplete: some of it was merged before"
-        rows.append((each.start.strftime(form), amounts.to_text(each.value), note))
+    for period in found.periods:
+        note = "" if period.is_whole else "incomplete: some of it was merged before"
+        rows.append((period.start.strftime(form), amounts.to_text(period.value), note))
     rows.append(("in all", amounts.to_text(found.closing), ""))
     return Grid((Column(str(found.by)), number("sum"), prose("")), rows)

@@ -98,7 +98,7 @@ class ContractWriter:
         """
         reads = [partial(_shown_in, store) for store in self._stores.values()]
         found = await run_all(reads, at_once=len(reads))
-        missing = [each for each in found if isinstance(each, TableMissing)]
+        missing = [error for error in found if isinstance(error, TableMissing)]
         if len(missing) == len(found):
             raise missing[0]
         shown = [None if isinstance(each, TableMissing) else each for each in found]
@@ -432,7 +432,7 @@ def _check_same(shown: Iterable[Contract], terms: Terms) -> None:
     Raises:
         ContractConflict: it has other terms, or a pending change to others.
     """
-    if any(each.terms != terms or each.coming not in (None, terms) for each in shown):
+    if any(contract.terms != terms or contract.coming not in (None, terms) for contract in shown):
         raise ContractConflict(
             "the table has a contract already, with other terms: `ledger table show` prints it,"
             " `ledger table set` changes it"

@@ -98,7 +98,7 @@ def followed(
         raise ValueError(f"a chain has at most {_NUMBER_MAX:,} segments")
     until = max(last, before.pointers[0].until if before.pointers else 0)
     own = Pointer(number, place, NOTHING_BETWEEN, until, chain[:STAMP_BYTES])
-    earlier = [replace(each, least=min(each.least, first)) for each in before.pointers]
+    earlier = [replace(pointer, least=min(pointer.least, first)) for pointer in before.pointers]
     return replace(
         before,
         number=number,
@@ -112,10 +112,10 @@ def _levels(pointers: Sequence[Pointer]) -> tuple[Pointer, ...]:
     """Return, of descending pointers, the first, and the first multiple of each power of `BASE`."""
     kept: list[Pointer] = []
     step = 1
-    for each in pointers:
-        if each.number % step == 0:
-            kept.append(each)
-            while each.number % step == 0:
+    for pointer in pointers:
+        if pointer.number % step == 0:
+            kept.append(pointer)
+            while pointer.number % step == 0:
                 step *= BASE
     return tuple(kept)
 
@@ -124,15 +124,15 @@ def pack_pointers(pointers: Sequence[Pointer]) -> bytes:
     """Return pointers as bytes, 52 each."""
     return b"".join(
         _POINTER.pack(
-            each.number,
-            each.place.object.pack(),
-            each.place.offset,
-            each.place.length,
-            each.least,
-            each.until,
-            each.stamp,
+            pointer.number,
+            pointer.place.object.pack(),
+            pointer.place.offset,
+            pointer.place.length,
+            pointer.least,
+            pointer.until,
+            pointer.stamp,
         )
-        for each in pointers
+        for pointer in pointers
     )
 
 
@@ -148,7 +148,7 @@ def unpack_pointers(packed: bytes) -> tuple[Pointer, ...]:
         Pointer(number, Place(_object(name), offset, length), least, until, stamp)
         for number, name, offset, length, least, until, stamp in _POINTER.iter_unpack(packed)
     )
-    numbers = [each.number for each in found]
+    numbers = [pointer.number for pointer in found]
     if sorted(set(numbers), reverse=True) != numbers:
         raise ValueError(f"pointers must be in descending order, got {numbers}")
     return found

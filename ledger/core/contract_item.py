@@ -113,7 +113,7 @@ def format_of(*, has_periods: bool, has_archive: bool = False, has_budgets: bool
 
 def newest_of(shown: Iterable[object]) -> Contract | None:
     """Return the newest contract of those that regions show; None for a region is ignored."""
-    found = (each for each in shown if isinstance(each, Contract))
+    found = (contract for contract in shown if isinstance(contract, Contract))
     return max(found, key=lambda each: (each.generation, each.revision), default=None)
 
 

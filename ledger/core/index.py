@@ -196,7 +196,7 @@ def covers(patterns: Iterable[str], prefix: str) -> bool:
 
     Only a pattern that ends in `*` can: anything may follow the prefix.
     """
-    return any(each.endswith("*") and fnmatchcase(prefix, each) for each in patterns)
+    return any(pattern.endswith("*") and fnmatchcase(prefix, pattern) for pattern in patterns)
 
 
 def checked_prefix(prefix: object, patterns: tuple[str, ...]) -> str:

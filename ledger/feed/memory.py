@@ -31,7 +31,7 @@ class _Log:
         if cut := bisect_left(self.times, oldest):
             self.gone = self.numbers[cut - 1]
             del self.numbers[:cut], self.times[:cut]
-            self.arrivals = [each for each in self.arrivals if each.number > self.gone]
+            self.arrivals = [arrival for arrival in self.arrivals if arrival.number > self.gone]
 
 
 class MemoryStream:
@@ -93,7 +93,9 @@ class MemoryStream:
         numbers = log.numbers[first : first + self._page_max]
         last = numbers[-1] if numbers else None
         arrivals = [
-            each for each in log.arrivals if numbers and numbers[0] <= each.number <= numbers[-1]
+            arrival
+            for arrival in log.arrivals
+            if numbers and numbers[0] <= arrival.number <= numbers[-1]
         ]
         is_whole = first + len(numbers) == len(log.numbers)
         return Read(arrivals, last, is_closed=is_whole and log.closed_at is not None)

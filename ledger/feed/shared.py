@@ -42,7 +42,7 @@ class _Page:
     def rest(self, after: int) -> Read:
         arrivals: Sequence[Arrival] = self.read.arrivals
         if after != self.after:
-            arrivals = [each for each in arrivals if each.number > after]
+            arrivals = [arrival for arrival in arrivals if arrival.number > after]
         return Read(arrivals, self.read.upto, self.read.is_closed)
 
 

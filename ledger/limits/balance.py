@@ -78,20 +78,24 @@ def transfers(
     if owed := _debts(me, items):
         return _paid(owed, mine, items, quantum)
     goal, has = goals(items), free(items)
-    lacks = {one: max(_ZERO, _CONTEXT.subtract(goal[one], has[one])) for one in items if one != me}
+    lacks = {
+        account: max(_ZERO, _CONTEXT.subtract(goal[account], has[account]))
+        for account in items
+        if account != me
+    }
     wanted = {
-        one: min(lacks[one], _CONTEXT.multiply(mine, WANTED_PART))
-        for one in sorted(lacks)
-        if items[one].want > 0
+        account: min(lacks[account], _CONTEXT.multiply(mine, WANTED_PART))
+        for account in sorted(lacks)
+        if items[account].want > 0
     }
     sent = _within(wanted, mine, quantum) or _last_piece(wanted, items[me], quantum)
     left = amounts.total_wide((mine, amounts.total_wide(sent.values()).copy_negate()))
     if left <= _CONTEXT.multiply(goal[me], SURPLUS_ABOVE):
         return sent
     needy = {
-        one: lacks[one]
-        for one in sorted(lacks)
-        if one not in sent and has[one] < _CONTEXT.multiply(goal[one], NEEDY_BELOW)
+        account: lacks[account]
+        for account in sorted(lacks)
+        if account not in sent and has[account] < _CONTEXT.multiply(goal[account], NEEDY_BELOW)
     }
     return {**sent, **_within(needy, _CONTEXT.subtract(left, goal[me]), quantum)}
 
@@ -99,9 +103,11 @@ def transfers(
 def _debts(me: Account, items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
     """Return what other accounts were charged more than they have, with what is on its way."""
     found = {
-        one: amounts.total_wide((items[one].available, in_flight(one, items))).copy_negate()
-        for one in sorted(items)
-        if one != me
+        account: amounts.total_wide(
+            (items[account].available, in_flight(account, items))
+        ).copy_negate()
+        for account in sorted(items)
+        if account != me
     }
     return {one: debt for one, debt in found.items() if debt > 0}
 

@@ -118,7 +118,7 @@ class Holder:
     def _own(self, entry: Entry, hold: Spend) -> list[Allowance]:
         """Return the grants that the hold names if this process has them all at hand."""
         found = [self._at_hand(str(name), entry.counter) for name in hold.grants]
-        own = [each for each in found if each is not None]
+        own = [allowance for allowance in found if allowance is not None]
         return own if len(own) == len(found) else []
 
     async def _by_owner(
@@ -127,26 +127,26 @@ class Holder:
         """Write the entry alone, while its grants are at hand; None if they have too little."""
         difference = resolved.difference
         more = max(Decimal(0), difference)
-        if any(each.remaining < more for each in own):
+        if any(allowance.remaining < more for allowance in own):
             return None
-        for each in own:
-            each.take(more)
-        expires = min(each.grant.expires for each in own)
+        for allowance in own:
+            allowance.take(more)
+        expires = min(allowance.grant.expires for allowance in own)
         timed = replace(update, not_after=EPOCH + timedelta(seconds=expires))
         try:
             outcome = await store.write(timed)
         except BaseException:
-            for each in own:
-                each.doubted()
+            for allowance in own:
+                allowance.doubted()
             raise
-        for each in own:
+        for allowance in own:
             if isinstance(outcome, Applied):
-                each.applied()
-                each.credited(max(Decimal(0), difference.copy_negate()))
+                allowance.applied()
+                allowance.credited(max(Decimal(0), difference.copy_negate()))
             elif isinstance(outcome, Rejected):
-                each.given_back(more)
+                allowance.given_back(more)
             else:
-                each.doubted()
+                allowance.doubted()
         return outcome
 
     async def _apart(

@@ -267,7 +267,7 @@ class Keeper:
     def _take_ups(self, shown: Shown) -> list[plan.Step]:
         """Return the steps that take up what regions in the contract are shown to have sent."""
         accounts = self._around.accounts
-        givers = (one for one in shown.items.values() if one.account in accounts)
+        givers = (item for item in shown.items.values() if item.account in accounts)
         return [partial(plan.take_up, giver=giver) for giver in givers]
 
     async def _change(
@@ -373,7 +373,7 @@ class Keeper:
             self.allowance = None
 
     def _closings(self) -> list[plan.Step]:
-        return [partial(self._close, one) for one in self._retired]
+        return [partial(self._close, allowance) for allowance in self._retired]
 
     @staticmethod
     def _close(allowance: Allowance, rights: Rights) -> Rights | None:
@@ -404,9 +404,10 @@ class Keeper:
     def _forget_closed(self, rights: Rights) -> None:
         """Forget the grants that are closed, and those that are left to be closed by reading."""
         self._retired = [
-            one
-            for one in self._retired
-            if one.name.version in rights.grants and not (one.is_quiet and one.is_doubtful)
+            allowance
+            for allowance in self._retired
+            if allowance.name.version in rights.grants
+            and not (allowance.is_quiet and allowance.is_doubtful)
         ]
 
     async def tend(self) -> None:

@@ -277,7 +277,7 @@ async def _stakes(
 def _counting(regions: Regions, base: Rights, spends: Iterable[Spend]) -> list[Spend]:
     """Return the entries that still count: of a rolling limit those that have not come back."""
     margin, now = margin_of(regions.terms), regions.now()
-    return [one for one in spends if not has_returned(base, one.id, now, margin=margin)]
+    return [spend for spend in spends if not has_returned(base, spend.id, now, margin=margin)]
 
 
 def _others(regions: Regions, lost: Account, shown: Shown) -> list[Rights]:
@@ -294,7 +294,7 @@ def _others(regions: Regions, lost: Account, shown: Shown) -> list[Rights]:
         if regions.keeps(account):
             others.append(shown[account.region][account])
             continue
-        item = newest(account, (one for one in everything if one.account == account))
+        item = newest(account, (rights for rights in everything if rights.account == account))
         has_left = account.region in terms.left and account.region not in terms.lost
         if has_left or lost in item.cut:
             others.append(cut_off(item, lost) or item)

@@ -79,7 +79,7 @@ async def read_rights(store: Store, counter: str) -> dict[Account, Rights]:
     found: dict[Account, Rights] = {}
     while True:
         page = await store.query(query)
-        found |= {each.account: each for each in map(rights_of, page.items)}
+        found |= {rights.account: rights for rights in map(rights_of, page.items)}
         if page.after is None:
             return found
         query = query.next(page)

@@ -269,9 +269,10 @@ async def _charged_for(
     if regions.keeps(account):
         return await read_own(store, counter, account)
     shown = (await read_rights(store, counter)).values()
-    own = (one for one in shown if one.account.region == store.region)
+    own = (rights for rights in shown if rights.account.region == store.region)
     return next(
-        (one for one in own if account in one.reclaimed and regions.keeps(one.account)), None
+        (rights for rights in own if account in rights.reclaimed and regions.keeps(rights.account)),
+        None,
     )
 
 

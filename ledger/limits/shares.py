@@ -56,4 +56,4 @@ def weighed(terms: Terms, weights: Mapping[str, int]) -> dict[Account, int]:
         )
     if unknown := sorted(map(str, {*weights} - {*terms.regions})):
         raise InvalidInput(f"weights name {unknown[0]!r:.80}, which is not a region of the table")
-    return {Account(each, terms.epoch_of(each)): weights[each] for each in weights}
+    return {Account(region, terms.epoch_of(region)): weights[region] for region in weights}

@@ -82,7 +82,9 @@ class _Sought:
     def kinds(self) -> tuple[str, ...]:
         """Names of no grant, of the budgets that an entry's grants would be of."""
         own = self.counter
-        return tuple(["" if each.budget == own else f"@{each.budget}" for each in self.keepers])
+        return tuple(
+            ["" if keeper.budget == own else f"@{keeper.budget}" for keeper in self.keepers]
+        )
 
 
 class Spender:

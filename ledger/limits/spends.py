@@ -40,7 +40,7 @@ WAITING_MAX = 16
 """How many grants of an item that are over may wait until all regions show their entries alike."""
 
 Resolution = Literal["settled", "void", "expired", "charged"]
-_RESOLUTIONS: Mapping[str, Resolution] = {each: each for each in get_args(Resolution)}
+_RESOLUTIONS: Mapping[str, Resolution] = {how: how for how in get_args(Resolution)}
 View = Mapping[tuple[str, Account], Rights]
 """The rights items that one region shows, by budget and account; "" is the entry's own counter."""
 
@@ -153,7 +153,9 @@ def agree(name: GrantName, views: Mapping[str, Sequence[Spend]]) -> bool:
     region that has not got it yet would charge it under the other. So a grant is closed by reading
     only once all agree, and what gives back (a refund, a settled hold) is never credited twice.
     """
-    shown = [frozenset(one for one in spends if name in one.grants) for spends in views.values()]
+    shown = [
+        frozenset(spend for spend in spends if name in spend.grants) for spends in views.values()
+    ]
     return all(one == shown[0] for one in shown)
 
 

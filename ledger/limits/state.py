@@ -91,22 +91,28 @@ class BudgetState:
     @property
     def free(self) -> Decimal:
         """What may still be granted anywhere, with what is on its way, without lost regions."""
-        reached = (each for each in self.regions if not each.is_lost)
-        return amounts.total_wide(part for each in reached for part in (each.free, each.in_flight))
+        reached = (region for region in self.regions if not region.is_lost)
+        return amounts.total_wide(
+            part for rights in reached for part in (rights.free, rights.in_flight)
+        )
 
     @property
     def owed(self) -> Decimal:
         """What regions were charged more than they had."""
-        return amounts.total_wide(each.owed for each in self.regions)
+        return amounts.total_wide(region.owed for region in self.regions)
 
     @property
     def stranded(self) -> Decimal:
         """What nobody can spend now: of lost regions, and of grants that are over and wait."""
-        lost = {each.region for each in self.regions if each.is_lost}
+        lost = {region.region for region in self.regions if region.is_lost}
         return amounts.total_wide(
             (
-                *(each.at_stake for each in self.regions if each.is_lost),
-                *(one.amount for one in self.grants if one.is_over and one.region not in lost),
+                *(region.at_stake for region in self.regions if region.is_lost),
+                *(
+                    grant.amount
+                    for grant in self.grants
+                    if grant.is_over and grant.region not in lost
+                ),
             )
         )
 
@@ -142,8 +148,8 @@ def state_of(
         window.counter,
         limit,
         limit if target is None else target,
-        amounts.total_wide(one.spent for one in shown.values()),
-        amounts.total_wide(one.granted for one in items.values()),
+        amounts.total_wide(rights.spent for rights in shown.values()),
+        amounts.total_wide(rights.granted for rights in items.values()),
         tuple(
             RegionRights(
                 account.region,

@@ -66,8 +66,8 @@ class Listings(OpenedLedger):
             asked = self.counters(
                 prefix, after=after, limit=limit, exact=exact, described=described
             )
-            async for one in self._each_in_time(timeout, asked):
-                yield one
+            async for listed in self._each_in_time(timeout, asked):
+                yield listed
             return
         checked_bool("exact", exact)
         checked_bool("described", described)
@@ -78,8 +78,8 @@ class Listings(OpenedLedger):
         async for page in self._pages(prefix, after=behind, limit=limit, exact=exact):
             some = page if left is None else page[:left]
             left = None if left is None else left - len(some)
-            for one in await self._counted(self._with_descriptions(some)) if described else some:
-                yield one
+            for listed in await self._counted(self._with_descriptions(some)) if described else some:
+                yield listed
             if left == 0:
                 return
 
@@ -111,14 +111,14 @@ class Listings(OpenedLedger):
         checked_bool("exact", exact)
         best = Best(n, smallest=smallest)
         async for page in self._pages(prefix):
-            for one in page:
-                best.add(one)
+            for listed in page:
+                best.add(listed)
         found = best.found()
         if not exact:
             return found
         read, best = await self._counted(self._read(found, exact=True)), Best(n, smallest=smallest)
-        for one in in_order(read):
-            best.add(one)
+        for listed in in_order(read):
+            best.add(listed)
         return best.found()
 
     async def describe(
@@ -183,8 +183,8 @@ class Listings(OpenedLedger):
         most = PAGE_COUNTERS if limit is None else min(limit, PAGE_COUNTERS)
         page: list[Listed] = []
         try:
-            async for one in indexed(parts.store, checked, after=after, limit=limit):
-                page.append(one)
+            async for listed in indexed(parts.store, checked, after=after, limit=limit):
+                page.append(listed)
                 if len(page) == most:
                     yield await self._read(page, exact=exact)
                     page = []
@@ -197,18 +197,20 @@ class Listings(OpenedLedger):
         """Read the totals of these counters: of all, or of those that are never merged."""
         parts = self._open_parts
         terms = parts.settings.current.terms
-        wanted = [one.counter for one in page if exact or terms.is_unmerged(one.counter)]
+        wanted = [listed.counter for listed in page if exact or terms.is_unmerged(listed.counter)]
         totals = await parts.cache.totals(wanted, 0) if wanted else {}
         return [
-            replace(one, value=total.value, count=total.changes, as_of=total.as_of, is_exact=True)
-            if (total := totals.get(one.counter)) is not None
-            else one
-            for one in page
+            replace(
+                listed, value=total.value, count=total.changes, as_of=total.as_of, is_exact=True
+            )
+            if (total := totals.get(listed.counter)) is not None
+            else listed
+            for listed in page
         ]
 
     async def _with_descriptions(self, page: list[Listed]) -> list[Listed]:
-        found = await self._describer.descriptions([one.counter for one in page])
-        return [replace(one, description=found[one.counter]) for one in page]
+        found = await self._describer.descriptions([listed.counter for listed in page])
+        return [replace(listed, description=found[listed.counter]) for listed in page]
 
     @property
     def _describer(self) -> Describer:

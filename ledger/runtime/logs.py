@@ -70,9 +70,9 @@ def _in_text(value: object) -> object:
     if not is_dataclass(value):
         return value
     told = {
-        each.name: found
-        for each in fields(value)
-        if (found := getattr(value, each.name)) != _default_of(each)
+        field.name: found
+        for field in fields(value)
+        if (found := getattr(value, field.name)) != _default_of(field)
     }
     return json.dumps(told, default=plain, separators=(",", ":"))
 

@@ -67,7 +67,7 @@ def print_json(objects: Iterable[object]) -> None:
 def plain(value: object) -> object:
     """Return the JSON form of a value that JSON has no form for: amounts as text, times as ISO."""
     if is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, Decimal):
         return amounts.to_text(value)
     if isinstance(value, AbstractSet):

@@ -303,7 +303,7 @@ def _at(values: Any, location: Location) -> Any:
 
 def settings_error(problems: tuple[Problem, ...], sources: Sources) -> SettingsError:
     """Return the error for one or more problems: the first as message, how many more, and all."""
-    texts = tuple(f"{sources.place(each.locations)}{each.text}" for each in problems)
+    texts = tuple(f"{sources.place(problem.locations)}{problem.text}" for problem in problems)
     more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
     return SettingsError(f"{texts[0]}{more}", problems=texts)
 

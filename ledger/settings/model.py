@@ -163,7 +163,7 @@ class Settings(SettingsFields):
     @property
     def state_tables(self) -> tuple[str, ...]:
         """The separate tables for states of pipelines."""
-        named = (one.state_table for one in (self.pipeline, *self.pipelines.values()))
+        named = (settings.state_table for settings in (self.pipeline, *self.pipelines.values()))
         return tuple(sorted({table for table in named if table}))
 
     def for_states(self, table: str | None = None) -> Self:
@@ -278,7 +278,7 @@ class Settings(SettingsFields):
         Raises:
             ContractConflict: others have an endpoint of their own, and this is not in the settings.
         """
-        if name not in self.regions and any(each.endpoint for each in self.regions.values()):
+        if name not in self.regions and any(region.endpoint for region in self.regions.values()):
             raise ContractConflict(
                 f"the contract of table {self.table} names region {name}, and the settings do not"
                 " say at which endpoint it is: add it to `regions`"

@@ -88,8 +88,8 @@ async def merged_without_archive(store: Store, counter: str, *, shards: int) -> 
         partial(_merged_in, store, keys.partition_key(counter, shard)) for shard in range(shards)
     ]
     found = await run_all(jobs, at_once=SHARDS_AT_ONCE)
-    times = [one.until for one in found if one.until is not None]
-    return Merged(sum(one.count for one in found), max(times, default=None))
+    times = [merged.until for merged in found if merged.until is not None]
+    return Merged(sum(merged.count for merged in found), max(times, default=None))
 
 
 async def _merged_in(store: Store, partition: str) -> Merged:

@@ -141,8 +141,8 @@ async def _made_before(
     change, count, number = head.base_change, head.base_count, 0
     pointers = head.pointers
     while True:
-        ended = next((each for each in pointers if each.until <= last), None)
-        later = [each for each in pointers if each.until > last]
+        ended = next((pointer for pointer in pointers if pointer.until <= last), None)
+        later = [pointer for pointer in pointers if pointer.until > last]
         if ended is not None and (not later or later[-1].number == ended.number + 1):
             segment = await archive.segment(partition, ended)
             change, count, number = segment.change, segment.count, segment.number

@@ -70,8 +70,8 @@ class Reader:
             found = dict(zip(counters, await run_all(reads, at_once=COUNTERS_AT_ONCE), strict=True))
             looks += 1
             if before and all(_agree(before[name], found[name]) for name in counters):
-                begun = max(one.ended for one in before.values())
-                ended = min(one.as_of for one in found.values())
+                begun = max(total.ended for total in before.values())
+                ended = min(total.as_of for total in found.values())
                 return {
                     name: replace(one, as_of=begun, ended=ended, steady=True)
                     for name, one in found.items()
@@ -137,7 +137,7 @@ class Reader:
         asked = [asked_of(each, rule_of(rules, each), asking) for each in dict.fromkeys(counters)]
         reads = [partial(self._periods_of, each) for each in asked]
         found = await run_all(reads, at_once=COUNTERS_AT_ONCE)
-        return {each.counter: each for each in found}
+        return {totals.counter: totals for totals in found}
 
     async def _periods_of(self, asked: Asked) -> PeriodTotals:
         """Return sums by period, read now from every shard.

@@ -82,14 +82,14 @@ class Watches:
         if found is None:
             if len(self._matching) >= KNOWN_MAX:
                 self._matching = {}
-            found = tuple(each for each in self._watched if each.watch.matches(counter))
+            found = tuple(watched for watched in self._watched if watched.watch.matches(counter))
             self._matching[counter] = found
         return found
 
     @property
     def counters(self) -> set[str]:
         """The counters that watches name without a wildcard."""
-        named = (each.watch.counter for each in self._watched)
+        named = (watched.watch.counter for watched in self._watched)
         return {counter for counter in named if counter is not None}
 
 

@@ -59,7 +59,7 @@ async def checked_address(host: str, port: int, *, private: bool, resolve: Resol
     addresses = await resolve(host, port)
     if not addresses:
         raise OSError(f"{host} has no address")
-    if not private and (inner := [one for one in addresses if not is_public(one)]):
+    if not private and (inner := [address for address in addresses if not is_public(address)]):
         raise InvalidInput(
             f"{host} is at {inner[0]}, which is not public: `private: true` allows it, if it is a"
             " receiver of yours"

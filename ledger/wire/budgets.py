@@ -45,11 +45,11 @@ def budget_fields(state: BudgetState) -> Fields:
         "free": amounts.to_text(state.free),
         "owed": amounts.to_text(state.owed),
         "stranded": amounts.to_text(state.stranded),
-        "regions": [_region_fields(each) for each in state.regions],
-        "grants": [_grant_fields(each) for each in state.grants],
+        "regions": [_region_fields(region) for region in state.regions],
+        "grants": [_grant_fields(grant) for grant in state.grants],
         "in_flight": [
-            {"giver": each.giver, "taker": each.taker, "amount": amounts.to_text(each.amount)}
-            for each in state.in_flight
+            {"giver": sent.giver, "taker": sent.taker, "amount": amounts.to_text(sent.amount)}
+            for sent in state.in_flight
         ],
     }
 

@@ -154,12 +154,12 @@ def periods_fields(found: PeriodTotals) -> Fields:
         "total": amounts.to_text(found.total),
         "periods": [
             {
-                "start": each.start.isoformat(),
-                "end": each.end.isoformat(),
-                "value": amounts.to_text(each.value),
-                "whole": each.is_whole,
+                "start": period.start.isoformat(),
+                "end": period.end.isoformat(),
+                "value": amounts.to_text(period.value),
+                "whole": period.is_whole,
             }
-            for each in found.periods
+            for period in found.periods
         ],
     }
 

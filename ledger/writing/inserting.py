@@ -58,7 +58,7 @@ class InsertingStore(ForwardingStore):
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction of puts of new items."""
-        return await self._inner.transact([_inserted(one) for one in actions], token=token)
+        return await self._inner.transact([_inserted(action) for action in actions], token=token)
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Put up to 25 entries; one that an earlier try put already is applied.
@@ -69,7 +69,7 @@ class InsertingStore(ForwardingStore):
         """
         puts = [_put(write) for write in writes]
         answer = await self._inner.write_each(puts)
-        failed = [each for each in answer.outcomes if isinstance(each, StoreError)]
+        failed = [error for error in answer.outcomes if isinstance(error, StoreError)]
         if len(failed) == len(puts):
             raise failed[0]
         unprocessed, unknown, causes = list[int](), list[int](), list[str]()

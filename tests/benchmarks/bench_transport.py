@@ -84,8 +84,8 @@ async def measure(
 
 def _median(those: list[Cost]) -> Cost:
     return Cost(
-        cpu_seconds=median(one.cpu_seconds for one in those),
-        per_second=median(one.per_second for one in those),
+        cpu_seconds=median(cost.cpu_seconds for cost in those),
+        per_second=median(cost.per_second for cost in those),
     )
 
 

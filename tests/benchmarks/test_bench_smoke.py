@@ -67,7 +67,7 @@ async def test_a_change_s_life() -> None:
         await run(Round(Task("", 0.0, options)))
         for run, options in ((life.ledger, sizes), (life.ledger, small), (life.usual, sizes))
     ]
-    units = [one.units / one.work for one in (ours, folds, usual)]
+    units = [measured.units / measured.work for measured in (ours, folds, usual)]
     assert 2.0 < units[0] < units[1] < 3.0 < units[2]
     assert units[0] < 2.2
     assert ours.extra["requests of a merged total"] == 1
@@ -131,8 +131,8 @@ def test_beside_others(case: str, tmp_path: Path) -> None:
     """Other clients, and totals of many counters: what arrived or was read is right."""
     path = tmp_path / "figures.json"
     bench("--cases", case, "--json", str(path))
-    results = [one for one in read(path).results if one.baseline is not None]
-    assert [one.failed or one.skipped for one in results] == [None]
+    results = [result for result in read(path).results if result.baseline is not None]
+    assert [result.failed or result.skipped for result in results] == [None]
     assert results[0].figures["times_baseline_cpu"] > 0
 
 

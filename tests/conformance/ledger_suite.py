@@ -367,14 +367,14 @@ class LedgerSuite:
             described = {"colour": "red", "size": Decimal("1.5"), "count": 7, "sold": True}
             assert await one.ledger.describe("shop/a", described) == described
             await one.table.merge()
-            listed = [each async for each in one.ledger.counters("shop/", described=True)]
+            listed = [counter async for counter in one.ledger.counters("shop/", described=True)]
             assert [(each.counter, each.value) for each in listed] == [
                 ("shop/a", 1), ("shop/b", 2), ("shop/c", 3),
             ]  # fmt: skip
             assert [each.description for each in listed] == [described, {}, {}]
-            found = [each async for each in one.ledger.counters("", after="shop/a", limit=2)]
+            found = [counter async for counter in one.ledger.counters("", after="shop/a", limit=2)]
             assert [each.counter for each in found] == ["shop/b", "shop/c"]
-            exact = [each async for each in one.ledger.counters("votes", exact=True)]
+            exact = [counter async for counter in one.ledger.counters("votes", exact=True)]
             assert exact[0].is_exact
             best = await one.ledger.top("shop/", 2)
             assert [each.counter for each in best] == ["shop/c", "shop/b"]
@@ -383,13 +383,13 @@ class LedgerSuite:
             with pytest.raises(InvalidInput):
                 await one.ledger.top("shop/", 0)
             with pytest.raises(InvalidInput):
-                [each async for each in one.ledger.counters(limit=0)]
+                [counter async for counter in one.ledger.counters(limit=0)]
 
     async def test_a_prefix_that_is_not_indexed_is_refused(self, make: Make) -> None:
         """The contract says which are."""
         async with make(index=("shop/*",)) as one:
             with pytest.raises(InvalidInput):
-                [each async for each in one.ledger.counters("votes/")]
+                [counter async for counter in one.ledger.counters("votes/")]
 
     async def test_a_description_keeps_types(self, make: Make) -> None:
         """Numbers, text that looks like them, and truth; None removes, and the rest stays."""

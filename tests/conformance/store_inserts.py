@@ -30,7 +30,7 @@ class InsertsSuite:
         """Among several, one that finds an item is rejected, and the others are applied."""
         await fill(store, [item(("counter", "b"), change=TWO)])
         answer = await store.write_each([inserted(name) for name in "abc"])
-        assert [type(each) for each in answer.outcomes] == [Applied, Rejected, Applied]
+        assert [type(outcome) for outcome in answer.outcomes] == [Applied, Rejected, Applied]
         assert await store.get(Get(("counter", "b"))) == item(("counter", "b"), change=TWO)
         assert await query_keys(store) == ["a", "b", "c"]
 

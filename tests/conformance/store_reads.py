@@ -195,7 +195,7 @@ class ReadsSuite:
     async def test_a_query_goes_on_behind_an_item_that_was_deleted(self, store: Store) -> None:
         """A compactor may delete the entry at a page's end before the next page is read."""
         sort_keys = [f"{place}" for place in range(9)]
-        await fill(store, [item(("counter", one)) for one in sort_keys])
+        await fill(store, [item(("counter", key)) for key in sort_keys])
         seen: list[str] = []
         query = Query("counter", limit=2, consistent=True)
         while True:

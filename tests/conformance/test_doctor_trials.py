@@ -35,8 +35,8 @@ async def test_every_trial_is_taken_and_none_changes_anything(
     assert endpoint is not None
     settings = settings_of(endpoint).replace(table="doctor", index=("*",))
     region = settings.home
-    made = [one for role in Role for one in trials_of(role, settings, region, number=NUMBER)]
-    partitions = {one.partition for one in made if one.partition}
+    made = [trial for role in Role for trial in trials_of(role, settings, region, number=NUMBER)]
+    partitions = {trial.partition for trial in made if trial.partition}
     async with open_store(settings, region) as store:
         await empty_table(store, settings.table)
         for partition in partitions:

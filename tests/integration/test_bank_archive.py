@@ -70,7 +70,7 @@ async def written(table: TestTable, found: list[dict[str, str]]) -> None:
 
 async def histories(ledger: Ledger, accounts: list[str]) -> dict[str, list[Entry]]:
     """Return the history of each account."""
-    return {each: [entry async for entry in ledger.history(each)] for each in accounts}
+    return {account: [entry async for entry in ledger.history(account)] for account in accounts}
 
 
 @pytest.mark.long

@@ -30,7 +30,12 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def values(file: Path) -> dict[str, float]:
     """Return each metric without labels, by name."""
     families = text_string_to_metric_families(file.read_text(encoding="utf-8"))
-    return {one.name: one.value for family in families for one in family.samples if not one.labels}
+    return {
+        sample.name: sample.value
+        for family in families
+        for sample in family.samples
+        if not sample.labels
+    }
 
 
 def write_settled(desk: Desk) -> None:
@@ -83,12 +88,12 @@ def test_a_failed_pass_leaves_the_time_of_the_last_success(desk: Desk) -> None:
     left = values(file)
     assert left[LAST_SUCCESS] == succeeded
     samples = [
-        one
+        sample
         for family in text_string_to_metric_families(file.read_text(encoding="utf-8"))
-        for one in family.samples
-        if one.name == "compactor_region_not_read"
+        for sample in family.samples
+        if sample.name == "compactor_region_not_read"
     ]
-    assert [(one.labels, one.value) for one in samples] == [({"region": "eu-west-1"}, 1)]
+    assert [(sample.labels, sample.value) for sample in samples] == [({"region": "eu-west-1"}, 1)]
     ran = desk.run("compactor", "status")
     assert ran.status == 1
     assert "waiting" in ran.out

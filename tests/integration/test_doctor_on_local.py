@@ -71,7 +71,7 @@ def doctor(desk: Desk, *options: str) -> tuple[int, list[Line]]:
 
 def wrong(lines: list[Line]) -> list[Line]:
     """Return the problems and warnings."""
-    return [one for one in lines if one.state in {"problem", "warning"}]
+    return [line for line in lines if line.state in {"problem", "warning"}]
 
 
 def only(lines: list[Line]) -> Line:
@@ -102,7 +102,7 @@ def test_a_healthy_table(desk: Desk) -> None:
     """No problem, no warning, status 0; every check has a line, and prints as a table, too."""
     status, lines = doctor(desk)
     assert (status, wrong(lines)) == (0, [])
-    assert {one.check for one in lines} == {
+    assert {line.check for line in lines} == {
         "settings",
         "credentials",
         "table",
@@ -118,7 +118,7 @@ def test_a_healthy_table(desk: Desk) -> None:
     ran = here(desk, "ledger", "doctor")
     assert (ran.status, "problems: 0, warnings: 0" in ran.out) == (0, True)
     status, lines = doctor(desk, "--region", WEST, "--role", "methods")
-    looked_at = {one.region for one in lines if one.check in {"table", "clock", "throttling"}}
+    looked_at = {line.region for line in lines if line.check in {"table", "clock", "throttling"}}
     assert (status, looked_at) == (0, {WEST})
 
 
@@ -131,11 +131,11 @@ def test_nothing_is_changed(desk: Desk) -> None:
     assert here(desk, "ledger", "describe", "shop", "owner=me").status == 0
     settings = desk.settings()
     tried = {
-        one.partition
+        trial.partition
         for role in Role
         for region in REGIONS
-        for one in trials_of(role, settings, region, number=7)
-        if one.partition and one.partition != CONTRACT_PARTITION
+        for trial in trials_of(role, settings, region, number=7)
+        if trial.partition and trial.partition != CONTRACT_PARTITION
     }
     assert len(tried) > 15
 
@@ -160,8 +160,10 @@ def test_a_probe_measures_each_pair_and_leaves_nothing(desk: Desk) -> None:
     before = everything(desk)
     status, lines = doctor(desk, "--probe")
     assert (status, wrong(lines)) == (0, [])
-    pairs = {(one.what.split(":")[0], one.region) for one in lines if one.check == "lag"}
-    expected = {(f"from {one}", other) for one in REGIONS for other in REGIONS if one != other}
+    pairs = {(line.what.split(":")[0], line.region) for line in lines if line.check == "lag"}
+    expected = {
+        (f"from {region}", other) for region in REGIONS for other in REGIONS if region != other
+    }
     assert pairs == expected
     desk.wait_replicated()
     assert everything(desk) == before
@@ -196,9 +198,9 @@ def test_a_region_that_is_cut_off(desk: Desk, region: str) -> None:
     found = only(lines)
     assert (status, found.check, found.region, found.state) == (1, "table", region, "problem")
     assert "check network, endpoint" in found.do
-    others = {one.state for one in lines if one.region not in {region, "", HOME}}
+    others = {line.state for line in lines if line.region not in {region, "", HOME}}
     assert others <= {"ok", "unknown"}
-    assert {one.state for one in lines if one.check == "compactor"} == {"ok"}
+    assert {line.state for line in lines if line.check == "compactor"} == {"ok"}
 
 
 def test_a_replica_that_is_missing(desk: Desk) -> None:
@@ -238,9 +240,11 @@ def test_no_table(desk: Desk) -> None:
     desk.write_settings(desk.settings(table="nothing"))
     status, lines = doctor(desk)
     assert status == 1
-    found = [one for one in lines if one.state == "problem"]
-    assert {(one.check, one.region) for one in found} == {("table", region) for region in REGIONS}
-    assert all("`ledger table create`" in one.do for one in found)
+    found = [line for line in lines if line.state == "problem"]
+    assert {(line.check, line.region) for line in found} == {
+        ("table", region) for region in REGIONS
+    }
+    assert all("`ledger table create`" in line.do for line in found)
 
 
 def test_settings_that_differ_from_the_contract(desk: Desk) -> None:
@@ -282,7 +286,7 @@ def test_a_strict_writer_is_tried_as_one(desk: Desk) -> None:
     desk.world.faults(Fault.DENIED, operations=["UpdateItem", "DeleteItem"])
     status, lines = doctor(desk)
     assert (status, wrong(lines)) == (0, [])
-    tried = {one.what.partition(":")[0] for one in lines if one.check == "permissions"}
+    tried = {line.what.partition(":")[0] for line in lines if line.check == "permissions"}
     assert tried == {"reader", "strict-writer"}
 
 
@@ -292,7 +296,7 @@ def test_what_may_not_be_looked_at_is_unknown(desk: Desk) -> None:
     desk.world.faults(Fault.DENIED, operations=operations)
     status, lines = doctor(desk)
     assert (status, wrong(lines)) == (0, [])
-    unknown = {(one.check, one.region) for one in lines if one.state == "unknown"}
+    unknown = {(line.check, line.region) for line in lines if line.state == "unknown"}
     assert {("table", region) for region in REGIONS} <= unknown
     assert ("hot counters", HOME) in unknown
 
@@ -302,9 +306,9 @@ def test_a_look_that_hangs_hides_no_other(desk: Desk) -> None:
     desk.world.faults(Fault.HANG, operations=["DescribeTimeToLive"], regions=[WEST])
     status, lines = doctor(desk, "--timeout", LOOK_SECONDS)
     assert (status, wrong(lines)) == (0, [])
-    found = [one for one in lines if (one.check, one.region) == ("table", WEST)]
-    assert {one.state for one in found} == {"ok", "unknown"}
-    assert any("time to live: no answer" in one.what for one in found)
+    found = [line for line in lines if (line.check, line.region) == ("table", WEST)]
+    assert {line.state for line in found} == {"ok", "unknown"}
+    assert any("time to live: no answer" in line.what for line in found)
 
 
 def test_time_to_live_by_another_attribute(desk: Desk) -> None:
@@ -316,9 +320,9 @@ def test_time_to_live_by_another_attribute(desk: Desk) -> None:
     status, lines = doctor(desk)
     found = wrong(lines)
     assert status == 1
-    assert {(one.check, one.state) for one in found} == {("table", "problem")}
-    assert all("time to live goes by 'when'" in one.what for one in found)
-    assert all("turn it off" in one.do for one in found)
+    assert {(line.check, line.state) for line in found} == {("table", "problem")}
+    assert all("time to live goes by 'when'" in line.what for line in found)
+    assert all("turn it off" in line.do for line in found)
 
 
 def test_protection_that_is_off(desk: Desk) -> None:

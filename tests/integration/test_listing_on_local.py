@@ -35,9 +35,9 @@ async def merged(settings: Settings, world: LocalGlobalTable, changes: int) -> N
     for _ in range(PASSES_MAX):
         await Compactor(settings).run_once()
         async with Ledger.open(settings) as home:
-            found = [one async for one in home.counters("votes/")]
-            found += [one async for one in home.counters("wide/")]
-        if sum(one.count for one in found) == changes:
+            found = [counter async for counter in home.counters("votes/")]
+            found += [counter async for counter in home.counters("wide/")]
+        if sum(listed.count for listed in found) == changes:
             await world.wait_replicated()
             return
         await anyio.sleep(0.3)
@@ -69,24 +69,32 @@ async def test_counters_are_listed_alike_in_every_region() -> None:
         ordered = sorted([*VALUES, "votes/young"], key=str.encode)
         for region in REGIONS:
             async with Ledger.open(settings, region=region) as ledger:
-                found = [one async for one in ledger.counters("votes/", described=True)]
-                assert [one.counter for one in found] == ordered
-                assert {one.counter: one.value for one in found} == {**VALUES, "votes/young": 0}
-                assert [one.counter for one in found if one.description] == ["votes/young"]
-                (wide,) = [one async for one in ledger.counters("wide/")]
+                found = [listed async for listed in ledger.counters("votes/", described=True)]
+                assert [listed.counter for listed in found] == ordered
+                assert {listed.counter: listed.value for listed in found} == {
+                    **VALUES,
+                    "votes/young": 0,
+                }
+                assert [listed.counter for listed in found if listed.description] == ["votes/young"]
+                (wide,) = [listed async for listed in ledger.counters("wide/")]
                 assert (wide.value, wide.count) == (Decimal(40), 40)
-                top = [one.counter for one in await ledger.top("votes/", 3)]
+                top = [listed.counter for listed in await ledger.top("votes/", 3)]
                 assert top == ["votes/\ue000", "votes/\U0001f600", "votes/é"]
                 exact = await ledger.top("votes/", 3, exact=True)
-                assert [(one.counter, one.value) for one in exact][2] == ("votes/é", Decimal(3))
-                (young,) = [one async for one in ledger.counters("votes/young", exact=True)]
+                assert [(listed.counter, listed.value) for listed in exact][2] == (
+                    "votes/é",
+                    Decimal(3),
+                )
+                (young,) = [listed async for listed in ledger.counters("votes/young", exact=True)]
                 assert young.value == 5
 
         def page() -> list[str]:
             with plain.Ledger.open(settings, region=REGIONS[1]) as ledger:
-                first = [one.counter for one in ledger.counters("votes/", limit=2)]
+                first = [counter.counter for counter in ledger.counters("votes/", limit=2)]
                 assert ledger.description("votes/young") == {"owner": "team-7"}
                 assert len(ledger.top("votes/", 2)) == 2
-                return first + [one.counter for one in ledger.counters("votes/", after=first[-1])]
+                return first + [
+                    counter.counter for counter in ledger.counters("votes/", after=first[-1])
+                ]
 
         assert await anyio.to_thread.run_sync(page) == ordered

@@ -116,7 +116,7 @@ async def test_a_token_has_one_number(store: Store) -> None:
         answers.extend([await call(), await call()])
 
     twins = [appending(store, "tokens") for _ in range(CLIENTS)]
-    await together([partial(work, partial(one.append, content, token="mail-1")) for one in twins])
+    await together([partial(work, partial(twin.append, content, token="mail-1")) for twin in twins])
     assert answers == [Numbered(1)] * 2 * CLIENTS
     client = appending(store, "tokens")
     assert await client.append_many([content] * 99, token="mail-2") == Numbered(2, 99)

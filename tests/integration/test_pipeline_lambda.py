@@ -192,9 +192,9 @@ def table_records(cloud: Cloud) -> tuple[str, list[Event]]:
         StreamArn=cloud.source, ShardId=shard, ShardIteratorType="TRIM_HORIZON"
     )
     records = streams.get_records(ShardIterator=place["ShardIterator"])["Records"]
-    for one in records:
-        one["dynamodb"]["ApproximateCreationDateTime"] = 1763707801.0
-        one["eventSourceARN"] = cloud.source
+    for record in records:
+        record["dynamodb"]["ApproximateCreationDateTime"] = 1763707801.0
+        record["eventSourceARN"] = cloud.source
     return shard, records
 
 

@@ -14,8 +14,8 @@ def cases() -> list[object]:
     """Return each scenario in its tier."""
     tiers = {False: pytest.mark.slow, True: pytest.mark.long}
     return [
-        pytest.param(one, id=one.title, marks=tiers[one.title.endswith(FURTHER)])
-        for one in SCENARIOS
+        pytest.param(scenario, id=scenario.title, marks=tiers[scenario.title.endswith(FURTHER)])
+        for scenario in SCENARIOS
     ]
 
 

@@ -92,8 +92,8 @@ class Growing:
         assert following is not None
         number, change = following
         at = SystemClock().now()
-        for one in (first, second):
-            await one.record(probe.counter, change, key=f"change-{number}", at=at)
+        for ledger in (first, second):
+            await ledger.record(probe.counter, change, key=f"change-{number}", at=at)
         probe.acknowledge(region, number)
 
     async def read_on(self, region: str) -> None:

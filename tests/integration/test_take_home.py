@@ -166,7 +166,7 @@ async def test_of_two_operators_one_takes_over() -> None:
             tasks.start_soon(operator, NEW)
             tasks.start_soon(operator, THIRD)
         await world.wait_replicated()
-        homes = {each.terms.home for each in ended if isinstance(each, Contract)}
+        homes = {contract.terms.home for contract in ended if isinstance(contract, Contract)}
         assert len(homes) == 1
         remaining = without_lost(settings, homes.pop(), [HOME])
         shown = await show(remaining)

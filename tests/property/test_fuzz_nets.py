@@ -32,15 +32,15 @@ def merged_collections(draw: st.DrawFn) -> tuple[dict[str, Any], list[Item]]:
     """A net and the entries around it: merged and visible, merged and gone, not merged."""
     changes = draw(st.dictionaries(entry_ids(), money(), min_size=1, max_size=6))
     made = sorted(changes)
-    merged = tuple(one for one in made if draw(st.booleans())) or tuple(made[:1])
-    change = sum((changes[one] for one in merged), Decimal(0))
+    merged = tuple(entry_id for entry_id in made if draw(st.booleans())) or tuple(made[:1])
+    change = sum((changes[entry_id] for entry_id in merged), Decimal(0))
     count = len(merged) + draw(st.integers(0, 3))
     periods = draw(st.sampled_from((None, to_text(Periods("UTC")))))
     until = str(merged[-1])
     net = NetChange(change, count, merged, "v", until, "us-east-1", periods=periods)
-    shown = [one for one in made if one not in merged or draw(st.booleans())]
+    shown = [entry_id for entry_id in made if entry_id not in merged or draw(st.booleans())]
     return net_item(net, COUNTER), [
-        entry_item(Entry(COUNTER, str(one), changes[one])) for one in shown
+        entry_item(Entry(COUNTER, str(entry_id), changes[entry_id])) for entry_id in shown
     ]
 
 

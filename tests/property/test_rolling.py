@@ -94,7 +94,7 @@ class World:
         version = min(item.grants, default=None)
         if version is None:
             return None
-        spent = sum(one.amount for one in self._under(item.account, version))
+        spent = sum(entry.amount for entry in self._under(item.account, version))
         return plan.reclaim(item, version, Decimal(spent))
 
     def settle(self, item: Rights) -> Any:
@@ -122,13 +122,15 @@ class World:
         return done
 
     def _under(self, account: Account, version: int) -> list[Entry]:
-        return [one for one in self.entries if (one.account, one.version) == (account, version)]
+        return [
+            entry for entry in self.entries if (entry.account, entry.version) == (account, version)
+        ]
 
     def most(self) -> int:
         """Return the most that any span of the window's length came to."""
         return max(
             (
-                sum(one.amount for one in self.entries if end.at - WINDOW < one.at <= end.at)
+                sum(entry.amount for entry in self.entries if end.at - WINDOW < entry.at <= end.at)
                 for end in self.entries
             ),
             default=0,
@@ -137,7 +139,7 @@ class World:
     def conserved(self) -> bool:
         """Return whether what was charged and granted, ever, is what was applied."""
         charged = sum(item.charged + item.granted for item in self.items.values())
-        return charged == sum(one.amount for one in self.entries)
+        return charged == sum(entry.amount for entry in self.entries)
 
 
 def run(seed: int, **variant: Any) -> World:
@@ -155,7 +157,7 @@ def test_no_span_comes_to_more_than_the_limit() -> None:
     """Whatever clocks, ids and settlements are; and what was spent does come back."""
     worlds = [run(seed) for seed in range(SEEDS)]
     assert max(world.most() for world in worlds) == LIMIT
-    granted = sum(one.amount for world in worlds for one in world.entries)
+    granted = sum(entry.amount for world in worlds for entry in world.entries)
     assert granted > 1.5 * LIMIT * len(worlds), "what has left the window is granted again"
 
 

@@ -157,7 +157,7 @@ def test_stock_never_passes_its_limits(method: str, seed: int) -> None:
         ]
         await together(
             [
-                *(partial(trade, one, shop, chance) for one in traders),
+                *(partial(trade, trader, shop, chance) for trader in traders),
                 partial(change_layouts, method, clients, chance),
             ]
         )

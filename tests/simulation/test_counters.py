@@ -129,8 +129,10 @@ def test_two_regions_each_give_slots_away() -> None:
         clients = Clients(1)
         here, there = (clients.client(region, region) for region in (HOME, AWAY))
         counters = [
-            make_counter("slots", one.store, clock=one.clock, randomness=one.randomness, maximum=3)
-            for one in (here, there)
+            make_counter(
+                "slots", client.store, clock=client.clock, randomness=client.randomness, maximum=3
+            )
+            for client in (here, there)
         ]
         fates: list[Fate] = []
 

@@ -111,7 +111,7 @@ _SLOW = {
 
 
 def _each(names: dict[str, Any]) -> list[Any]:
-    return [pytest.param(one, marks=pytest.mark.slow if one in _SLOW else ()) for one in names]
+    return [pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ()) for name in names]
 
 
 @pytest.mark.parametrize("name", _each(STATES))

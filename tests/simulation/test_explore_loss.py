@@ -190,7 +190,7 @@ def test_a_write_is_newer_than_what_its_region_shows() -> None:
     """Towards what it does not show, of a lost region whose clock is ahead, either may win."""
     item = Item(((1, PAST), (2, PAST)), (0, 1, 0))
     orders = item.written(1, 9, ahead=frozenset({PAST}))
-    places = [[what for what, _ in one.writes] for one in orders]
+    places = [[what for what, _ in order.writes] for order in orders]
     assert places == [[1, 2, 9], [1, 9, 2]]
     assert len(list(item.written(1, 9, ahead=frozenset()))) == 1
 

@@ -52,8 +52,8 @@ def index(count: int, value: int, sort_key: str = "counter-0") -> Item:
 def audit(*nets: Item, **options: bool) -> IndexAudit:
     """Return an auditor that has seen some nets."""
     made = IndexAudit(("counter-*",), **options)
-    for each in nets:
-        assert made.arrived("here", each) == ""
+    for item in nets:
+        assert made.arrived("here", item) == ""
     return made
 
 

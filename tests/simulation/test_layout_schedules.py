@@ -83,12 +83,12 @@ class World:
         inner = MemoryStore("us-east-1", self.turns.table)
         counter = counter_of(method or self.method, inner, 99)
         value = int(await counter.value())
-        applied = sum(isinstance(one, Applied) for one in self.outcomes)
-        unknown = sum(isinstance(one, Unknown) for one in self.outcomes)
+        applied = sum(isinstance(outcome, Applied) for outcome in self.outcomes)
+        unknown = sum(isinstance(outcome, Unknown) for outcome in self.outcomes)
         found = []
         if not 1 + applied <= value <= 1 + applied + unknown:
             found.append(f"{value} counted of {self.outcomes}")
-        if any(one == Rejected("contention") for one in self.outcomes):
+        if any(outcome == Rejected("contention") for outcome in self.outcomes):
             found.append("contention")
         for _ in range(MAXIMUM + 2):
             await counter.add(1)

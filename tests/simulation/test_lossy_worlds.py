@@ -41,7 +41,7 @@ LOSS = Loss(
 def test_losses_of_every_kind_are_drawn() -> None:
     """Home or another, before or at the removal, one operator or two with different homes."""
     drawn = [draw(seed) for seed in SEEDS]
-    losses = [(each.regions, loss) for each in drawn if (loss := each.loss)]
+    losses = [(scenario.regions, loss) for scenario in drawn if (loss := scenario.loss)]
     assert len(losses) == len(SEEDS)
     assert {loss.region == regions[0] for regions, loss in losses} == {True, False}
     assert {loss.stops_at < min(loss.removed.values()) for _, loss in losses} == {True, False}

@@ -70,7 +70,11 @@ async def end_of(kind: str, number: int, *, second: Sequence[Delivery]) -> list[
     while faulty.in_flight:
         await faulty.land()
     await lane_worker(records, store, letters=letters, batch_max=next(cuts)).run()
-    wrong = [] if shown(store.table) == truth([*RAWS, *(one.raw for one in second)]) else ["total"]
+    wrong = (
+        []
+        if shown(store.table) == truth([*RAWS, *(delivery.raw for delivery in second)])
+        else ["total"]
+    )
     wrong += map_items(store.table)
     return wrong + ([] if {letter.raw for letter in letters.letters} == {POISON} else ["letters"])
 

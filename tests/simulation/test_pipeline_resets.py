@@ -54,7 +54,9 @@ class ResetWorld(PipelineWorld):
         await anyio.sleep(SETTLED_SECONDS)
         for region, replica in self.world.replicas.items():
             table = replica.table
-            states = [one for one in table.partitions if one.startswith(STATE_PREFIX)]
+            states = [
+                partition for partition in table.partitions if partition.startswith(STATE_PREFIX)
+            ]
             if left := (shown(table), map_items(table), states) != ({}, [], []):
                 self.wrong.append(f"{region}: left {left}")
         await together([self.worker(lane, RELIABLE).run for lane in self.lanes])
@@ -62,14 +64,14 @@ class ResetWorld(PipelineWorld):
         stores, clock = self._process_of("audit")
         settings = pipeline_settings(home=BOTH_HOMES)
         audit = Audit(stores, settings, clock=clock, randomness=stream(self.seed, "audit"))
-        self.wrong += [f"audit: {one}" for one in (await audit.run()).differences]
+        self.wrong += [f"audit: {difference}" for difference in (await audit.run()).differences]
         await anyio.sleep(SETTLED_SECONDS)
         self.world.end()
 
     def _process_of(self, name: str) -> tuple[dict[str, SimStore], Clock]:
         process = self._process(name, RELIABLE)
         regions = self.world.replicas
-        return {each: SimStore(process, each, NO_FAULTS) for each in regions}, process.clock
+        return {region: SimStore(process, region, NO_FAULTS) for region in regions}, process.clock
 
     async def _reset(self) -> None:
         """Reset to the end, by as many runs as it takes, two of them at once now and then."""

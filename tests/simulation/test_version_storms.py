@@ -159,7 +159,7 @@ async def listed(guard: Guard) -> dict[int, DeadLetter]:
     """Return the dead letters by version, whatever goes wrong meanwhile."""
     for _ in range(DELIVERIES_MAX):
         try:
-            return {one.event.version: one async for one in guard.dead_letters.letters()}
+            return {letter.event.version: letter async for letter in guard.dead_letters.letters()}
         except StoreError:
             continue
     raise AssertionError("never listed")
@@ -290,7 +290,9 @@ def test_mutant_skipped_before_the_newest_is_handled_events_are_lost() -> None:
     """Turns that skip at once name versions that are never handled, where the newest is poison."""
     storms = map(Storm, range(200))
     alone = [
-        one.seed for one in storms if one.processes == 1 and one.waiting_max > 1 and one.poison
+        storm.seed
+        for storm in storms
+        if storm.processes == 1 and storm.waiting_max > 1 and storm.poison
     ]
     assert found_out(hasty_lock_of, by_lock, alone) > 0
 

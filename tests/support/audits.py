@@ -80,7 +80,7 @@ class AuditedWorld(PipelineWorld):
         random = stream(self.seed, f"audit {self._tasks}")
         report = await Audit(stores, settings, clock=clock, randomness=random).run()
         self.reports.append(report)
-        self.wrong += [f"audit {report.number}: {one}" for one in report.differences]
+        self.wrong += [f"audit {report.number}: {difference}" for difference in report.differences]
 
     def _reliable(self) -> tuple[dict[str, SimStore], Clock]:
         self._tasks += 1

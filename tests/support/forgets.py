@@ -208,7 +208,7 @@ class ForgettingWorld(PipelineWorld):
         if isinstance(result, Forgotten):
             self.done += result.records
         else:
-            self.wrong += [str(one) for one in result.differences]
+            self.wrong += [str(difference) for difference in result.differences]
 
     def verdict(self) -> list[str]:
         """Return which records count twice, or not although none of them was ever refused."""

@@ -30,8 +30,8 @@ def calls(number: int, start: datetime, *, keyed: bool) -> Iterator[Change]:
 async def write(settings: Settings, region: str, asked: Iterable[Change], notes: TextIO) -> None:
     """Record them all."""
     async with Ledger.open(settings, region=region) as ledger:
-        for one in asked:
-            entry = await ledger.record(one.counter, one.change, key=one.key, at=one.at)
+        for change in asked:
+            entry = await ledger.record(change.counter, change.change, key=change.key, at=change.at)
             notes.write(f"{entry.counter} {entry.id}\n")
 
 

@@ -167,7 +167,7 @@ async def all_made_of(table: Table, folder: Path) -> AsyncIterator[Made]:
 
 async def listed(items: AsyncIterator[object]) -> list[object]:
     """Return all that is yielded."""
-    return [one async for one in items]
+    return [item async for item in items]
 
 
 async def held(made: Made, **options: Any) -> object:

@@ -156,7 +156,9 @@ class RebuiltWorld(PipelineWorld):
         else:
             raise AssertionError("no rebuild has come so far")
         more = [message(f"{place}9", 1, 10**6, desk=place) for place in "ET"]
-        records = [one.raw for lane in self.lanes for one in lane.records if one.raw != POISON]
+        records = [
+            record.raw for lane in self.lanes for record in lane.records if record.raw != POISON
+        ]
         lane = Lane("former", region, deliveries([*records, *more]))
         self.messages += more
         self.form, before = {}, self.form

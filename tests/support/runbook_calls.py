@@ -113,7 +113,7 @@ def only_totals(run: RunbookRun) -> None:
     """Check totals; what pipelines add is never merged, and calls have not settled."""
     run.desk.wait_replicated()
     for region in REGIONS:
-        assert {each.counter: each.value for each in run.totals(region)} == run.expected
+        assert {total.counter: total.value for total in run.totals(region)} == run.expected
 
 
 def a_token_expired(run: RunbookRun) -> None:

@@ -123,7 +123,7 @@ def _block(info: str, body: str) -> Part | None:
         return Expected(lines)
     lines = tuple(re.sub(r"\s+#.*$", "", line) for line in lines)
     statuses = [int(option[7:]) for option in options if option.startswith("status=")]
-    unknown = {*options} - {"aws", "background"} - {f"status={each}" for each in statuses}
+    unknown = {*options} - {"aws", "background"} - {f"status={status}" for status in statuses}
     assert not unknown, f"```{info}: {unknown}"
     return Block(
         tuple(" ".join(line.split()) for line in lines),

@@ -81,13 +81,13 @@ def _import_fault(name: str) -> str | None:
 
 def _called(nodes: list[ast.AST]) -> list[str]:
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    plain = [one.id for one in called if isinstance(one, ast.Name) and one.id in DOES_IO]
+    plain = [name.id for name in called if isinstance(name, ast.Name) and name.id in DOES_IO]
     clocks = [
-        ast.unparse(one)
-        for one in called
-        if isinstance(one, ast.Attribute)
-        and one.attr in READS_A_CLOCK
-        and ast.unparse(one.value) in {"datetime", "date", "datetime.datetime"}
+        ast.unparse(attribute)
+        for attribute in called
+        if isinstance(attribute, ast.Attribute)
+        and attribute.attr in READS_A_CLOCK
+        and ast.unparse(attribute.value) in {"datetime", "date", "datetime.datetime"}
     ]
     return plain + clocks
 

@@ -138,7 +138,7 @@ async def test_an_earlier_correction_is_part_of_the_total_of_then() -> None:
         first = await book.reconcile("stock", counted=97, at=times[0])
         second = await book.reconcile("stock", counted=97, at=times[1])
         third = await book.reconcile("stock", counted=95, at=times[2])
-        assert [one.change for one in (first, second, third)] == [-3, 0, -2]
+        assert [reconciled.change for reconciled in (first, second, third)] == [-3, 0, -2]
         assert await value(book) == 95
         with pytest.raises(InvalidInput, match="is not later"):
             await book.reconcile("stock", counted=97, at=times[1] - timedelta(seconds=1))

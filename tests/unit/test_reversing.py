@@ -54,7 +54,7 @@ async def test_a_total_that_does_not_fit_is_mended() -> None:
         assert "38" in report.quarantined["counter"]
         with pytest.raises(AmountOverflow, match=r"total of 'counter': .*reverse it"):
             await ledger.total("counter", max_age=0)
-        largest = [one async for one in ledger.history("counter")][1]
+        largest = [entry async for entry in ledger.history("counter")][1]
         assert (await ledger.reverse(largest)).change == -(10**38) + 1
         assert (await ledger.total("counter", max_age=0)).value == Decimal("0.01")
         await world.merge()

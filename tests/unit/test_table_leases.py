@@ -38,7 +38,7 @@ async def test_a_table_lists_its_leases() -> None:
         async with table.lease("a").held(0) as held, table.lease("b", owner="me").held(0):
             assert isinstance(held, LeaseGrant)
             await table.ledger.record("counter", 1)
-            found = {one.title: one.owner async for one in table.leases()}
+            found = {lease.title: lease.owner async for lease in table.leases()}
         assert found == {"a": held.owner, "b": "me"}
 
 
@@ -47,7 +47,7 @@ async def test_a_table_deletes_leases_on_release() -> None:
     async with make_table() as table:
         async with table.lease("once", delete_on_release=True).held(0):
             pass
-        assert [one async for one in table.leases()] == []
+        assert [lease async for lease in table.leases()] == []
 
 
 async def test_a_table_that_was_given_its_store_has_no_threads() -> None:

@@ -110,7 +110,7 @@ async def history(book: Ledger, **options: Any) -> object:
 
 async def counters(book: Ledger, **options: Any) -> object:
     """List counters."""
-    return [one async for one in book.counters("", **options)]
+    return [counter async for counter in book.counters("", **options)]
 
 
 async def top(book: Ledger, **options: Any) -> object:

@@ -290,7 +290,7 @@ class ArchiveCheck:
         except (ArchiveError, DamagedItem) as error:
             self._report(where, str(error))
         begun = index.made.at
-        if any(each.took_back(begun) for each in self.restored):
+        if any(restored.took_back(begun) for restored in self.restored):
             self.taken_back += count
         elif count:
             self._report(

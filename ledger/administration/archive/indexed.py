@@ -121,7 +121,10 @@ def rewritten(data: bytes, what: str, members: dict[int, bytes]) -> bytes:
         ArchiveDamaged: it is not as it was written.
     """
     index = objects.whole_index(data, what)
-    parts = [members.get(one.offset, data[one.offset : one.offset + one.length]) for one in index]
+    parts = [
+        members.get(indexed.offset, data[indexed.offset : indexed.offset + indexed.length])
+        for indexed in index
+    ]
     for one, packed in zip(index, parts, strict=True):
         if len(packed) != one.length:
             raise ValueError(f"{len(packed)} bytes instead of {one.length}")

@@ -85,7 +85,7 @@ async def _has_only_copies(
     home: Store, reader: ArchiveReader, places: Copies, index: ObjectIndex
 ) -> bool:
     """Return whether an object that no net names has an entry that is nowhere else."""
-    for one in index.segments:
-        async for _ in only_copies(home, reader, places, index, one):
+    for segment in index.segments:
+        async for _ in only_copies(home, reader, places, index, segment):
             return True
     return False

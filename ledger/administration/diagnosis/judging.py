@@ -165,13 +165,13 @@ def lag_findings(
         yield Finding(Check.LAG, "", State.OK, "one region: nothing to replicate")
         return
     if probed is not None:
-        for one in probed:
-            if one.failed:
-                what = f"from {one.source}: not measured: {one.failed}"
+        for lag in probed:
+            if lag.failed:
+                what = f"from {lag.source}: not measured: {lag.failed}"
                 do = "see the lines of table and permissions"
-                yield Finding(Check.LAG, one.target, State.UNKNOWN, what, do)
+                yield Finding(Check.LAG, lag.target, State.UNKNOWN, what, do)
             else:
-                yield _lag(one.source, one.target, one.seconds, seconds_max, "just now")
+                yield _lag(lag.source, lag.target, lag.seconds, seconds_max, "just now")
         return
     measured = {} if isinstance(passes, Failed) else passes.lag_seconds
     home = "" if isinstance(passes, Failed) else passes.home
@@ -265,15 +265,23 @@ def hot_findings(found: HotSample | Failed, *, region: str) -> Iterator[Finding]
         do = "run this with the reader's permissions, once the table answers"
         yield Finding(Check.HOT_COUNTERS, region, State.UNKNOWN, found.text, do)
         return
-    hot = [one for one in found.collections if one.units >= SHARD_SHARE * PARTITION_WRITES]
-    for one in hot[:NAMED_MAX]:
-        shards = min(SHARDS_MAX, one.shards * ceil(one.units / (SHARD_SHARE * PARTITION_WRITES)))
-        what = (
-            f"{one.counter!r} took about {one.rate:,.0f} changes a second in one collection, so"
-            f" {one.units:,.0f} of the {PARTITION_WRITES:,} write units of a partition key"
+    hot = [
+        collection
+        for collection in found.collections
+        if collection.units >= SHARD_SHARE * PARTITION_WRITES
+    ]
+    for collection in hot[:NAMED_MAX]:
+        shards = min(
+            SHARDS_MAX,
+            collection.shards * ceil(collection.units / (SHARD_SHARE * PARTITION_WRITES)),
         )
-        do = f"give it shards: `ledger table set shards '{one.counter}={shards}'`"
-        if one.shards >= SHARDS_MAX:
+        what = (
+            f"{collection.counter!r} took about {collection.rate:,.0f} changes a second in one"
+            f" collection, so {collection.units:,.0f} of the {PARTITION_WRITES:,} write units of a"
+            " partition key"
+        )
+        do = f"give it shards: `ledger table set shards '{collection.counter}={shards}'`"
+        if collection.shards >= SHARDS_MAX:
             do = "combine its changes (`combine`): it has the most shards already"
         yield Finding(Check.HOT_COUNTERS, region, State.WARNING, what, do)
     if not hot:

@@ -151,7 +151,9 @@ async def _then(
             tried = {role.value: await look.all_tried(each) for role, each in made.items()}
     except (BotoCoreError, LedgerError) as error:
         why = failed(error, region=seen.region, table=settings.table).text
-        tried = {role.value: [_untried(one, why) for one in each] for role, each in made.items()}
+        tried = {
+            role.value: [_untried(trial, why) for trial in each] for role, each in made.items()
+        }
     tried = {role: each for role, each in tried.items() if each}
     return with_notes(replace(seen, tried=tried), notes)
 
@@ -205,7 +207,7 @@ class _Look:
             "describe_time_to_live": "TimeToLiveDescription",
             "describe_continuous_backups": "ContinuousBackupsDescription",
         }
-        jobs = [partial(self._within, partial(self._describe, *each)) for each in parts.items()]
+        jobs = [partial(self._within, partial(self._describe, *part)) for part in parts.items()]
         described, expiry, backups = await run_all(jobs, at_once=len(jobs))
         if isinstance(described, Failed):
             return TableSeen(None) if described.cause is Cause.MISSING else described
@@ -236,10 +238,10 @@ class _Look:
     async def all_tried(self, made: Sequence[Trial]) -> list[Tried]:
         """Try permissions, a few at a time."""
         silence: list[str] = []
-        sent = [one for one in made if one.request is not None]
-        jobs = [partial(self._tried, one, silence) for one in sent if one.service != "s3"]
+        sent = [trial for trial in made if trial.request is not None]
+        jobs = [partial(self._tried, trial, silence) for trial in sent if trial.service != "s3"]
         tried = await run_all(jobs, at_once=TRIALS_AT_ONCE) if jobs else []
-        of_s3 = await self._tried_of_s3([one for one in sent if one.service == "s3"])
+        of_s3 = await self._tried_of_s3([trial for trial in sent if trial.service == "s3"])
         return [*tried, *of_s3, *trials.not_tried(made)]
 
     async def _tried_of_s3(self, made: Sequence[Trial]) -> list[Tried]:
@@ -248,9 +250,9 @@ class _Look:
             return []
         try:
             async with self.looks.objects() as client:
-                return [await self._tried(one, [], client) for one in made]
+                return [await self._tried(trial, [], client) for trial in made]
         except BotoCoreError as error:
-            return [_untried(one, str(error)) for one in made]
+            return [_untried(trial, str(error)) for trial in made]
 
     async def _tried(self, trial: Trial, silence: list[str], client: Any = None) -> Tried:
         """Try one permission; after a trial without an answer, no more are tried in that region."""

@@ -46,7 +46,7 @@ async def probed(
         partial(_from, source, transports, table, clock, number, seconds_max)
         for source in transports
     ]
-    return [one for found in await run_all(jobs, at_once=len(jobs)) for one in found]
+    return [lag for found in await run_all(jobs, at_once=len(jobs)) for lag in found]
 
 
 async def _from(

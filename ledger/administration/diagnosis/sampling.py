@@ -66,7 +66,7 @@ async def hot_collections(
             raise
         pages, unseen = 0, "Scan is denied, so no page of the table was sampled"
     candidates = list(found)[:CANDIDATES_MAX]
-    rates = [await _looked_at(transport, settings, clock, one) for one in candidates]
+    rates = [await _looked_at(transport, settings, clock, candidate) for candidate in candidates]
     busiest = sorted(filter(None, rates), key=lambda one: -one.rate)
     return HotSample(busiest, pages, unseen)
 

@@ -127,7 +127,7 @@ def _denials(
 def _of_others(
     settings: Settings, region: str, account: str, principals: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    others = [each for each in principals if f":iam::{account}:" not in each]
+    others = [principal for principal in principals if f":iam::{account}:" not in principal]
     if others:
         yield {
             "Sid": "ItemsForOtherAccounts",

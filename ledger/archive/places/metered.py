@@ -19,7 +19,7 @@ def metered_places(
     places: Sequence[Place], *, region: str, metrics: ArchiveMetrics, clock: Clock
 ) -> list[Place]:
     """Return places that measure each request of a process in a region."""
-    return [MeteredPlace(each, region=region, metrics=metrics, clock=clock) for each in places]
+    return [MeteredPlace(place, region=region, metrics=metrics, clock=clock) for place in places]
 
 
 class MeteredPlace:

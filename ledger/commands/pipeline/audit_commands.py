@@ -94,11 +94,11 @@ def mend(
 def lines_of(report: Report) -> list[str]:
     """Return the findings of an audit, line by line."""
     lines = [
-        f"{one.category}: total {amounts.to_text(one.total)}, states say"
-        f" {amounts.to_text(one.truth)} ({amounts.to_text(one.change)} missing)"
-        for one in report.differences
+        f"{difference.category}: total {amounts.to_text(difference.total)}, states say"
+        f" {amounts.to_text(difference.truth)} ({amounts.to_text(difference.change)} missing)"
+        for difference in report.differences
     ]
-    lines += [_lane_line(one) for one in report.lanes.values() if one.records or one.is_open]
+    lines += [_lane_line(lane) for lane in report.lanes.values() if lane.records or lane.is_open]
     found = f"{len(report.differences):,} differ" if report.differences else "all exact"
     gone = f" and {report.forgotten:,} forgotten" if report.forgotten else ""
     counted = f"{report.records:,} records{gone}, {report.categories:,} categories"

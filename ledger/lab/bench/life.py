@@ -160,7 +160,7 @@ async def _left(life: Life, counters: list[str]) -> int:
     """Count the entries that are left, by a ledger whose reads are not counted."""
     async with Ledger.open(life.table.settings) as uncounted:
         jobs = [lambda name=name: uncounted.total(name, max_age=0) for name in counters]
-        return sum(one.entries for one in await run_all(jobs, at_once=TOTALS_AT_ONCE))
+        return sum(total.entries for total in await run_all(jobs, at_once=TOTALS_AT_ONCE))
 
 
 async def _reads(life: Life, counters: list[str], expected: int) -> dict[str, float]:

@@ -91,7 +91,7 @@ class CaseResult:
     @property
     def further(self) -> Mapping[str, float]:
         """The figures that only this case has."""
-        names = {name for one in self.rounds for name in one.extra}
+        names = {name for measured in self.rounds for name in measured.extra}
         return {name: self.figures[name] for name in sorted(names)}
 
 
@@ -156,8 +156,8 @@ class BenchReport(Report):
 def figures_of(rounds: Sequence[Measured]) -> dict[str, float]:
     """Return the median of each figure over the rounds."""
     found = [
-        {**{name: figure(one) for name, figure in ROUND_FIGURES.items()}, **one.extra}
-        for one in rounds
+        {**{name: figure(measured) for name, figure in ROUND_FIGURES.items()}, **measured.extra}
+        for measured in rounds
     ]
     return {name: float(median(one[name] for one in found)) for name in found[0]}
 
@@ -266,10 +266,10 @@ class _Curve:
     def series(self, stages: Iterable[_Stage]) -> Mapping[str, Sequence[tuple[float, float]]]:
         """Return the points of each stage that has some, but for those next to nothing."""
         found: dict[str, list[tuple[float, float]]] = {}
-        for one in stages:
-            x, y = self.x(one), self.y(one)
+        for stage in stages:
+            x, y = self.x(stage), self.y(stage)
             if x and y is not None and y >= _DRAWN_MIN:
-                found.setdefault(one.stage, []).append((x, y))
+                found.setdefault(stage.stage, []).append((x, y))
         return found
 
     def draw(self, axis: Any, series: Mapping[str, Sequence[tuple[float, float]]]) -> None:

@@ -29,7 +29,7 @@ async def shared(round_: Round) -> Measured:
     work = len(counters) * options["entries"]
     async with opened(round_) as life, _running(life, options["processes"]) as processes:
         await _until_shared(processes, life.table.settings.compactor.slices)
-        meter, before = Meter(), [one.cpu_seconds() for one in processes]
+        meter, before = Meter(), [process.cpu_seconds() for process in processes]
         for name in counters:
             await life.ledger.record_many([(name, 1)] * options["entries"])
         merged = await _until_merged(processes, work)
@@ -91,4 +91,4 @@ async def _until_merged(processes: Sequence[CompactorProcess], work: int) -> lis
 
 
 async def _all(processes: Sequence[CompactorProcess], metric: str) -> list[float]:
-    return [(await one.metrics()).get(metric, 0.0) for one in processes]
+    return [(await process.metrics()).get(metric, 0.0) for process in processes]

@@ -126,7 +126,7 @@ class DayRun:
         """Run the day; figures are exact, and the same for a seed."""
         async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
             processes = [[self._table(region) for _ in range(PROCESSES)] for region in REGIONS]
-            for table in (table for each in processes for table in each):
+            for table in (table for process in processes for table in process):
                 await stack.enter_async_context(table)
             await processes[0][0].budget(BUDGET).create(self.day.limit)
             self._world.replicate()

@@ -102,7 +102,7 @@ class EndChecks:
         seen = [
             await self._repeat(partial(take_census, store)) for store in self.table.stores.values()
         ]
-        self.progress.entries = max(one.entries.total() for one in seen)
+        self.progress.entries = max(census.entries.total() for census in seen)
         self.progress.merged = seen[0].merged
         return seen
 

@@ -169,7 +169,7 @@ class ChaosProgress:
                 ("merged", f"{self.merged:,}, entries left: {self.entries:,}"),
             ],
             status=checked(self.checker.reads.total(), len(self.wrong)),
-            notes=[Text(one, style="dim") for one in list(self.events)[-FAULTS_SHOWN:]],
+            notes=[Text(event, style="dim") for event in list(self.events)[-FAULTS_SHOWN:]],
         )
 
 
@@ -218,7 +218,7 @@ class ChaosReport(Report):
             return []
         again = f"seed {options.seed}; the same schedule again: {options.command}"
         return [
-            *(Text(str(one), style="red") for one in wrong[:VIOLATIONS_SHOWN_MAX]),
+            *(Text(str(violation), style="red") for violation in wrong[:VIOLATIONS_SHOWN_MAX]),
             *(Text(f"  {one}") for one in wrong[0].known),
             *(Text(f"  {one}", style="dim") for one in self.context[:CONTEXT_SHOWN_MAX]),
             Text(again, style="bold"),

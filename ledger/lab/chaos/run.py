@@ -122,7 +122,7 @@ class ChaosRun(FaultRun):
                 )
                 for name, settings in zip(COMPACTORS, transports, strict=True)
             ]
-            processes = {one.name: one for one in (*writers.values(), *compactors)}
+            processes = {process.name: process for process in (*writers.values(), *compactors)}
             yield Participants(
                 table,
                 (

@@ -129,7 +129,7 @@ class FaultSchedule:
 
     def conditions(self, moment: float) -> Conditions:
         """Return what holds from a moment on."""
-        now = [one.conditions for one in self.faults if one.at <= moment < one.ends]
+        now = [fault.conditions for fault in self.faults if fault.at <= moment < fault.ends]
         return Conditions(
             cut=frozenset().union(*(one.cut for one in now)),
             rules=tuple(rule for one in now for rule in one.rules),

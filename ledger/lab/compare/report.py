@@ -97,9 +97,9 @@ class CompareReport(Report):
         """Draw errors, regions, prices, and the curves of contention."""
         figure.set_size_inches(*INCHES)
         axes = figure.subplots(3, 2)
-        names = [one.method for one in self.figures]
+        names = [figures.method for figures in self.figures]
         for axis, (title, of, colour) in zip(axes[:2].flat, _BARS, strict=True):
-            values = [of(one) for one in self.figures]
+            values = [of(figures) for figures in self.figures]
             colours = [colour if value else OURS for value in values]
             labels = [f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in values]
             draw_bars(axis, title, names, values, colours=colours, labels=labels)
@@ -126,7 +126,7 @@ class CompareReport(Report):
             title=f"7. Changes that arrive at a rate of their own ({MODEL})",
             columns=(
                 "method",
-                *(f"{one.arriving_per_second}/s:\nthrough, waiting" for one in first),
+                *(f"{backlog.arriving_per_second}/s:\nthrough, waiting" for backlog in first),
             ),
             rows=[
                 [method, *map(_backlog_text, backlogs)]

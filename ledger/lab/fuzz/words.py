@@ -121,7 +121,7 @@ def drawn(number: int, commands: Sequence[tuple[tuple[str, ...], Any]], seed: in
 
 
 def _arguments(command: Any, random: Random) -> Iterator[str]:
-    options = [each for each in command.params if each.opts[0].startswith("-")]
+    options = [param for param in command.params if param.opts[0].startswith("-")]
     for each in command.params:
         if each not in options:
             most = ARGUMENTS_MAX if each.nargs == -1 else 1
@@ -145,7 +145,7 @@ def _value(parameter: Any, random: Random) -> str:
 def _choices(kind: Any) -> Sequence[str]:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return [str(each.value) for each in kind]
-    return [each for each in get_args(kind) if isinstance(each, str)]
+    return [arg for arg in get_args(kind) if isinstance(arg, str)]
 
 
 def _of_kind(kind: Any) -> Sequence[str]:

@@ -22,9 +22,9 @@ async def put_after(self: Archiver, made: ArchiveObject) -> None:
     if self._current is made:
         self._current = None
     waiting = _late.setdefault(self, [])
-    due, waiting[:] = [each for each in waiting if each is not made], [made]
-    for each in due:
-        await _put(self, each)
+    due, waiting[:] = [archived for archived in waiting if archived is not made], [made]
+    for archived in due:
+        await _put(self, archived)
 
 
 async def first_net(

@@ -240,7 +240,7 @@ class BudgetAudit:
     def _limit(self, budget: str) -> Decimal:
         """Return what is minted of a budget, and not retired."""
         accounts = self._accounts.get(budget, {}).values()
-        return sum((one.minted - one.retired for one in accounts), _ZERO)
+        return sum((account.minted - account.retired for account in accounts), _ZERO)
 
     def _settled_over(self, budget: str) -> Decimal:
         """Return what holds of a budget came to more than was held, where they might."""
@@ -434,7 +434,7 @@ class BudgetAudit:
         """Check that of a region that was lost no more was minted again than nobody has spent."""
         for budget in sorted(self._accounts):
             remaining = self._remaining(budget)
-            if not any(one.reclaimed for one in remaining):
+            if not any(account.reclaimed for account in remaining):
                 continue
             limit = self.changes.whole(budget, self._accounts[budget])
             applied = sum(
@@ -463,15 +463,15 @@ class BudgetAudit:
         accounts = self._accounts.get(budget, {})
         unmade = (
             amount
-            for one in self._remaining(budget)
-            for name, amount in one.sent.items()
+            for account in self._remaining(budget)
+            for name, amount in account.sent.items()
             if name not in accounts and not self._is_lost(name)
         )
-        return sum((one.available for one in self._remaining(budget)), sum(unmade, _ZERO))
+        return sum((account.available for account in self._remaining(budget)), sum(unmade, _ZERO))
 
     def is_owed(self, budget: str) -> bool:
         """Return whether a region is charged more than it had: until it is paid others have it."""
-        return any(one.available < 0 for one in self._remaining(budget))
+        return any(account.available < 0 for account in self._remaining(budget))
 
     def _remaining(self, budget: str) -> list[Account]:
         accounts = self._accounts.get(budget, {})

@@ -108,7 +108,7 @@ class Forger:
         self._supervisor.start(self._read_at, self._random.random() * SOON_SECONDS, region)
 
     def _region(self) -> str:
-        regions = [each for each in self._world.replicas if each not in self._world.lost]
+        regions = [region for region in self._world.replicas if region not in self._world.lost]
         return self._random.choice(regions)
 
     async def _read_at(self, seconds: float, region: str) -> None:

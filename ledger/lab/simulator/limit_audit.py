@@ -81,9 +81,9 @@ class LimitAudit:
     def check(self, counter: str, accounts: Mapping[str, Account]) -> None:
         """Check that a budget, or a window, has minted no more than it may."""
         base = self._base(counter)
-        raised = sum((_sum(one.raises.values()) for one in accounts.values()), _ZERO)
+        raised = sum((_sum(account.raises.values()) for account in accounts.values()), _ZERO)
         again = minted_again(accounts.values())
-        minted = sum((one.minted for one in accounts.values()), _ZERO)
+        minted = sum((account.minted for account in accounts.values()), _ZERO)
         if minted > base + raised + again:
             said = f"{minted} are minted, of {base}, {raised} raised and {again} reclaimed"
             self._fail("limit", f"{counter}: {said}")
@@ -109,7 +109,7 @@ class LimitAudit:
 
     def whole(self, counter: str, accounts: Mapping[str, Account]) -> Decimal:
         """Return what a budget, or a window, comes to if each region has made its share."""
-        more = (_sum(one.raises.values()) - one.retired for one in accounts.values())
+        more = (_sum(account.raises.values()) - account.retired for account in accounts.values())
         return self._base(counter) + sum(more, _ZERO)
 
     def _base(self, counter: str) -> Decimal:

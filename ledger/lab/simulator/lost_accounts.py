@@ -29,13 +29,13 @@ def charged_twice(budget: str, under: Mapping[Key, Mapping[Grants, Decimal]]) ->
 
 def minted_again(remaining: Iterable[Account]) -> Decimal:
     """Return what those that remain minted again for accounts that are lost."""
-    amounts = (one.reclaimed.values() for one in remaining)
+    amounts = (account.reclaimed.values() for account in remaining)
     return sum((max(_ZERO, amount) for each in amounts for amount in each), _ZERO)
 
 
 def owed_by_lost(remaining: Iterable[Account]) -> Decimal:
     """Return what lost accounts spent more than they had, as those who reclaimed found."""
-    amounts = (one.reclaimed.values() for one in remaining)
+    amounts = (account.reclaimed.values() for account in remaining)
     return sum((max(_ZERO, -amount) for each in amounts for amount in each), _ZERO)
 
 

@@ -152,7 +152,9 @@ class SpendingProcesses:
         while not self._runs(place):
             await anyio.sleep(PAUSE_SECONDS)
             if place[0] in self._world.lost:
-                left = [each for each in self._scenario.regions if each not in self._world.lost]
+                left = [
+                    region for region in self._scenario.regions if region not in self._world.lost
+                ]
                 place = self.random.choice(left), place[1]
         return self._running[place]
 

@@ -225,7 +225,7 @@ class SimStore:
     async def _check_cool(self, *partitions: str) -> None:
         """Throttle requests of control items while the region does so."""
         if self.region in self._world.hot and any(
-            one.startswith(BUDGET_PREFIX) for one in partitions
+            partition.startswith(BUDGET_PREFIX) for partition in partitions
         ):
             await self._process.until(self._loop.time() + self._faults.trip_seconds)
             raise self._error("throttled")

@@ -72,7 +72,7 @@ class Stranger:
 
     async def _write(self, at: float) -> None:
         await anyio.sleep(at)
-        regions = [each for each in self._world.replicas if each not in self._world.lost]
+        regions = [region for region in self._world.replicas if region not in self._world.lost]
         region = self._random.choice(regions)
         old = entry_id(START - timedelta(seconds=OLD_SECONDS), self._random.getrandbits(64))
         self._world.put(region, entry_item(Entry(STRANGE, str(old), Decimal(1))))

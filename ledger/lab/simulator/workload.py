@@ -539,7 +539,7 @@ class Workload:
 
     @property
     def _is_calling(self) -> bool:
-        return self._spenders.is_calling or any(not one.is_dead for one in self._callers)
+        return self._spenders.is_calling or any(not caller.is_dead for caller in self._callers)
 
 
 def _numbered(entries: Sequence[Entry]) -> list[tuple[str, int]]:

@@ -156,9 +156,9 @@ class Balancer(httpx.AsyncBaseTransport):
             await self._http.aclose()
 
     def _next(self) -> Life | None:
-        lives = [one.life for one in self.instances if one.life is not None]
-        lives = [one for one in lives if one.is_ready] or [
-            one for one in lives if not one.is_leaving
+        lives = [instance.life for instance in self.instances if instance.life is not None]
+        lives = [life for life in lives if life.is_ready] or [
+            life for life in lives if not life.is_leaving
         ]
         self._turn += 1
         return lives[self._turn % len(lives)] if lives else None

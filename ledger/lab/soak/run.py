@@ -203,9 +203,9 @@ class SoakRun(FaultRun):
         waiting: list[str] = []
         with anyio.move_on_after(READY_SECONDS_MAX):
             while waiting := [
-                one.name
-                for one in instances
-                if one.life is None or one.life is after or not one.life.is_ready
+                instance.name
+                for instance in instances
+                if instance.life is None or instance.life is after or not instance.life.is_ready
             ]:
                 await self._clock.sleep(LOOK_SECONDS)
         if waiting:
@@ -283,7 +283,7 @@ class SoakRun(FaultRun):
                 )
                 for name, settings in zip(COMPACTORS, transports, strict=True)
             ]
-            processes = {one.name: one for one in (*self._instances, *compactors)}
+            processes = {process.name: process for process in (*self._instances, *compactors)}
             yield Participants(
                 table,
                 (

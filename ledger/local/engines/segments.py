@@ -45,7 +45,7 @@ def part(answer: Mapping[str, Any], body: Mapping[str, Any], partition: str) -> 
     if "ConsumedCapacity" in answer:
         page["ConsumedCapacity"] = _shared(answer["ConsumedCapacity"], segments)
     if _lacks(body, partition):
-        items = [{name: one[name] for name in one if name != partition} for one in items]
+        items = [{name: item[name] for name in item if name != partition} for item in items]
     if _is_count(body):
         del page["Items"]
     else:

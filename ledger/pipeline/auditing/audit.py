@@ -166,9 +166,9 @@ class Audit(Task):
             "records": self._report.records,
             "truth": {name: str(value) for name, value in self._truth.items()},
             "lanes": {
-                one.lane: [one.records, one.first]
-                for one in self._report.lanes.values()
-                if one.records
+                lane.lane: [lane.records, lane.first]
+                for lane in self._report.lanes.values()
+                if lane.records
             },
         }
 
@@ -244,7 +244,7 @@ class Audit(Task):
         for lane in self._report.lanes:
             store = self.store_of(lane) or self.home
             items = await self.map_items(lane, store)
-            before = [one for one in items if one.audit != self._number]
+            before = [item for item in items if item.audit != self._number]
             await self.reduce(store, before)
 
     async def _differences(self, categories: Iterable[str]) -> list[Difference]:
@@ -260,8 +260,8 @@ class Audit(Task):
             since = await self._since_entries()
             jobs = [partial(self._compared, category, since) for category in categories]
             compared = await run_all(jobs, at_once=CATEGORIES_AT_ONCE) if jobs else []
-            found = [one for one in compared if one.change]
-            categories = [one.category for one in found]
+            found = [difference for difference in compared if difference.change]
+            categories = [difference.category for difference in found]
             if not found:
                 break
         return found
@@ -318,8 +318,10 @@ class Audit(Task):
         kept = [item["sk"]["S"] async for item in pages(self.home, query)]
         for sort_key in kept:
             await self.home.write(Delete((registry_partition(self.pipeline), sort_key)))
-        for one in differences:
-            item = difference_item(one.category, one.change, self._number, self.pipeline)
+        for difference in differences:
+            item = difference_item(
+                difference.category, difference.change, self._number, self.pipeline
+            )
             await self.home.write(Put(item))
 
     async def _end(self) -> None:

@@ -102,10 +102,10 @@ class Move(Task):
         """Find out where states are that must be moved, also by an interrupted move."""
         target = self.places.table
         found = list(map(places_of, regions))
-        others = {each.table for each in found} | {each.before for each in found} - {target, None}
-        others -= {target}
+        before = {places.before for places in found} - {None}
+        others = ({places.table for places in found} | before) - {target}
         if len(others) > 1:
-            names = ", ".join(sorted(shown(each or "") for each in others))
+            names = ", ".join(sorted(shown(other or "") for other in others))
             raise InvalidInput(f"states are on their way from {names}: finish that move first")
         self.places = StatePlaces(target, next(iter(others), None))
 

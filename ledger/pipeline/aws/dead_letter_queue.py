@@ -73,9 +73,9 @@ class DeadLetterQueue:
         """
         moved = 0
         while messages := await self._receive():
-            lines = [one["Body"].rstrip("\n") + "\n" for one in messages]
+            lines = [message["Body"].rstrip("\n") + "\n" for message in messages]
             await append(file, "".join(lines).encode(errors="surrogateescape"))
-            await self._delete([one["ReceiptHandle"] for one in messages])
+            await self._delete([message["ReceiptHandle"] for message in messages])
             moved += len(messages)
         return moved
 

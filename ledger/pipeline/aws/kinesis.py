@@ -170,7 +170,7 @@ class ShardSource:
             if not is_checked and (found or not answer.get("NextShardIterator")):
                 await self._check(after, found)
                 is_checked = True
-            found = [one for one in found if one.position > position]
+            found = [delivery for delivery in found if delivery.position > position]
             if found:
                 position = found[-1].position
                 yield found

@@ -99,11 +99,11 @@ class LaneState:
         """
         one, two = (
             replace(
-                replace(each, rev=0, audit=0, retain="", is_open=False, required="", at=0),
+                replace(state, rev=0, audit=0, retain="", is_open=False, required="", at=0),
                 forgotten=0,
                 forgotten_at=0,
             )
-            for each in (self, other)
+            for state in (self, other)
         )
         return not self.is_closed and one == two
 

@@ -257,7 +257,7 @@ class Claims:
         if not line:
             return False
         known = await self._read(self._key(f"@{head_of(line)}")[0])
-        return bool(await matching(file, [one for one in known if one.path == place]))
+        return bool(await matching(file, [claim for claim in known if claim.path == place]))
 
     async def put(
         self, partition: str, record: ClaimRecord, known: str | None
@@ -317,7 +317,7 @@ class Claims:
         if item is None:
             return []
         lane = item["lane"]["S"]
-        return [one for one in await self._read(self._partition_of(lane)) if one.lane == lane]
+        return [claim for claim in await self._read(self._partition_of(lane)) if claim.lane == lane]
 
     def _partition_of(self, name: str) -> str:
         """Return where the claims of a lane are: by its first line, if that is in its name."""
@@ -389,8 +389,8 @@ def rotated_from(path: Path) -> list[Path]:
 
 async def matching(file: LaneFile, known: Sequence[ClaimRecord]) -> list[ClaimRecord]:
     """Return the claims whose content a file has, the shortest first."""
-    marks = await file.marks([place_of(one.begun) for one in known])
-    found = [one for one in known if marks.get(place_of(one.begun)) == mark_of(one.begun)]
+    marks = await file.marks([place_of(claim.begun) for claim in known])
+    found = [claim for claim in known if marks.get(place_of(claim.begun)) == mark_of(claim.begun)]
     return sorted(found, key=lambda one: place_of(one.begun))
 
 

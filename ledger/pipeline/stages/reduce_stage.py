@@ -67,8 +67,8 @@ class ReduceStage:
         jobs = [partial(self._reduce, group) for group in grouped(items)]
         made = await run_all(jobs, at_once=AT_ONCE)
         done = Reduced(
-            [entry for one in made for entry in one.entries],
-            [category for one in made for category in one.categories],
+            [entry for reduced in made for entry in reduced.entries],
+            [category for reduced in made for category in reduced.categories],
         )
         if items:
             given = len(done.entries) + len(done.categories)

@@ -120,7 +120,7 @@ class StateStage:
         given, tries = 0, 0
         while batch.parked:
             before = batch.first_parked()
-            ready = [one for one in deliveries if after < one.position < before]
+            ready = [delivery for delivery in deliveries if after < delivery.position < before]
             if ready:
                 prepared = self._prepared(batch, after, ready)
                 given += len(prepared.transitions)
@@ -128,7 +128,9 @@ class StateStage:
                 after = ready[-1].position
             tries += 1
             await self._unpark(batch, tries)
-        prepared = self._prepared(batch, after, [one for one in deliveries if one.position > after])
+        prepared = self._prepared(
+            batch, after, [delivery for delivery in deliveries if delivery.position > after]
+        )
         self._count(batch, taken=len(deliveries), given=given + len(prepared.transitions))
         yield prepared
 

@@ -229,7 +229,9 @@ class Pipeline:
         self._state.places = await self._lanes.places()
         if self._is_new:
             at = self._lanes.position
-            await self._state.passed_over([one for one in self._begun if one.position <= at])
+            await self._state.passed_over(
+                [delivery for delivery in self._begun if delivery.position <= at]
+            )
             self._is_new = False
         async with background_tasks() as background:
             hints = Hints(
@@ -274,7 +276,9 @@ class Pipeline:
                 pace.read(len(found), at=self._clock.monotonic())
                 self._lag.read(self._form.time_of(found[0]), found[-1].position)
                 if not is_open:
-                    await self._lanes.open(self._form, [one.position for one in self._begun])
+                    await self._lanes.open(
+                        self._form, [delivery.position for delivery in self._begun]
+                    )
                     is_open = True
                 async with aclosing(self._state.apply(after, found)) as ready:
                     async for prepared in ready:

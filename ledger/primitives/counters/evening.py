@@ -57,7 +57,7 @@ def even(
     nothing is to be moved.
     """
     total = amounts.total_wide(values)
-    bounds = [(one.minimum, one.maximum) for one in limits]
+    bounds = [(limit.minimum, limit.maximum) for limit in limits]
     wanted = portions(total, len(values))
     if shard is not None:
         bounds[shard] = _with_room(bounds[shard], change)

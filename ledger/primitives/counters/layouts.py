@@ -174,7 +174,7 @@ class CounterLayout:
         try:
             keys = self._touched(layout, shape, await self._others(layout, shape))
             freezing = [layouts.freeze(key, layout.revision) for key in keys]
-            await run_all([partial(self._answered, one) for one in freezing], at_once=AT_ONCE)
+            await run_all([partial(self._answered, update) for update in freezing], at_once=AT_ONCE)
             items = await self._items(keys)
             if {layouts.revision_of(item) for item in items.values()} == {-(layout.revision + 1)}:
                 actions = layouts.finishing(self._name, layout, items)

@@ -65,7 +65,10 @@ class Limits:
         """Return one shard's part of these, in whole units, as values are portioned."""
         bounds = (self.minimum, self.maximum)
         return Limits(
-            *(None if one is None else amounts.whole_portion(one, shard, shards) for one in bounds)
+            *(
+                None if bound is None else amounts.whole_portion(bound, shard, shards)
+                for bound in bounds
+            )
         )
 
     def __str__(self) -> str:

@@ -137,7 +137,7 @@ class OptimisticCounter(ItemCounter):
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         seen = await self._read(parts)
-        if token is not None and any(one.knows(token) for one in seen):
+        if token is not None and any(tagged.knows(token) for tagged in seen):
             return Rejected("applied before")
         return await self._add_until_known(parts, seen, token)
 

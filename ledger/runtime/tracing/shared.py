@@ -44,12 +44,12 @@ class SharedSpans:
         self, name: str, waiters: Sequence[object], *, attributes: Attributes | None = None
     ) -> Iterator[Span]:
         """Make a span of the work done for these."""
-        callers = [each for waiter in waiters for each in self._callers.pop(waiter, ())]
-        sampled = (each for each in callers if each.trace_flags.sampled)
+        callers = [context for waiter in waiters for context in self._callers.pop(waiter, ())]
+        sampled = (caller for caller in callers if caller.trace_flags.sampled)
         first = next(sampled, callers[0] if callers else None)
         parent = Context()  # not the span of whichever call started this task
         if first is not None:
             parent = trace.set_span_in_context(NonRecordingSpan(first), parent)
-        links = [Link(each) for each in callers[:LINKS_MAX]]
+        links = [Link(caller) for caller in callers[:LINKS_MAX]]
         with self._tracing.span(name, attributes=attributes, parent=parent, links=links) as span:
             yield span

@@ -39,7 +39,7 @@ class ProxyHeader:
                 "the proxy's header must be letters, digits and '-', at most 64, and no header that"
                 f" says something else, as X-Caller, got {name!r:.100}"
             )
-        networks = tuple(_network_of(each) for each in addresses)
+        networks = tuple(_network_of(address) for address in addresses)
         if not 1 <= len(networks) <= ADDRESSES_MAX:
             raise InvalidInput(
                 f"a proxy's header needs 1 to {ADDRESSES_MAX} addresses that it comes from, got"

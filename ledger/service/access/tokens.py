@@ -143,7 +143,9 @@ def grant_of(token: str, records: Mapping[str, TokenRecord], now: datetime) -> G
 
 def grant_named(name: str, records: Mapping[str, TokenRecord], now: datetime) -> Grant | None:
     """Return what the newest valid token of a name allows; None if there is none."""
-    valid = [one for one in records.values() if one.grant.name == name and one.is_valid(now)]
+    valid = [
+        record for record in records.values() if record.grant.name == name and record.is_valid(now)
+    ]
     return max(valid, key=lambda one: one.made).grant if valid else None
 
 

@@ -53,7 +53,7 @@ def fleet_router(registry: CollectorRegistry) -> APIRouter:
         regions = {
             region: {"failed": read.text}
             if isinstance(read, Failed)
-            else {"totals": [total_fields(one) for one in read.values()]}
+            else {"totals": [total_fields(total) for total in read.values()]}
             for region, read in found.items()
         }
         return answer({"regions": regions})

@@ -144,7 +144,7 @@ async def top(request: Request, asked: Annotated[TopQuery, Query()]) -> Response
     found = await context.ledger.top(
         asked.prefix, asked.n, smallest=asked.smallest, exact=asked.exact, timeout=_wait(request)
     )
-    return answer({"counters": [listed_typed_fields(one) for one in found]})
+    return answer({"counters": [listed_typed_fields(listed) for listed in found]})
 
 
 def _total(context: Context, total: Total) -> dict[str, Any]:

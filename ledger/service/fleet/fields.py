@@ -40,21 +40,25 @@ def fleet_fields(found: FleetSeen, *, region: str) -> Fields:
         "compactor": _compactor(found.status, found.at),
         "merging": _failed_or(found.passes, _merging),
         "trend": [
-            {"at": one.at.isoformat(), "backlog": one.backlog, "late_seconds": one.late_seconds}
-            for one in found.trend
+            {
+                "at": sample.at.isoformat(),
+                "backlog": sample.backlog,
+                "late_seconds": sample.late_seconds,
+            }
+            for sample in found.trend
         ],
         "hot": _failed_or(found.hot, _hot),
         "pipelines": _failed_or(found.pipelines, _pipelines),
-        "findings": [asdict(one) for one in in_order(_findings(found))],
+        "findings": [asdict(finding) for finding in in_order(_findings(found))],
     }
 
 
 def _findings(found: FleetSeen) -> list[Finding]:
     # Whose the credentials are was not asked; that the table refuses them is still a finding.
     of_regions = (
-        one
-        for one in seen_findings(found.seen)
-        if one.check is not Check.CREDENTIALS or one.state is not State.OK
+        finding
+        for finding in seen_findings(found.seen)
+        if finding.check is not Check.CREDENTIALS or finding.state is not State.OK
     )
     return [
         *of_regions,
@@ -123,7 +127,7 @@ def _contract(contract: Contract | LedgerError | Failed | None) -> Fields | None
 
 def _lags(found: FleetSeen) -> list[Fields]:
     if found.lags is not None:
-        return [asdict(one) for one in found.lags]
+        return [asdict(lag) for lag in found.lags]
     if isinstance(found.passes, Failed):
         return []
     home = found.passes.home
@@ -146,12 +150,17 @@ def _hot(found: HotSample) -> Fields:
     return {
         "looked_at": len(found.collections),
         "counters": [
-            {"counter": one.counter, "rate": one.rate, "units": one.units, "shards": one.shards}
-            for one in found.collections[:HOT_MAX]
-            if one.rate > 0
+            {
+                "counter": collection.counter,
+                "rate": collection.rate,
+                "units": collection.units,
+                "shards": collection.shards,
+            }
+            for collection in found.collections[:HOT_MAX]
+            if collection.rate > 0
         ],
     }
 
 
 def _pipelines(found: Sequence[PipelineSeen]) -> list[Fields]:
-    return [asdict(one) for one in found]
+    return [asdict(pipeline) for pipeline in found]

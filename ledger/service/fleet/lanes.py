@@ -56,7 +56,7 @@ async def pipelines_in(store: Store, settings: Settings, *, clock: Clock) -> lis
     """
     names = dict.fromkeys(("", settings.pipeline.name, *settings.pipelines))
     found = [await _pipeline(store, settings, name, clock) for name in names]
-    return [one for one in found if one.lanes]
+    return [pipeline for pipeline in found if pipeline.lanes]
 
 
 async def _pipeline(store: Store, settings: Settings, name: str, clock: Clock) -> PipelineSeen:

@@ -179,7 +179,7 @@ class Fleet:
         return await self._within(self._ledger.region, read)
 
     def _remember(self, status: CompactorStatus) -> None:
-        sample = sample_of([one.record for one in status.newest if one.record])
+        sample = sample_of([recorded.record for recorded in status.newest if recorded.record])
         if sample is not None and (not self._trend or self._trend[-1].at < sample.at):
             self._trend.append(sample)
 

@@ -21,7 +21,7 @@ def sample_of(records: Sequence[PassRecord]) -> Sample | None:
     if not records:
         return None
     return Sample(
-        at=max(one.ended for one in records),
-        backlog=sum(one.report.backlog for one in records),
-        late_seconds=max(one.report.late for one in records),
+        at=max(record.ended for record in records),
+        backlog=sum(record.report.backlog for record in records),
+        late_seconds=max(record.report.late for record in records),
     )

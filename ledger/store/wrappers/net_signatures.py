@@ -56,7 +56,7 @@ class NetSigningStore(ForwardingStore):
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction."""
-        return await self._inner.transact([self._signed(one) for one in actions], token=token)
+        return await self._inner.transact([self._signed(action) for action in actions], token=token)
 
     async def get(self, get: Get) -> Item | None:
         """Read one item."""

@@ -46,14 +46,14 @@ async def test_a_region_shows_what_it_applied_wherever_it_was_written() -> None:
             await away.record("b", 2)
             await world.wait_replicated()
             page = await away.feed_page()
-            assert {one.counter: one.change for one in page.entries} == {"a": 1, "b": 2}
+            assert {entry.counter: entry.change for entry in page.entries} == {"a": 1, "b": 2}
             await home.record_together([("a", 3), ("c", 4)])
             await world.wait_replicated()
             with pytest.raises(FeedBehind):
                 await home.feed_page(after=page.cursor)
         async with Ledger.open(settings, region="eu-west-1") as again:
             page = await again.feed_page(after=page.cursor)
-            assert sorted(one.counter for one in page.entries) == ["a", "c"]
+            assert sorted(entry.counter for entry in page.entries) == ["a", "c"]
         found = await anyio.to_thread.run_sync(records, world.endpoints["eu-west-1"], world.table)
         shown = [one["dynamodb"].get("NewImage", {}) for one in found]
         assert [one["change"]["N"] for one in shown if one.get("pk", {}).get("S") == "a"] == [
@@ -75,5 +75,5 @@ async def test_one_change_sent_to_two_regions_comes_once() -> None:
             again = await away.record("a", 1, key="order-1", at=at)
             assert (first.id, again.repeated) == (again.id, False)
             await world.wait_replicated()
-            for each in (home, away):
-                assert [one.id for one in (await each.feed_page()).entries] == [first.id]
+            for ledger in (home, away):
+                assert [entry.id for entry in (await ledger.feed_page()).entries] == [first.id]

@@ -305,7 +305,7 @@ class Trial:
         former, by_month = self.config, not self.traffics[PLAIN].by_month
         for lane in self.lanes:
             lane.kill_all()
-        lane = self._draw.choice([one for one in self.lanes if not one.follows])
+        lane = self._draw.choice([files for files in self.lanes if not files.follows])
         traffic = self.traffics[lane.pipeline]
         lines = traffic.lines(PROBE_LINES)
         lane.append(lines)

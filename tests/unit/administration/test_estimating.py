@@ -91,10 +91,10 @@ def test_more_of_everything_costs_more() -> None:
 
 def test_what_gives_out_first_is_named_first() -> None:
     """A small workload fits; a large one of one counter fails by its shards, all alike by units."""
-    assert all(one.share < 1 for one in estimated(100, 100).limits)
+    assert all(limit.share < 1 for limit in estimated(100, 100).limits)
     hot = estimated(45_000, 1)
     assert hot.limits[0].name == "write units a second of a new table"
-    assert {one.name for one in hot.limits if one.share > 1} == {
+    assert {limit.name for limit in hot.limits if limit.share > 1} == {
         "write units a second of a new table",
         "write units a second of a table, by default",
         "shards of the hottest counter",
@@ -158,7 +158,7 @@ def test_combining_and_periods_change_what_a_change_costs() -> None:
 def test_alternatives_stand_beside_it_by_the_same_prices() -> None:
     """Those that lose changes cost half; what they mean is said; choices made are not offered."""
     workload = Workload(changes=100, counters=10, regions=2, skew=0, totals=10)
-    found = {one.name: one for one in alternatives(workload, SETTINGS)}
+    found = {alternative.name: alternative for alternative in alternatives(workload, SETTINGS)}
     lossy = found["one item, `ADD`"]
     assert lossy.units_per_change == 1
     dollars = (100 * 2 * 0.625e-6 + 10 * 0.125e-6) * MONTH_SECONDS
@@ -171,7 +171,7 @@ def test_alternatives_stand_beside_it_by_the_same_prices() -> None:
     assert reads == pytest.approx(10 * kept * 0.125e-6)
     assert found["combined, 10 changes an entry"].month_dollars < lossy.month_dollars
     chosen = replace(workload, combined=5, periods=True)
-    names = [one.name for one in alternatives(chosen, SETTINGS)]
+    names = [alternative.name for alternative in alternatives(chosen, SETTINGS)]
     assert names[0] == "without sums by period"
     assert alternatives(replace(workload, changes=0), SETTINGS) == ()
 

@@ -80,7 +80,7 @@ async def test_what_is_not_to_be_trusted_is_named_and_left() -> None:
     store = table_of(forged, broken, beyond)
     done = await signed(store)
     assert (done.faulty, done.signed, done.is_whole) == (3, 0, False)
-    assert sorted(one.partition("damaged: ")[2][:13] for one in done.faults) == [
+    assert sorted(fault.partition("damaged: ")[2][:13] for fault in done.faults) == [
         "a net change ",
         "its signature",
         "the digest do",

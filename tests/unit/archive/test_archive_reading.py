@@ -38,7 +38,7 @@ class Written:
     def add(self, entries: list[str], **changed: object) -> Segment:
         """Add a segment of these entries; `changed` are values that its header should not have."""
         total = len(self.ids) + len(entries)
-        items = [entry_item(Entry(COUNTER, one, Decimal(1))) for one in sorted(entries)]
+        items = [entry_item(Entry(COUNTER, entry, Decimal(1))) for entry in sorted(entries)]
         segment = segment_of(
             COUNTER,
             self.head,

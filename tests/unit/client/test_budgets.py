@@ -199,8 +199,8 @@ def test_the_methods_are_the_librarys(name: str) -> None:
         for mine in (ours, sync):
             found = inspect.signature(getattr(mine, one)).parameters
             assert list(found) == list(parameters), one
-            assert [each.default for each in found.values()] == [
-                each.default for each in parameters.values()
+            assert [parameter.default for parameter in found.values()] == [
+                parameter.default for parameter in parameters.values()
             ], one
 
 

@@ -30,7 +30,10 @@ def public(kind: type) -> set[str]:
 def shape(method: Any) -> Any:
     """Return what a caller writes and gets."""
     signature = inspect.signature(method)
-    parameters = [(each.name, each.kind, each.default) for each in signature.parameters.values()]
+    parameters = [
+        (parameter.name, parameter.kind, parameter.default)
+        for parameter in signature.parameters.values()
+    ]
     return parameters, signature.return_annotation
 
 

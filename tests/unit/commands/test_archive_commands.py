@@ -97,7 +97,7 @@ async def test_what_an_operator_does(
     made = await filled(settings)
     commands = Commands(written(settings, tmp_path))
     rows = [json.loads(line) for line in (await commands.run(export.app)).splitlines()]
-    assert [row["id"] for row in rows] == [one.id for one in sorted(made, key=_place)]
+    assert [row["id"] for row in rows] == [entry.id for entry in sorted(made, key=_place)]
     out = tmp_path / "out.csv"
     await commands.run(export.app, "a", "--format", "csv", "--output", str(out))
     with out.open(newline="", encoding="utf-8") as file:

@@ -70,8 +70,8 @@ async def test_history_outlives_merging() -> None:
     net = world.shown(WEST).net
     assert archived_of(net, "counter").number == 4
     reader = ArchiveReader(Copies([place]))
-    segments = [each async for each in reader.walk("counter", archived_of(net, "counter"))]
-    assert [each.number for each in segments] == [4, 3, 2, 1]
+    segments = [segment async for segment in reader.walk("counter", archived_of(net, "counter"))]
+    assert [segment.number for segment in segments] == [4, 3, 2, 1]
     assert segments[-1].previous == bytes(CHAIN_BYTES)
     for name, data in place.objects.items():
         assert objects.whole_index(data, name)

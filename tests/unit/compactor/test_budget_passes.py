@@ -113,8 +113,8 @@ async def test_what_a_grant_paid_for_is_archived_once_it_is_closed() -> None:
         assert world.is_right()
     net = world.shown(HOME).net
     reader = ArchiveReader(Copies([place]))
-    segments = [each async for each in reader.walk("counter", archived_of(net, "counter"))]
-    assert [len(each.lines) for each in segments] == [4]
+    segments = [segment async for segment in reader.walk("counter", archived_of(net, "counter"))]
+    assert [len(segment.lines) for segment in segments] == [4]
     assert not world.shown(HOME).entries
 
 

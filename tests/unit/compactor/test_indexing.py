@@ -459,10 +459,10 @@ def _units(registry: CollectorRegistry) -> tuple[float, float]:
     found = {"write": 0.0, "read": 0.0}
     operations = {"put", "each", "update", "transaction", "get_each"}
     for family in registry.collect():
-        for one in family.samples:
-            if one.name == "ledger_consumed_units_total" and one.labels["region"] == HOME:
-                kind = one.labels["kind"]
-                found[kind] += one.value if one.labels["operation"] in operations else 0
+        for sample in family.samples:
+            if sample.name == "ledger_consumed_units_total" and sample.labels["region"] == HOME:
+                kind = sample.labels["kind"]
+                found[kind] += sample.value if sample.labels["operation"] in operations else 0
     return found["write"], found["read"]
 
 

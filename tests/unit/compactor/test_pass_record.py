@@ -40,7 +40,7 @@ UNREADABLE = Raises(Unreachable("cut off"))
 async def records(world: World) -> dict[tuple[str, str], PassRecord | None]:
     """Return what home shows, by member and kind."""
     found = await recorded_passes(world.regions.replicas[HOME], LEASE)
-    return {(one.member, one.kind): one.record for one in found}
+    return {(recorded.member, recorded.kind): recorded.record for recorded in found}
 
 
 def cut_off(instance: Instance, region: str) -> None:
@@ -82,7 +82,7 @@ async def test_a_failed_pass_does_not_hide_the_last_success() -> None:
     assert report.unreadable == WEST
     found = await recorded_passes(world.regions.replicas[HOME], LEASE)
     status = CompactorStatus("t", LEASE, {}, {}, found)
-    assert [(one.kind, one.member) for one in status.newest] == [(FAILED, HEAD)]
+    assert [(recorded.kind, recorded.member) for recorded in status.newest] == [(FAILED, HEAD)]
     assert status.last_success == succeeded
     assert status.last_search == succeeded
     now = world.clock.now()

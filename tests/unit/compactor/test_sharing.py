@@ -177,10 +177,12 @@ async def test_each_merges_its_own_slices_and_all_is_merged() -> None:
     await world.drive(group.serve("one"), group.serve("two"), plan)
     assert world.is_right()
     assert not any(world.shown(HOME, counter).entries for counter in COUNTERS)
-    merged = {owner: sum(one.merged for one in found) for owner, found in group.reports.items()}
+    merged = {
+        owner: sum(report.merged for report in found) for owner, found in group.reports.items()
+    }
     assert sum(merged.values()) == 6 * len(COUNTERS)
     assert min(merged.values()) > 0
-    assert not sum(one.lost_races for found in group.reports.values() for one in found)
+    assert not sum(report.lost_races for found in group.reports.values() for report in found)
     assert _hints(world) == []
 
 
@@ -299,8 +301,8 @@ async def test_a_single_pass_takes_what_the_dead_have_led() -> None:
 
     async def plan() -> None:
         await group.sleep(TURNS + 1)
-        for one in group.instances.values():
-            one.kill(DEAD)
+        for instance in group.instances.values():
+            instance.kill(DEAD)
 
     await world.drive(group.serve("one"), group.serve("two"), plan)
     for counter in COUNTERS:

@@ -201,7 +201,7 @@ async def test_a_region_leaves_in_force_once_its_replica_is_removed() -> None:
     assert leaving.seen == [(SOUTH,), (SOUTH,)]
     assert world.elapsed >= WAIT
     assert "once the replica in ap-southeast-2 is removed" in str(
-        next(each for each in world.waits if each.replicas)
+        next(wait for wait in world.waits if wait.replicas)
     )
 
 
@@ -223,7 +223,7 @@ async def test_a_region_that_leaves_must_show_it_while_it_is_a_replica() -> None
     world.cut = {SOUTH}
     with anyio.move_on_after(0.1):
         await world.operator().change(to(make_terms(regions=(HOME, AWAY))))
-    assert not any(each.replicas for each in world.waits)
+    assert not any(wait.replicas for wait in world.waits)
     assert world.waits[-1].regions == (SOUTH,)
 
 
@@ -385,7 +385,7 @@ async def test_a_region_to_come_must_be_reached_before_it_is_announced() -> None
     await world.operator().establish(make_terms(regions=(HOME, AWAY)))
     with pytest.raises(ContractConflict, match=f"region {SOUTH} must show the contract"):
         await world.operator().change(to(TERMS))
-    assert all(each and each.coming is None for each in world.shown())
+    assert all(contract and contract.coming is None for contract in world.shown())
 
 
 async def test_a_table_without_a_contract_has_nothing_to_change() -> None:

@@ -37,14 +37,18 @@ def chain(numbers: int) -> Archived:
 )
 def test_pointers_go_back_by_powers_of_four(numbers: int, expected: list[int]) -> None:
     """To the newest segment, and the newest whose number is a multiple of each power."""
-    assert [each.number for each in chain(numbers).pointers] == expected
+    assert [pointer.number for pointer in chain(numbers).pointers] == expected
 
 
 def test_a_pointer_says_what_it_leaps_over() -> None:
     """The earliest time after its target, and the latest up to it."""
     pointers = chain(21).pointers
-    assert [each.least for each in pointers] == [archived.NOTHING_BETWEEN, 21 * STEP, 17 * STEP]
-    assert [each.until for each in pointers] == [21 * STEP + 1, 20 * STEP + 1, 16 * STEP + 1]
+    assert [pointer.least for pointer in pointers] == [
+        archived.NOTHING_BETWEEN,
+        21 * STEP,
+        17 * STEP,
+    ]
+    assert [pointer.until for pointer in pointers] == [21 * STEP + 1, 20 * STEP + 1, 16 * STEP + 1]
 
 
 def test_a_late_entry_moves_what_is_leapt_over_and_no_end_back() -> None:
@@ -52,13 +56,13 @@ def test_a_late_entry_moves_what_is_leapt_over_and_no_end_back() -> None:
     head = archived.followed(
         chain(21), Place(EntryId(22, 7), 0, 1), bytes(32), first=5, last=6, settled=0
     )
-    assert [each.number for each in head.pointers] == [22, 20, 16]
-    assert [each.least for each in head.pointers] == [archived.NOTHING_BETWEEN, 5, 5]
+    assert [pointer.number for pointer in head.pointers] == [22, 20, 16]
+    assert [pointer.least for pointer in head.pointers] == [archived.NOTHING_BETWEEN, 5, 5]
     assert head.pointers[0].until == 21 * STEP + 1
     again = archived.followed(
         head, Place(EntryId(23, 7), 0, 1), bytes(32), first=10**6, last=10**6, settled=0
     )
-    assert [each.least for each in again.pointers][1:] == [5, 5]
+    assert [pointer.least for pointer in again.pointers][1:] == [5, 5]
 
 
 def test_what_has_settled_only_grows() -> None:

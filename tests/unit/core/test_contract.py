@@ -210,4 +210,4 @@ def test_each_term_has_its_rule() -> None:
     others = {"home", "regions", "shards", "unmerged", "periods", "lost", "left", "given_up_at"}
     others |= {"generation", "closed", "announced", "archive", "index", "budgets"}
     others |= {"budgets_coming"}
-    assert {each.name for each in fields(Terms)} == {*NUMBERS, *others}
+    assert {field.name for field in fields(Terms)} == {*NUMBERS, *others}

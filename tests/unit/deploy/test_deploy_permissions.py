@@ -123,7 +123,7 @@ async def read_all(store: RecordingStore) -> None:
 
         await until(has_left_a_hint)
         _ = [entry async for entry in ledger.history("customer1-balance")]
-        _ = [each async for each in ledger.counters(described=True, exact=True)]
+        _ = [counter async for counter in ledger.counters(described=True, exact=True)]
         assert await ledger.description("customer1-balance") == {"owner": HOME}
 
 
@@ -170,7 +170,7 @@ async def handled(_: Event, lease: Lease) -> list[Action]:
 
 def is_entry_or_hint(call: Call) -> bool:
     """Return whether a call is of the ledger itself."""
-    return all(not is_like(each, ["~*"]) for each in call.partitions)
+    return all(not is_like(partition, ["~*"]) for partition in call.partitions)
 
 
 async def test_the_writer_has_just_enough() -> None:
@@ -295,12 +295,12 @@ async def share(recorder: Recorder) -> None:
     recorder.table.set(lease_key(name), record_item(beat))
     stores = {region: recorder.store(region) for region in (HOME, OTHER)}
     registries = [CollectorRegistry() for _ in range(2)]
-    both = [Compactor(settings, stores=stores, registry=each) for each in registries]
+    both = [Compactor(settings, stores=stores, registry=registry) for registry in registries]
     stop = anyio.Event()
 
     async def are_at_work() -> bool:
         await anyio.sleep(0.05)
-        led = [each.get_sample_value("compactor_slices") for each in registries]
+        led = [registry.get_sample_value("compactor_slices") for registry in registries]
         return recorder.table.get(lease_key(name)) is None and led == [32, 32]
 
     async with anyio.create_task_group() as group:

@@ -43,9 +43,9 @@ def test_every_panel_and_alert_is_asked() -> None:
     """With all variables filled in."""
     panels, alerts = list(questions_of_panels(dashboard())), list(questions_of_alerts(rules()))
     titles = {one["title"] for one in dashboard()["panels"] if one["type"] != "row"}
-    assert {one.shown_by.removeprefix("panel ") for one in panels} == titles
-    assert {one.shown_by for one in alerts} == {f"alert {rule['alert']}" for rule in rules()}
-    assert not any("$" in one.expression for one in panels)
+    assert {panel.shown_by.removeprefix("panel ") for panel in panels} == titles
+    assert {alert.shown_by for alert in alerts} == {f"alert {rule['alert']}" for rule in rules()}
+    assert not any("$" in panel.expression for panel in panels)
     unanswered = Unanswered([*panels, *alerts])
     unanswered.ask(ask)
     assert unanswered.left == []
@@ -68,4 +68,4 @@ def test_no_number_is_no_data() -> None:
     unanswered = Unanswered([Question("panel", text) for text in ("a", "b", "c", "d")])
     answers = {"a": [], "b": [math.nan], "c": [0.0], "d": [math.nan, math.inf]}
     unanswered.ask(answers.__getitem__)
-    assert [one.expression for one in unanswered.left] == ["a", "b"]
+    assert [question.expression for question in unanswered.left] == ["a", "b"]

@@ -276,7 +276,7 @@ def test_a_condition_names_each_region() -> None:
 def test_every_alarm_tells_the_topic(make: Callable[[Settings], dict[str, Any]]) -> None:
     """No alarm is silent once a topic is given."""
     resources = make(settings_of("us-east-1", "eu-west-1"))["Resources"]
-    composite = {name for each in resources.values() for name in each.get("DependsOn", ())}
+    composite = {name for resource in resources.values() for name in resource.get("DependsOn", ())}
     alarms = [
         each
         for name, each in resources.items()

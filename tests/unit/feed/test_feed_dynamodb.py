@@ -95,7 +95,7 @@ async def test_entries_come_with_their_numbers_and_reading_goes_on() -> None:
     )
     stream = stream_of(client)
     first = await stream.read("s0", OLDEST)
-    assert ([one.number for one in first.arrivals], first.upto) == ([7], 9)
+    assert ([arrival.number for arrival in first.arrivals], first.upto) == ([7], 9)
     assert first.arrivals[0].at == AT
     empty = await stream.read("s0", 9)
     assert (empty.arrivals, empty.upto, empty.is_closed) == ([], None, False)
@@ -176,5 +176,5 @@ async def test_what_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixture) -
     page = {"Records": [record(7, {"S": "x"}), record(8, {"N": "2"})], "NextShardIterator": "n"}
     with caplog.at_level(logging.WARNING, "ledger.feed"):
         found = await stream_of(Client(page)).read("s0", OLDEST)
-    assert [one.number for one in found.arrivals] == [8]
+    assert [arrival.number for arrival in found.arrivals] == [8]
     assert "left out of the feed" in caplog.text

@@ -39,7 +39,7 @@ class Counted:
 
 async def numbers(stream: SharedStream, shard: str, after: int) -> list[int]:
     """Return the numbers of the entries of a read."""
-    return [one.number for one in (await stream.read(shard, after)).arrivals]
+    return [arrival.number for arrival in (await stream.read(shard, after)).arrivals]
 
 
 async def test_a_page_is_read_once() -> None:

@@ -75,7 +75,9 @@ def test_a_transaction_holds_the_entries_and_their_marker() -> None:
     )
     assert len(actions) == TRANSACTION_ACTIONS_MAX
     assert {action.condition for action in actions} == {Absent()}
-    assert [action.not_after for action in actions[:-1]] == [one.at + HORIZON for one in made]
+    assert [action.not_after for action in actions[:-1]] == [
+        entry_id.at + HORIZON for entry_id in made
+    ]
     assert actions[batch.marker_position].item == {
         "pk": {"S": "~import"},
         "sk": {"S": f"{'ab' * 32}#00000000"},

@@ -39,8 +39,8 @@ def world_of(*minted: int) -> World:
 
 def seen(world: World, by: Account) -> dict[Account, Rights]:
     """Return what the region of an account shows of all."""
-    shown = (shown_rights(world.regions, each, by=by.region) for each in ACCOUNTS)
-    return {each.account: each for each in shown if each.version}
+    shown = (shown_rights(world.regions, account, by=by.region) for account in ACCOUNTS)
+    return {rights.account: rights for rights in shown if rights.version}
 
 
 async def moved(world: World, account: Account, regions: Regions | None = None) -> Moved:
@@ -51,12 +51,12 @@ async def moved(world: World, account: Account, regions: Regions | None = None) 
 
 def available(world: World) -> list[int]:
     """Return what is available in home, west and south, as each has it."""
-    return whole(*(shown_rights(world.regions, each).available for each in ACCOUNTS))
+    return whole(*(shown_rights(world.regions, account).available for account in ACCOUNTS))
 
 
 def limit(world: World) -> Decimal:
     """Return the limit that all have."""
-    return limit_of(tuple(shown_rights(world.regions, each) for each in ACCOUNTS))
+    return limit_of(tuple(shown_rights(world.regions, account) for account in ACCOUNTS))
 
 
 async def rounds(world: World, order: Sequence[Account] = ACCOUNTS) -> None:
@@ -81,9 +81,9 @@ async def test_at_rest_nothing_is_written() -> None:
     world = world_of(90, 0, 0)
     for _ in range(2):
         await rounds(world)
-    before = [shown_rights(world.regions, each) for each in ACCOUNTS]
+    before = [shown_rights(world.regions, account) for account in ACCOUNTS]
     await rounds(world)
-    assert [shown_rights(world.regions, each) for each in ACCOUNTS] == before
+    assert [shown_rights(world.regions, account) for account in ACCOUNTS] == before
 
 
 async def test_transfers_conserve_rights_whatever_is_seen_late() -> None:

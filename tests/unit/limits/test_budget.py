@@ -494,7 +494,7 @@ async def test_rights_that_were_fetched_in_vain_can_be_spent_here() -> None:
         assert await east.budget("key/42").spend(7)
         assert not await west.budget("key/42").spend(4)
         items = (await west.budget("key/42").state()).regions
-        assert {one.region: int(one.free) for one in items}[WEST] == 3
+        assert {item.region: int(item.free) for item in items}[WEST] == 3
         assert await west.budget("key/42").spend(3)
 
 

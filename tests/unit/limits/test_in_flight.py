@@ -28,7 +28,7 @@ def test_what_was_sent_and_not_taken_up_is_in_flight(
     giver = Rights(HERE, 1, sent={THERE: Decimal(sent)} if sent else {})
     giver = replace(giver, cut={THERE: Decimal(0)} if is_cut else {})
     taker = Rights(THERE, 1, taken={HERE: Decimal(taken)} if taken else {})
-    items = [rights_item(each, "counter") for each in (giver, taker)]
+    items = [rights_item(rights, "counter") for rights in (giver, taker)]
     assert is_in_flight(items, is_over=lambda _: False) is found
     assert not is_in_flight(items, is_over=lambda account: account == THERE)
     assert not is_in_flight(items[1:], is_over=lambda _: False)

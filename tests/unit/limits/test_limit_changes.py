@@ -131,7 +131,11 @@ async def test_no_more_is_sent_home_than_is_retired() -> None:
         assert (await east.budget("key/42").lower_limit(to=15)).limit == 15
         world.replicate()
         state = await east.budget("key/42").state()
-        assert {one.region: one.free for one in state.regions} == {EAST: 0, SOUTH: 5, WEST: 10}
+        assert {region.region: region.free for region in state.regions} == {
+            EAST: 0,
+            SOUTH: 5,
+            WEST: 10,
+        }
 
 
 async def test_a_limit_goes_down_to_nothing_and_up_again() -> None:

@@ -90,13 +90,13 @@ async def reclaimed(world: World, regions: Regions, **options: Any) -> list[int]
             world.regions.deliver()
         else:
             world.regions.deliver()
-            return whole(*(one.amount for one in found.values()))
+            return whole(*(minted.amount for minted in found.values()))
     raise AssertionError("refused twice")
 
 
 def spendable(world: World) -> int:
     """Return what home and west may still grant, with what they show as spent."""
-    items = [shown_rights(world.regions, each) for each in (AT_HOME, AT_WEST)]
+    items = [shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST)]
     entries = world.shown(HOME).entries.values()
     return int(sum(item.available for item in items) - sum(entries))
 
@@ -307,7 +307,7 @@ async def test_two_regions_are_reclaimed_one_after_the_other() -> None:
     regions = remaining(world, regions=(HOME,), lost=(SOUTH, WEST), generation=3)
     alone = replace(regions, stores={HOME: regions.stores[HOME]})
     found = await reclaim_lost(alone, WEST, "counter")
-    assert whole(*(one.amount for one in found.values())) == [5]
+    assert whole(*(minted.amount for minted in found.values())) == [5]
     assert shown_rights(world.regions, AT_HOME).available == 100
 
 
@@ -322,7 +322,7 @@ async def test_what_was_cut_off_by_a_region_lost_since_is_compared_with_its_last
     alone = replace(regions, stores={HOME: regions.stores[HOME]})
     for lost, amount in ((SOUTH, 35), (WEST, 5)):
         found = await reclaim_lost(alone, lost, "counter")
-        assert whole(*(one.amount for one in found.values())) == [amount]
+        assert whole(*(minted.amount for minted in found.values())) == [amount]
     assert shown_rights(world.regions, AT_HOME).available == 100
 
 

@@ -78,7 +78,7 @@ async def test_a_grant_is_closed_once_nothing_that_names_it_can_land(
     world.clock.pass_by(after)
     found = await closed(world)
     rights = shown_rights(world.regions, AT_HOME)
-    assert [one.charged for one in found.closings] == ([Decimal(2)] if is_over else [])
+    assert [closing.charged for closing in found.closings] == ([Decimal(2)] if is_over else [])
     assert rights.charged == (2 if is_over else 0)
     assert (2 in rights.grants) == (not is_over)
     assert rights.available == (98 if is_over else 90)
@@ -110,7 +110,7 @@ async def test_what_regions_show_differently_waits() -> None:
     )
     world.regions.heal()
     world.regions.deliver()
-    assert [one.charged for one in (await closed(world)).closings] == [2]
+    assert [closing.charged for closing in (await closed(world)).closings] == [2]
 
 
 def behind(world: World, decide: Callable[[str, Call], Fault | None]) -> Regions:
@@ -150,7 +150,7 @@ async def test_of_many_that_wait_the_oldest_are_closed_by_their_own_region() -> 
     world.regions.deliver()
     world.clock.pass_by(LATE + 1)
     found = await closed(world)
-    assert [(one.name.version, one.is_agreed) for one in found.closings] == [
+    assert [(closing.name.version, closing.is_agreed) for closing in found.closings] == [
         (2, False),
         (3, False),
     ]
@@ -177,8 +177,8 @@ async def test_all_that_are_over_are_closed_in_one_write() -> None:
     found = await closed(world)
     assert found.rights is not None
     assert found.rights.version == later.version + 1
-    assert [one.name.version for one in found.closings] == [2, 3]
-    assert whole(*(one.charged for one in found.closings)) == [3, 7]
+    assert [closing.name.version for closing in found.closings] == [2, 3]
+    assert whole(*(closing.charged for closing in found.closings)) == [3, 7]
     assert whole(found.rights.charged, *found.rights.grants) == [10, 4]
 
 
@@ -244,7 +244,7 @@ async def test_a_grant_of_a_bundle_is_closed_by_the_narrow_counters_entries() ->
     world.clock.pass_by(LATE + 1)
     seen = shown_rights(world.regions, AT_HOME, counter="team")
     found = await close_over(regions_of(world), "team", seen)
-    assert [one.charged for one in found.closings] == [4]
+    assert [closing.charged for closing in found.closings] == [4]
 
 
 async def test_entries_of_every_shard_and_of_earlier_ids_are_found() -> None:
@@ -256,7 +256,7 @@ async def test_entries_of_every_shard_and_of_earlier_ids_are_found() -> None:
     regions = regions_of(world)
     sharded = replace(regions.terms, shards={"counter": (ShardStep(2),)})
     found = await closed(world, replace(regions, terms=sharded))
-    assert [one.charged for one in found.closings] == [9]
+    assert [closing.charged for closing in found.closings] == [9]
 
 
 async def test_entries_are_read_up_to_the_last_expiry_of_all_grants() -> None:
@@ -269,7 +269,7 @@ async def test_entries_are_read_up_to_the_last_expiry_of_all_grants() -> None:
     world.regions.put(HOME, late)
     world.regions.deliver()
     world.clock.pass_by(2 * LATE)
-    assert [one.charged for one in (await closed(world)).closings] == [3, 0]
+    assert [closing.charged for closing in (await closed(world)).closings] == [3, 0]
 
 
 async def test_what_a_close_by_reading_charges_is_dated() -> None:
@@ -502,7 +502,7 @@ async def test_a_grant_of_another_budget_is_another_grant() -> None:
     world.regions.put(HOME, spend_item(4, own, others, at=START, counter="team"))
     world.regions.deliver()
     world.clock.pass_by(LATE + 1)
-    assert [one.charged for one in (await closed(world)).closings] == [3, 4]
+    assert [closing.charged for closing in (await closed(world)).closings] == [3, 4]
 
 
 @pytest.mark.parametrize("seconds_off", [-10_000, LIFE + 1])
@@ -511,4 +511,4 @@ async def test_entries_are_found_however_old_and_a_little_ahead(seconds_off: int
     at = START + timedelta(seconds=seconds_off)
     world = await begun(10, spent=(spend_item(3, GRANT, at=at),))
     world.clock.pass_by(LATE + 1)
-    assert [one.charged for one in (await closed(world)).closings] == [3]
+    assert [closing.charged for closing in (await closed(world)).closings] == [3]

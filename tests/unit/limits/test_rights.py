@@ -76,7 +76,7 @@ def test_what_is_read_is_what_was_written(rights: Rights) -> None:
 def test_a_view_sums_to_what_it_says(rights: Rights) -> None:
     """What is available is what came in, less what is out."""
     income = rights.minted + sum(rights.taken.values())
-    granted = sum(one.amount for one in rights.grants.values()) + sum(rights.adjusted.values())
+    granted = sum(grant.amount for grant in rights.grants.values()) + sum(rights.adjusted.values())
     outgo = rights.retired + rights.charged + granted + sum(rights.sent.values())
     assert rights.available == income - outgo
 

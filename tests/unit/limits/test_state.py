@@ -116,7 +116,7 @@ def test_each_open_grant_has_a_line() -> None:
 def test_what_was_charged_more_than_there_was_is_owed() -> None:
     """Less what is on its way; else it would be shown nowhere, since nothing is free then."""
     over = changed(WEST_ITEM, charged=Decimal(70))
-    [west] = [each for each in shown(HOME_ITEM, over).regions if each.region == WEST]
+    [west] = [region for region in shown(HOME_ITEM, over).regions if region.region == WEST]
     assert west.owed == shown(HOME_ITEM, over).owed == 40
     assert f"{WEST} owes 40: it was charged more than it had" in explained(shown(HOME_ITEM, over))
     assert shown(HOME_ITEM, WEST_ITEM).owed == 0

@@ -49,12 +49,12 @@ def ledger_over(store: Any, **overrides: Any) -> Ledger:
 
 async def names(ledger: Ledger, prefix: str = "", **options: Any) -> list[str]:
     """Return the counters that are listed."""
-    return [one.counter async for one in ledger.counters(prefix, **options)]
+    return [counter.counter async for counter in ledger.counters(prefix, **options)]
 
 
 def named(found: Iterable[Listed]) -> list[tuple[str, int]]:
     """Return names and values."""
-    return [(one.counter, int(one.value)) for one in found]
+    return [(listed.counter, int(listed.value)) for listed in found]
 
 
 @pytest.mark.parametrize("page_items_max", [1, 2, 1000])
@@ -99,7 +99,7 @@ async def test_shards_are_one_counter(page_items_max: int) -> None:
     for shard in range(1, 8):
         put(store, "votes", -1, shard=shard, count=2)
     async with ledger_over(store) as ledger:
-        found = [one async for one in ledger.counters()]
+        found = [counter async for counter in ledger.counters()]
     assert named(found) == [("votes", -2), ("votes/x", 1)]
     assert (found[0].count, found[0].as_of) == (15, START)
 
@@ -107,7 +107,7 @@ async def test_shards_are_one_counter(page_items_max: int) -> None:
 async def test_values_are_frozen() -> None:
     """What was listed cannot be changed by hand."""
     async with ledger_over(store_of({"a": 1})) as ledger:
-        (one,) = [one async for one in ledger.counters()]
+        (one,) = [counter async for counter in ledger.counters()]
     with pytest.raises(AttributeError):
         one.value = Decimal(2)  # type: ignore[misc]
     assert not one.is_exact
@@ -117,11 +117,15 @@ async def test_exact_reads_the_totals_of_a_page() -> None:
     """As `totals` does: what the index does not know yet is in them."""
     async with ledger_over(store_of({"a": 1, "b": 2, "c": 3})) as ledger:
         await ledger.record("b", 40)
-        found = [one async for one in ledger.counters(exact=True)]
+        found = [counter async for counter in ledger.counters(exact=True)]
         assert named(found) == [("a", 0), ("b", 40), ("c", 0)]
-        assert [one.count for one in found] == [0, 1, 0]
-        assert all(one.is_exact and one.as_of > START - timedelta(1) for one in found)
-        assert named([one async for one in ledger.counters()]) == [("a", 1), ("b", 2), ("c", 3)]
+        assert [listed.count for listed in found] == [0, 1, 0]
+        assert all(listed.is_exact and listed.as_of > START - timedelta(1) for listed in found)
+        assert named([counter async for counter in ledger.counters()]) == [
+            ("a", 1),
+            ("b", 2),
+            ("c", 3),
+        ]
 
 
 async def test_an_unmerged_counter_is_read_in_any_case() -> None:
@@ -130,9 +134,9 @@ async def test_an_unmerged_counter_is_read_in_any_case() -> None:
     put(store, "audit", 0, count=0)
     async with ledger_over(store, unmerged=("audit",)) as ledger:
         await ledger.record("audit", 9)
-        found = [one async for one in ledger.counters()]
+        found = [counter async for counter in ledger.counters()]
         assert named(found) == [("a", 1), ("audit", 9)]
-        assert [one.is_exact for one in found] == [False, True]
+        assert [listed.is_exact for listed in found] == [False, True]
         assert named(await ledger.top("")) == [("audit", 9), ("a", 1)]
 
 
@@ -140,9 +144,9 @@ async def test_descriptions_are_attached_where_they_are_asked_for() -> None:
     """One without any has an empty one; not asked for, there is none."""
     async with ledger_over(store_of({"a": 1, "b": 2})) as ledger:
         await ledger.describe("b", {"owner": "team-7"})
-        found = [one async for one in ledger.counters(described=True)]
-        assert [one.description for one in found] == [{}, {"owner": "team-7"}]
-        assert [one.description async for one in ledger.counters()] == [None, None]
+        found = [counter async for counter in ledger.counters(described=True)]
+        assert [listed.description for listed in found] == [{}, {"owner": "team-7"}]
+        assert [counter.description async for counter in ledger.counters()] == [None, None]
 
 
 async def test_a_prefix_that_is_not_indexed_is_an_error() -> None:

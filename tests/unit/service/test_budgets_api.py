@@ -200,8 +200,10 @@ async def test_the_state_says_where_the_amount_is() -> None:
         answer = await service.http.get("/v1/budgets/key%2F42")
         shown = schemas.Budget(**answer.json())
         assert (shown.limit, shown.target, shown.charged) == ("100", "100", "0")
-        assert [(each.region, each.granted) for each in shown.regions] == [(HOME, shown.granted)]
-        assert [each.amount for each in shown.grants] == [shown.granted]
+        assert [(region.region, region.granted) for region in shown.regions] == [
+            (HOME, shown.granted)
+        ]
+        assert [grant.amount for grant in shown.grants] == [shown.granted]
 
 
 @pytest.mark.parametrize(

@@ -400,4 +400,4 @@ async def test_a_client_that_leaves_within_its_body_is_no_defect() -> None:
             return
 
         await service.app(scope, left, unsent)
-    assert [(one.route, one.status) for one in service.seen] == [("/v1/entries", 400)]
+    assert [(seen.route, seen.status) for seen in service.seen] == [("/v1/entries", 400)]

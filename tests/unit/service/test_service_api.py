@@ -254,7 +254,10 @@ async def test_totals_say_how_old_they_are() -> None:
         assert (kept.value, kept.cached, kept.age) == ("5", True, 1.0)
         many = await service.http.get("/v1/totals", params={"id": ["stock", "none"]})
         found = schemas.Totals(**many.json()).totals
-        assert [(one.counter, one.known) for one in found] == [("stock", True), ("none", False)]
+        assert [(total.counter, total.known) for total in found] == [
+            ("stock", True),
+            ("none", False),
+        ]
 
 
 async def test_a_counter_that_cannot_be_read_takes_nothing_from_the_others() -> None:
@@ -267,7 +270,10 @@ async def test_a_counter_that_cannot_be_read_takes_nothing_from_the_others() -> 
         answer = await service.http.get("/v1/totals", params=asked)
         found = schemas.Totals(**answer.json())
         assert answer.status_code == 200
-        assert [(one.counter, one.value) for one in found.totals] == [("stock", "5"), ("none", "0")]
+        assert [(total.counter, total.value) for total in found.totals] == [
+            ("stock", "5"),
+            ("none", "0"),
+        ]
         problem = found.problems["amt"]
         assert (list(found.problems), problem.status) == (["amt"], 422)
         assert "'amt'" in problem.detail
@@ -347,8 +353,8 @@ async def test_counters_are_listed_by_prefix_in_pages() -> None:
         rest = schemas.Counters(
             **(await service.http.get("/v1/counters", params=asked | {"after": first.next})).json()
         )
-        assert [one.counter for one in first.counters] == ["shop/a", "shop/b"]
-        assert [one.counter for one in rest.counters] == ["shop/c"]
+        assert [counter.counter for counter in first.counters] == ["shop/a", "shop/b"]
+        assert [counter.counter for counter in rest.counters] == ["shop/c"]
         assert rest.next is None
 
 

@@ -22,8 +22,8 @@ async def test_regions_differ_until_what_they_wrote_arrives() -> None:
         assert (await home.total("shop", max_age=0)).value == 3
         assert (await away.total("shop", max_age=0)).value == Decimal("-0.50")
         assert table.replicate() > 0
-        for each in (home, away):
-            assert (await each.total("shop", max_age=0)).value == Decimal("2.50")
+        for ledger in (home, away):
+            assert (await ledger.total("shop", max_age=0)).value == Decimal("2.50")
         assert table.replicate() == 0
 
 
@@ -56,8 +56,8 @@ async def test_merging_leaves_one_net_and_the_same_totals() -> None:
             await home.record("a", 1)
             await away.record("a", 2)
         assert await table.merge() == 60
-        for each in (home, away):
-            total = await each.total("a", max_age=0)
+        for ledger in (home, away):
+            total = await ledger.total("a", max_age=0)
             assert (int(total.value), total.entries) == (90, 0)
         assert await table.merge() == 0
 
@@ -83,7 +83,7 @@ async def test_the_same_seed_gives_the_same_ids() -> None:
     async def ids(seed: int) -> list[str]:
         table = MemoryGlobalTable(seed=seed)
         async with table.ledger() as one, table.ledger(AWAY) as other:
-            return [str((await each.record("a", 1)).id) for each in (one, other)]
+            return [str((await ledger.record("a", 1)).id) for ledger in (one, other)]
 
     assert await ids(1) == await ids(1) != await ids(2)
 

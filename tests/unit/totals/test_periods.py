@@ -73,7 +73,9 @@ class Desk:
 
 def shown(found: PeriodTotals) -> dict[str, int]:
     """Return the sums that are not 0 by their local beginnings."""
-    return {f"{one.start:%m-%d %H:%M}": int(one.value) for one in found.periods if one.value}
+    return {
+        f"{period.start:%m-%d %H:%M}": int(period.value) for period in found.periods if period.value
+    }
 
 
 async def test_merging_changes_no_period() -> None:
@@ -95,7 +97,7 @@ async def test_merging_changes_no_period() -> None:
             assert (merging, by, shown(found)) == (merging, by, sums)
             assert found.opening == opening
             assert found.closing == found.total == 54321
-            assert all(one.is_whole for one in found.periods)
+            assert all(period.is_whole for period in found.periods)
         desk.fold(after=timedelta(minutes=25))
     net = desk.store.table.partitions["usage/a"]["~net#0001"]
     assert (net["change"]["N"], "periods" in net) == ("54321", True)
@@ -109,9 +111,9 @@ async def test_periods_follow_each_other_without_a_gap() -> None:
     for by, count in (("hour", 47), ("day", 29), ("month", 4)):
         found = await desk.periods(by, since=begins[by], until=date(2026, 3, 30))
         assert (by, len(found.periods)) == (by, count)
-        ends = [one.end for one in found.periods]
-        assert [one.start for one in found.periods[1:]] == ends[:-1]
-        assert sum(one.value for one in found.periods) == 7
+        ends = [period.end for period in found.periods]
+        assert [period.start for period in found.periods[1:]] == ends[:-1]
+        assert sum(period.value for period in found.periods) == 7
 
 
 async def test_a_day_is_one_of_its_zone() -> None:
@@ -167,12 +169,14 @@ async def test_hours_follow_each_other_where_clocks_are_set_by_half_an_hour() ->
     desk = Desk(periods={"usage/*": {**USAGE, "zone": "Australia/Lord_Howe"}})
     await desk.record(7, at=datetime(2026, 4, 4, 15, 45, tzinfo=UTC))
     found = await desk.periods("hour", since=date(2026, 4, 5), until=date(2026, 4, 6))
-    ends = [one.end for one in found.periods]
-    assert [one.start for one in found.periods[1:]] == ends[:-1]
-    lengths = [(one.end.astimezone(UTC) - one.start.astimezone(UTC)) for one in found.periods]
+    ends = [period.end for period in found.periods]
+    assert [period.start for period in found.periods[1:]] == ends[:-1]
+    lengths = [
+        (period.end.astimezone(UTC) - period.start.astimezone(UTC)) for period in found.periods
+    ]
     assert max(lengths) == timedelta(minutes=90)
     assert sum(lengths, timedelta(0)) == timedelta(hours=24.5)
-    assert sum(one.value for one in found.periods) == 7
+    assert sum(period.value for period in found.periods) == 7
 
 
 async def test_sums_of_periods_may_have_more_digits_than_the_total() -> None:
@@ -218,9 +222,9 @@ async def test_by_effective_date_no_period_is_surely_whole_after_a_late_rule(sha
     desk.settings = desk.settings.replace(periods={"usage/*": {**USAGE, "effective": True}})
     await desk.record(1, at=NOW + timedelta(days=2))
     found = await desk.periods("day", effective=True, since=date(2026, 3, 31))
-    assert [one.is_whole for one in found.periods] == [False]
+    assert [period.is_whole for period in found.periods] == [False]
     made = await desk.periods("day", since=date(2026, 3, 29))
-    assert [one.is_whole for one in made.periods] == [False, True, True]
+    assert [period.is_whole for period in made.periods] == [False, True, True]
 
 
 async def test_what_was_merged_before_is_said() -> None:
@@ -232,7 +236,7 @@ async def test_what_was_merged_before_is_said() -> None:
     await desk.record(1, at=NOW + timedelta(hours=1))
     for _ in range(3):
         found = await desk.periods("hour", since=NOW)
-        assert [(int(one.value), one.is_whole) for one in found.periods][:2] == [
+        assert [(int(period.value), period.is_whole) for period in found.periods][:2] == [
             (0, False),
             (1, True),
         ]
@@ -275,7 +279,7 @@ async def test_the_hour_that_comes_twice_ends_where_it_is_said() -> None:
     for fold, values in ((0, [1]), (1, [1, 10])):
         until = datetime(2026, 10, 25, 2, 30, tzinfo=berlin, fold=fold)
         found = await desk.periods("hour", until=until)
-        assert [int(one.value) for one in found.periods] == values
+        assert [int(period.value) for period in found.periods] == values
     empty = await desk.periods("hour", since=NOW, until=NOW)
     assert (empty.periods, int(empty.opening)) == ((), 0)
     with pytest.raises(InvalidInput, match="since must not be after until, got 2026"):

@@ -100,7 +100,7 @@ async def test_steady_totals_of_many_counters_are_of_one_moment() -> None:
     async with opened(store) as book:
         found = await book.totals(["a", "b", "a"], steady=True)
     assert list(found) == ["a", "b"]
-    assert sum(one.value for one in found.values()) == 100
+    assert sum(total.value for total in found.values()) == 100
     first, second = found.values()
     assert (first.as_of, first.ended) == (second.as_of, second.ended)
     async with opened(store) as book:

@@ -147,7 +147,7 @@ def test_two_watches_of_one_name_are_refused() -> None:
     with pytest.raises(InvalidInput, match="there is a watch 'low' already"):
         watches.add(Watched(LOW))
     watches.add(Watched(Watch.of("zero", "stock-7", below=0)))
-    assert [each.watch.name for each in watches.of("stock-7")] == ["low", "zero"]
+    assert [watched.watch.name for watched in watches.of("stock-7")] == ["low", "zero"]
     assert watches.of("stick") == ()
     assert watches.of("stock-7") is watches.of("stock-7")
     assert watches.counters == {"stock-7"}

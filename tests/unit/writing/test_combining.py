@@ -44,7 +44,7 @@ async def test_what_must_stay_itself_is_not_combined() -> None:
     ]
     async with sharing(store, clock=clock, combine=["visits"]) as writer:
         told = await record_all(writer, asked)
-    assert [one.count for one in told if isinstance(one, Entry)] == [2, 2, 1, 1, 1, 1, 1]
+    assert [entry.count for entry in told if isinstance(entry, Entry)] == [2, 2, 1, 1, 1, 1, 1]
     assert changes(store.table, "visits") == [3, 4, 8, 16]
     assert changes(store.table, "other") == [32, 64]
 
@@ -55,7 +55,7 @@ async def test_a_sum_that_does_not_fit_is_taken_apart() -> None:
     async with sharing(store, combine=["c"]) as writer:
         told = await record_all(writer, [Change("c", LARGEST), Change("c", LARGEST)])
     assert changes(store.table, "c") == [LARGEST, LARGEST]
-    assert [one.count for one in told if isinstance(one, Entry)] == [1, 1]
+    assert [entry.count for entry in told if isinstance(entry, Entry)] == [1, 1]
     with pytest.raises(AmountOverflow):
         await make_writer(store).record(Change("c", LARGEST * 10 + 1))
 

@@ -49,7 +49,7 @@ async def test_calls_at_the_same_time_share_batches() -> None:
     async with sharing(store) as writer:
         told = await record_all(writer, ones(60))
     assert store.sizes == [25, 25, 10]
-    assert [one.change for one in told if isinstance(one, Entry)] == amounts_of(60)
+    assert [entry.change for entry in told if isinstance(entry, Entry)] == amounts_of(60)
     assert changes(store.table, "c") == amounts_of(60)
 
 
@@ -136,7 +136,7 @@ async def test_keyed_and_lone_changes_keep_their_conditions() -> None:
     keyed = Change("c", 5, key="order-1", at=clock.now())
     async with sharing(store, clock=clock) as writer:
         told = await record_all(writer, [keyed, keyed, *ones(2)])
-    assert {one.id for one in told[:2] if isinstance(one, Entry)} == {told[0].id}  # type: ignore[union-attr]
+    assert {entry.id for entry in told[:2] if isinstance(entry, Entry)} == {told[0].id}  # type: ignore[union-attr]
     assert store.sizes == [1, 3, 1]  # the second again by itself: it has the first in its way
     assert changes(store.table, "c") == [1, 2, 5]
 
@@ -149,7 +149,7 @@ async def test_keyed_calls_share_requests() -> None:
         told = await record_all(writer, asked)
         again = await record_all(writer, asked[:1])
     assert store.sizes == [25, 25, 10, 1]
-    assert [one.change for one in told if isinstance(one, Entry)] == amounts_of(60)
+    assert [entry.change for entry in told if isinstance(entry, Entry)] == amounts_of(60)
     assert told[:1] == again
 
 

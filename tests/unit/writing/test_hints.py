@@ -119,11 +119,11 @@ async def test_only_the_chosen_leave_hints() -> None:
     """An entry leaves a hint or not by its id, so its repeats leave the same."""
     async with desk(hint_every=256) as one:
         suffixes = [0x00FF, 0x0100, 0xFFFF, 0x1_0000]
-        one.hints.wrote_all([entry(f"c{one:x}", suffix=one) for one in suffixes])
+        one.hints.wrote_all([entry(f"c{suffix:x}", suffix=suffix) for suffix in suffixes])
         await one.clock.run_pending()
         assert one.left() == [key_of("c10000"), key_of("cff")]
     async with desk(hint_every=0) as none:
-        none.hints.wrote_all([entry(f"c{one:x}", suffix=one) for one in suffixes])
+        none.hints.wrote_all([entry(f"c{suffix:x}", suffix=suffix) for suffix in suffixes])
         await none.clock.run_pending()
         assert not none.calls
 

@@ -206,7 +206,7 @@ async def test_closing_each_names_what_was_not_reported() -> None:
         tasks.start_soon(_close_soon, closing)
         with anyio.fail_after(20):
             told = await each(closing, changes)
-    assert [one.entries for one in told if isinstance(one, OutcomeUnknown)] == [
+    assert [error.entries for error in told if isinstance(error, OutcomeUnknown)] == [
         (change.entry,) for change in changes
     ]
 

@@ -117,7 +117,7 @@ class DemoReport(Report):
     @property
     def is_exact(self) -> bool:
         """Whether the ledger was right everywhere and in every read."""
-        return not self.wrong and not any(one.wrong for one in self.ledger)
+        return not self.wrong and not any(totals.wrong for totals in self.ledger)
 
     def verdict(self) -> Verdict:
         """Return whether the ledger was exact."""

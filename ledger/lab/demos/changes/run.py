@@ -114,7 +114,8 @@ class DemoRun:
             self.progress.recorded[region] += len(chunk)
             self._partition(table)
             adds = [
-                partial(naive.add, store, one.counter, amounts.exact(one.change)) for one in chunk
+                partial(naive.add, store, change.counter, amounts.exact(change.change))
+                for change in chunk
             ]
             self.progress.added[region] += sum(await run_all(adds, at_once=ADDS_AT_ONCE))
             await self._write_probe(ledger)
@@ -147,8 +148,8 @@ class DemoRun:
         self._check_totals(await read_totals({ledger.region: ledger}, expected))
 
     def _check_totals(self, found: Sequence[RegionTotals]) -> None:
-        self.progress.reads += sum(len(one.expected) for one in found)
-        self.progress.wrong += [sentence for one in found for sentence in one.wrong]
+        self.progress.reads += sum(len(totals.expected) for totals in found)
+        self.progress.wrong += [sentence for totals in found for sentence in totals.wrong]
 
     async def _watch(self, compactor: CompactorProcess) -> None:
         while True:  # until cancelled

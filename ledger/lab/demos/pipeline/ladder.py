@@ -47,7 +47,7 @@ class LadderReport(Report):
     @property
     def most_held(self) -> float:
         """The highest rate that was held, in messages a second; 0 if none was."""
-        return max((one.options.rate for one in self.runs if one.is_held), default=0.0)
+        return max((run.options.rate for run in self.runs if run.is_held), default=0.0)
 
     def sections(self) -> Sequence[Section]:
         """Return a line for each run; one without a rate was of full lanes."""
@@ -55,29 +55,29 @@ class LadderReport(Report):
 
     def remarks(self) -> Iterator[Text]:
         """Return the most that was held, and the remarks of the runs."""
-        if any(one.options.rate for one in self.runs):
+        if any(run.options.rate for run in self.runs):
             yield Text(f"the most that was held: {self.most_held:,.0f} messages a second")
-        for one in self.runs:
-            yield from one.remarks()
+        for run in self.runs:
+            yield from run.remarks()
 
     def verdict(self) -> Verdict:
         """Return whether every run was exact."""
-        if all(one.is_exact for one in self.runs):
+        if all(run.is_exact for run in self.runs):
             return Verdict("exact in every region and run", "bold green")
         return Verdict("the totals are wrong", "bold red", FAILED)
 
     def as_json(self) -> dict[str, Any]:
         """Return all runs for a file."""
-        runs = [one.as_json() for one in self.runs]
+        runs = [run.as_json() for run in self.runs]
         return {"most_held": self.most_held, "rule": RULE, "runs": runs}
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return a line for each second of each run."""
-        return [row for one in self.runs for row in one.as_rows()]
+        return [row for run in self.runs for row in run.as_rows()]
 
     def draw(self, figure: Any) -> None:
         """Draw throughput and latency of all runs over time."""
-        draw_curves(figure, {_named(one.options): one.curve for one in self.runs})
+        draw_curves(figure, {_named(run.options): run.curve for run in self.runs})
 
 
 def climb(options: PipelineDemoOptions, run_one: RunOne) -> LadderReport:
@@ -105,7 +105,7 @@ def _search(
 ) -> PipelineDemoOptions:
     """Run full lanes, then at shares of the highest throughput so far until one is held."""
     run(replace(plain, rate=0.0))
-    full = max(one.per_second for one in runs)
+    full = max(report.per_second for report in runs)
     for share in SEARCH_SHARES:
         chosen = _at(plain, round(full * share), is_rung=True)
         if run(chosen).is_held:

@@ -77,20 +77,20 @@ class PipelineDemoProgress:
         )
 
     def _table(self) -> Section:
-        columns = ["category", "expected, of all sent", *(one.region for one in self.totals)]
+        columns = ["category", "expected, of all sent", *(totals.region for totals in self.totals)]
         rows: list[list[str | Text]] = []
         for name in SHOWN if self.totals else ():
             expected = self.totals[0].expected[name]
             shown = [
                 Text(f"{total:,}", style="green" if total == expected else "yellow")
-                for total in (one.shown[name] for one in self.totals)
+                for total in (totals.shown[name] for totals in self.totals)
             ]
             rows.append([name, f"{expected:,}", *shown])
         return Section(columns=columns, rows=rows)
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as the page asks for it."""
-        shown = {one.region: one.shown for one in self.totals}
+        shown = {total.region: total.shown for total in self.totals}
         expected = self.totals[0].expected if self.totals else {}
         return {
             "title": "ledger pipeline demo",
@@ -156,7 +156,7 @@ class PipelineDemoReport(Report):
     @property
     def wrong(self) -> Sequence[str]:
         """A sentence for each total that is wrong."""
-        return [sentence for one in self.totals for sentence in one.wrong]
+        return [sentence for total in self.totals for sentence in total.wrong]
 
     @property
     def is_exact(self) -> bool:
@@ -187,9 +187,9 @@ class PipelineDemoReport(Report):
     def sections(self) -> Sequence[Section]:
         """Return the comparison, and what was measured."""
         rows = [
-            [Text(cell, style="bold red" if one.wrong else "green") for cell in cells]
-            for one in self.totals
-            for cells in [(one.region, f"{one.right:,}", f"{len(one.wrong):,}")]
+            [Text(cell, style="bold red" if total.wrong else "green") for cell in cells]
+            for total in self.totals
+            for cells in [(total.region, f"{total.right:,}", f"{len(total.wrong):,}")]
         ]
         comparison = Section(
             title=f"{self.options.messages:,} messages of {self.options.trades:,} trades",

@@ -184,10 +184,10 @@ def test_lag_as_probed() -> None:
         passes=SILENT,
     )
     states = [State.OK, State.WARNING, State.PROBLEM, State.UNKNOWN]
-    assert [one.state for one in found] == states
-    assert [one.region for one in found] == [AWAY, HOME, HOME, SOUTH]
+    assert [finding.state for finding in found] == states
+    assert [finding.region for finding in found] == [AWAY, HOME, HOME, SOUTH]
     assert found[2].what == f"from {SOUTH}: not shown within 15 s"
-    assert all(one.do for one in found[1:])
+    assert all(finding.do for finding in found[1:])
 
 
 def test_lag_by_the_last_pass() -> None:
@@ -295,7 +295,7 @@ def test_no_counter_is_hot() -> None:
         "none among 1 collections (the newest hints, and 2 MB of the table at most)",
     )
     unseen = HotSample([], 0, "Scan is denied")
-    assert [one.state for one in judging.hot_findings(unseen, region=HOME)] == [
+    assert [finding.state for finding in judging.hot_findings(unseen, region=HOME)] == [
         State.OK,
         State.UNKNOWN,
     ]
@@ -309,7 +309,7 @@ def test_findings_go_by_check() -> None:
         for region in (HOME, AWAY)
         for check in (Check.THROTTLING, Check.SETTINGS)
     ]
-    assert [(one.check, one.region) for one in in_order(found)] == [
+    assert [(finding.check, finding.region) for finding in in_order(found)] == [
         (Check.SETTINGS, HOME),
         (Check.SETTINGS, AWAY),
         (Check.THROTTLING, HOME),

@@ -135,13 +135,13 @@ def but(operation: str, answer: Any) -> Answer:
 async def test_whole_regions_are_seen() -> None:
     """Home first, with table, contract and every permission."""
     seen = await look(roles=(Role.WRITER,))
-    assert [one.region for one in seen.regions] == [HOME, AWAY]
+    assert [region.region for region in seen.regions] == [HOME, AWAY]
     assert seen.contract == Contract(terms=SETTINGS.terms)
-    for one in seen.regions:
-        assert isinstance(one.table, TableSeen)
-        assert one.table.view is not None
-        assert (one.table.view.recovery, one.table.unseen) == (True, {})
-        outcomes = {each.outcome for each in one.tried["writer"]}
+    for region in seen.regions:
+        assert isinstance(region.table, TableSeen)
+        assert region.table.view is not None
+        assert (region.table.view.recovery, region.table.unseen) == (True, {})
+        outcomes = {tried.outcome for tried in region.tried["writer"]}
         assert outcomes == {"allowed", "not tried"}
 
 
@@ -179,7 +179,7 @@ async def test_a_region_that_cannot_be_opened() -> None:
     assert isinstance(home.table, Failed)
     assert home.table.cause is Cause.BAD_CREDENTIALS
     assert "absent" in home.table.text
-    assert {one.outcome for one in home.tried["reader"]} == {"unknown"}
+    assert {tried.outcome for tried in home.tried["reader"]} == {"unknown"}
     assert isinstance(of(seen, AWAY).table, TableSeen)
 
 
@@ -224,7 +224,7 @@ async def test_another_server_answers() -> None:
     for found in (home.table, home.contract):
         assert isinstance(found, Failed)
         assert found.cause is Cause.UNANSWERED
-    assert {one.outcome for one in home.tried["reader"]} == {"unknown"}
+    assert {tried.outcome for tried in home.tried["reader"]} == {"unknown"}
     assert isinstance(of(seen, AWAY).table, TableSeen)
 
 
@@ -242,9 +242,9 @@ async def test_a_region_that_only_the_contract_names() -> None:
     both = Settings(home=HOME, regions={HOME: {}, AWAY: {}})
     answers = dict.fromkeys((HOME, AWAY, SOUTH), but("query", {"Items": [item]}))
     seen = await look(answers, settings=both)
-    assert [one.region for one in seen.regions] == [HOME, AWAY, SOUTH]
+    assert [region.region for region in seen.regions] == [HOME, AWAY, SOUTH]
     seen = await look(answers, settings=both, only=AWAY)
-    assert [one.region for one in seen.regions] == [AWAY]
+    assert [region.region for region in seen.regions] == [AWAY]
 
 
 async def test_permissions_of_one_kind_are_denied() -> None:
@@ -272,7 +272,7 @@ async def test_a_region_that_hangs_is_waited_for_once() -> None:
         return hang
 
     seen = await look({HOME: answer}, roles=(Role.METHODS,))
-    outcomes = {one.outcome for one in of(seen, HOME).tried["methods"]}
+    outcomes = {tried.outcome for tried in of(seen, HOME).tried["methods"]}
     assert outcomes == {"unknown"}
     assert len(sent) < len(of(seen, HOME).tried["methods"])
 
@@ -357,8 +357,8 @@ async def test_a_probe_is_measured_and_deleted() -> None:
 
     transports = {region: noting(answer(region), clock) for region in looks}
     found = await probed(transports, table="ledger", clock=clock, number=7, seconds_max=30.0)
-    assert [(one.source, one.target) for one in found] == [(HOME, AWAY), (AWAY, HOME)]
-    assert all(one.seconds is not None and one.seconds > 0.2 for one in found)
+    assert [(lag.source, lag.target) for lag in found] == [(HOME, AWAY), (AWAY, HOME)]
+    assert all(lag.seconds is not None and lag.seconds > 0.2 for lag in found)
     assert items == {}
 
 
@@ -372,8 +372,8 @@ async def test_a_probe_that_is_denied_or_not_shown() -> None:
         SOUTH: noting(lambda *_: {"Items": []}, clock),
     }
     found = {
-        (one.source, one.target): one
-        for one in await probed(
+        (lag.source, lag.target): lag
+        for lag in await probed(
             transports, table="ledger", clock=clock, number=7, seconds_max=SECONDS_MAX
         )
     }
@@ -438,7 +438,7 @@ async def test_a_page_of_the_table_names_a_large_collection() -> None:
 
     sample = await sampled(answer, pages=3)
     assert len(scans) == 3
-    assert [one.counter for one in sample.collections] == ["hits"]
+    assert [collection.counter for collection in sample.collections] == ["hits"]
     assert sample.collections[0].rate == pytest.approx(1.0)
 
 

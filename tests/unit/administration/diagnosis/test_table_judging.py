@@ -71,8 +71,8 @@ def both(
 
 def wrong(found: Iterable[Finding]) -> list[Finding]:
     """Return the findings that are not ok, each with advice."""
-    left = [one for one in found if one.state is not State.OK]
-    assert all(one.do for one in left)
+    left = [finding for finding in found if finding.state is not State.OK]
+    assert all(finding.do for finding in left)
     return left
 
 
@@ -127,7 +127,7 @@ def test_time_to_live_is_wanted() -> None:
     assert (found.region, found.what) == (HOME, "time to live is off, which the settings want")
     unseen = TableSeen(view(recovery=False), {TIME_TO_LIVE: DENIED, RECOVERY: DENIED})
     left = wrong(table_judging.table_findings(both(unseen), wanted))
-    assert [one.state for one in left] == [State.UNKNOWN, State.UNKNOWN]
+    assert [finding.state for finding in left] == [State.UNKNOWN, State.UNKNOWN]
 
 
 def test_a_table_is_missing() -> None:

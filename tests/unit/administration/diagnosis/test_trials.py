@@ -71,7 +71,7 @@ def test_every_permission_is_tried_or_said_not_to_be(role: Role, region: str) ->
     assert {(one.grant, one.action) for one in made(role, region)} == expected
     left = [one for one in made(role, region) if one.request is None]
     assert {one.reason for one in left} <= {NO_INSERT, NO_CHANGE, NO_DELETE}
-    assert [one.text for one in not_tried(made(role, region))] == [one.reason for one in left]
+    assert [tried.text for tried in not_tried(made(role, region))] == [one.reason for one in left]
 
 
 @pytest.mark.parametrize(("role", "region"), TRIED, ids=IDS)

@@ -38,7 +38,7 @@ OURS = Case("ours", "write", "writes:record", "base")
 def results(rounds: Mapping[str, tuple[Measured, ...]], **reasons: str) -> dict[str, CaseResult]:
     """Return the results by name; `reasons` say why cases were skipped."""
     found = results_of((BASE, OURS), rounds, skipped=reasons, failed={})
-    return {one.name: one for one in found}
+    return {result.name: result for result in found}
 
 
 def test_ratios_are_of_medians() -> None:

@@ -51,7 +51,7 @@ async def test_a_command_is_run_until_it_ends_well(
     progress = a_progress()
     await operate(ManagedProcess("operator", words, log=tmp_path / "log"), progress, RANDOM)
     assert (tmp_path / "runs").read_text() == "x" * tries_max
-    assert [one.rule for one in progress.wrong] == violations
+    assert [violation.rule for violation in progress.wrong] == violations
 
 
 async def test_a_command_is_killed_and_run_again(

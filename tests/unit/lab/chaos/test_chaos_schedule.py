@@ -95,7 +95,7 @@ def test_a_home_is_lost_in_the_midst_of_a_run(seed: int) -> None:
     gone = schedule.conditions(loss.at)
     assert {link for link in permutations(REGIONS, 2) if EAST in link} <= gone.cut
     assert FaultRule(Fault.ERROR_500, 1.0, regions=frozenset({EAST})) in gone.rules
-    ends = {one.conditions.cut: one.at for one in schedule.faults if one.ends == 60.0}
+    ends = {fault.conditions.cut: fault.at for fault in schedule.faults if fault.ends == 60.0}
     for target in (WEST, ASIA):
         assert 0 <= loss.at - ends[frozenset({(EAST, target)})] <= LEAVING_SECONDS
     assert schedule.conditions(60.0) == NO_FAULTS

@@ -68,7 +68,10 @@ def test_without_them_only_what_may_count_twice_does() -> None:
         async with open_model(OPTIONS) as model:
             names = ("atomic", "atomic-once", "optimistic", "marker", "slots", "collection")
             found = [await retried_by_sdk(model, name, OPTIONS) for name in names]
-            return {one.method: (one.kept_without, one.reported_without) for one in found}
+            return {
+                retried.method: (retried.kept_without, retried.reported_without)
+                for retried in found
+            }
 
     its = loop.run(run)
     assert its.pop("atomic") == (2, "applied")

@@ -142,7 +142,7 @@ def test_what_a_lost_region_alone_acknowledged_counts_everywhere_or_nowhere(
     assert read(checker, 110, region=WEST, at=2) is None
     checker.lose("lost")
     shown = {EAST: {"a": Decimal(east)}, WEST: {"a": Decimal(west)}}
-    assert [one.rule for one in checker.check_rest(shown)] == rules
+    assert [violation.rule for violation in checker.check_rest(shown)] == rules
     assert checker.lost_changes == lost
 
 
@@ -193,9 +193,11 @@ def test_every_kind_of_wrong_rest_is_told(
 ) -> None:
     """Regions that differ, lost, refused, doubled and invented changes are told by their rule."""
     wrong = rested(east, west)
-    assert [one.rule for one in wrong] == rules
-    assert any(text in one.text for one in wrong)
-    assert all(f"{EAST} shows {east}, {WEST} shows {west}" in one.known for one in wrong)
+    assert [violation.rule for violation in wrong] == rules
+    assert any(text in violation.text for violation in wrong)
+    assert all(
+        f"{EAST} shows {east}, {WEST} shows {west}" in violation.known for violation in wrong
+    )
 
 
 def test_changes_are_tallied_by_all_that_is_known_of_them() -> None:

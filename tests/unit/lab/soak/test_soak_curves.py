@@ -9,7 +9,7 @@ def test_intervals_follow_each_other() -> None:
     """What happened in none is there too, with nothing in it."""
     curves = Curves(60.0)
     curves.at(125.0).calls["write"] += 1
-    assert [one.calls.total() for one in curves.intervals] == [0, 0, 1]
+    assert [interval.calls.total() for interval in curves.intervals] == [0, 0, 1]
 
 
 def test_failed_attempts_are_those_without_an_answer_that_a_client_can_use() -> None:

@@ -49,7 +49,7 @@ async def test_an_instance_that_is_asked_to_end_comes_back(
         second = one.life
         assert one.kill(0.0)
         tasks.cancel_scope.cancel()
-    assert [(one.is_asked_to_end, one.is_killed) for one in (first, second) if one] == [
+    assert [(life.is_asked_to_end, life.is_killed) for life in (first, second) if life] == [
         (True, False),
         (False, True),
     ]

@@ -149,5 +149,7 @@ async def test_beyond_so_many_under_way_calls_are_counted_not_made(
         async with a_workload(place, stalled) as workload:
             workload.start()
             await clock.advance(4.5)
-            left_out = sum(one.calls["not offered"] for one in place.progress.curves.intervals)
+            left_out = sum(
+                interval.calls["not offered"] for interval in place.progress.curves.intervals
+            )
             assert left_out == 3

@@ -33,7 +33,7 @@ async def test_a_keyed_change_whose_answers_are_lost_counts_once() -> None:
             assert result.outcome == "acknowledged"
         total = await place.service.total("a", max_age=0)
         assert total.value == Decimal(100)
-        assert [one.result for one in place.attempts] == ["cut", "cut", "200", "200", "200"]
+        assert [attempt.result for attempt in place.attempts] == ["cut", "cut", "200", "200", "200"]
 
 
 async def test_a_call_that_is_never_answered_may_be_made_again_by_its_entry() -> None:

@@ -211,7 +211,7 @@ async def test_a_state_that_a_lane_moves_is_written_until_then_or_not_at_all() -
     class Noting(ForwardingStore):
         async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
             puts = [own for _, own in map(placed, actions) if isinstance(own, Put)]
-            until.extend(one.not_after for one in puts if one.key[0].startswith(STATE_PREFIX))
+            until.extend(put.not_after for put in puts if put.key[0].startswith(STATE_PREFIX))
             return await super().transact(actions, token=token)
 
     await lane_worker(deliveries(RAWS), store).run()

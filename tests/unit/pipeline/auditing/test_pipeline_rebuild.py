@@ -313,7 +313,9 @@ async def test_without_the_condition_on_what_was_read_a_correction_is_lost() -> 
     store = await filled(page_items_max=99)
     with patch.object(rebuild, "still_there", lambda _: None):
         await corrected(store)
-    assert {one.category for one in (await audited(store)).differences} > {"risk/Delta"}
+    assert {difference.category for difference in (await audited(store)).differences} > {
+        "risk/Delta"
+    }
 
 
 async def test_no_lane_is_opened_under_another_form_until_it_ends() -> None:

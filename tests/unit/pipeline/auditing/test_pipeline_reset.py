@@ -177,7 +177,7 @@ async def test_entries_and_what_was_merged_of_them_are_taken_out_by_entries_that
     await reset(store, totals="entries", clock=clock)
     assert shown(store.table) == {}
     reading = history(store, "risk/Delta", shards=1, after=None, before=None, consistent=True)
-    assert [one.note async for one in reading if one.note] == ["pipeline: reset"]
+    assert [entry.note async for entry in reading if entry.note] == ["pipeline: reset"]
 
 
 @pytest.mark.parametrize("totals", ["sums", "entries"])

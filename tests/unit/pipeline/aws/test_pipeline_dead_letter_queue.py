@@ -62,7 +62,7 @@ class Queue:
         if isinstance(failing, Exception):
             raise failing
         receipts = [one["ReceiptHandle"] for one in request["Entries"]]
-        self.gone |= {int(one) for one in receipts if one not in failing}
+        self.gone |= {int(receipt) for receipt in receipts if receipt not in failing}
         return {"Failed": [{"Id": one, "Code": "InternalError"} for one in failing]}
 
 

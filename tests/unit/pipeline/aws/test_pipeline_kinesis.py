@@ -52,7 +52,7 @@ class FakeKinesis:
             raise self.answers.pop(0)
         if self.ends_when():
             raise error("ResourceNotFoundException")
-        here = [one for one in self.numbers if one >= int(request["ShardIterator"])]
+        here = [number for number in self.numbers if number >= int(request["ShardIterator"])]
         found = here[: min(self.page, request["Limit"])]
         answer: dict[str, Any] = {
             "Records": [
@@ -134,7 +134,7 @@ async def test_a_closed_shard_is_read_to_its_end_from_any_position() -> None:
     """No record twice, none left out, and then it is known to be finished."""
     source = source_of(FakeKinesis(NUMBERS))
     whole = await read(source)
-    assert [one.position for one in whole] == [position(one) for one in NUMBERS]
+    assert [one.position for one in whole] == [position(number) for number in NUMBERS]
     assert (whole[0].raw, whole[0].at, source.is_finished) == (b"%d" % FIRST, START, True)
     for place, delivery in enumerate(whole):
         assert await read(source, delivery.position) == whole[place + 1 :]
@@ -148,8 +148,8 @@ async def test_throttling_and_old_iterators_are_waited_out() -> None:
     async with aclosing(source.batches("", most=10)) as batches:
         found = list(await anext(batches))
         client.answers = [error("ExpiredIteratorException")]
-        found += [one async for batch in batches for one in batch]
-    assert [one.position for one in found] == [position(one) for one in NUMBERS]
+        found += [delivery async for batch in batches for delivery in batch]
+    assert [delivery.position for delivery in found] == [position(number) for number in NUMBERS]
     assert client.asked[-1]["StartingSequenceNumber"] == str(NUMBERS[1])
 
 

@@ -28,7 +28,7 @@ class FakeQueue:
         """Return messages that are not hidden, and hide them."""
         self._check("receive")
         assert (request["QueueUrl"], request["MaxNumberOfMessages"]) == ("url", MESSAGES_MAX)
-        found = [one for one in self.messages if one not in self.hidden][:MESSAGES_MAX]
+        found = [message for message in self.messages if message not in self.hidden][:MESSAGES_MAX]
         self.hidden.update(found)
         messages = [{"Body": self.messages[one], "ReceiptHandle": one} for one in found]
         return {"Messages": messages} if messages else {}

@@ -40,7 +40,10 @@ def test_a_kinesis_event_is_a_batch_of_its_shard() -> None:
     assert first.position < second.position
     assert first.at == datetime(2018, 12, 17, 22, 10, 50, 987000, UTC)
     taken = [FORM.take(delivery) for delivery in batch.deliveries]
-    assert [one.value for one in taken if isinstance(one, Record)] == [Decimal(10), Decimal("12.5")]
+    assert [record.value for record in taken if isinstance(record, Record)] == [
+        Decimal(10),
+        Decimal("12.5"),
+    ]
 
 
 def test_a_window_or_a_consumer_of_its_own_makes_no_other_lane() -> None:

@@ -82,12 +82,12 @@ def test_what_another_function_returned_lacks_what_a_rebuild_needs(module: str, 
     """A state from before the function, after it, or of another version of it, is none of its."""
     names = (None, f"{module}:signed", f"{module}:signed@2")
     forms = [form_of(settings(name, keep_fields=keep)) for name in names]
-    for one in forms:
-        record = one.read(raw())
+    for form in forms:
+        record = form.read(raw())
         assert isinstance(record, Record)
         for other in forms:
             image = other.image_of(record.kept, record.value)
-            assert isinstance(image, Lacking) == (one is not other)
+            assert isinstance(image, Lacking) == (form is not other)
             if isinstance(image, Lacking):
                 assert "it keeps" in image.reason
 

@@ -124,7 +124,7 @@ async def test_content_that_changes_between_the_claim_and_the_reading_is_refused
     with pytest.raises(LedgerError, match=r"the 8 bytes that were read .* are not those"):
         _ = [batch async for batch in source.batches(reached, most=9)]
     desk.write("a.jsonl", LINES + b"5\n")
-    read = [one.raw async for batch in source.batches(reached, most=9) for one in batch]
+    read = [delivery.raw async for batch in source.batches(reached, most=9) for delivery in batch]
     assert read == [b"1", b"2", b"3", b"4", b"5"][committed:]
 
 
@@ -233,7 +233,7 @@ async def test_a_file_that_is_held_open_is_read_on_where_it_was(desk: Desk) -> N
     with held_open(path) as file:
         found = await desk.claims.find(LaneFile(path, file))
         source = FileSource(path, grows=grows, claim=found.claim, form=found.form, file=file)
-        read = [one.raw async for batch in source.batches("", most=100) for one in batch]
+        read = [delivery.raw async for batch in source.batches("", most=100) for delivery in batch]
     assert read == [b"1", b"2", b"3", b"4", b"5"]
 
 

@@ -18,14 +18,16 @@ def rows(content: bytes, *, bytes_max: int = 1000) -> list[tuple[Any, str]]:
     """Return what the rows of a CSV file say, and why those that cannot be taken are not."""
     pieces = CsvRows(bytes_max).cut(content, is_last=True)
     return [
-        (one.raw if one.problem else json.loads(one.raw), one.problem) for one in pieces if one.raw
+        (piece.raw if piece.problem else json.loads(piece.raw), piece.problem)
+        for piece in pieces
+        if piece.raw
     ]
 
 
 async def read(path: Path, after: str = "") -> list[Delivery]:
     """Read a CSV file to its end."""
     source = FileSource(path, form="csv")
-    return [one async for batch in source.batches(after, most=2) for one in batch]
+    return [delivery async for batch in source.batches(after, most=2) for delivery in batch]
 
 
 def test_names_of_the_header_are_fields() -> None:

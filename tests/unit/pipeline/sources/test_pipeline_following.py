@@ -28,13 +28,13 @@ def followed(tmp_path: Path) -> Iterator[Followed]:
 async def read(followed: Followed) -> list[bytes]:
     """Read the file that is there until another has taken its place."""
     source = FileSource(followed.path, grows=followed.grows, file=followed.file)
-    return [one.raw async for batch in source.batches("", most=10) for one in batch]
+    return [delivery.raw async for batch in source.batches("", most=10) for delivery in batch]
 
 
 async def read_now(followed: Followed) -> list[bytes]:
     """Read what the file has by now."""
     source = FileSource(followed.path, file=followed.file)
-    return [one.raw async for batch in source.batches("", most=10) for one in batch]
+    return [delivery.raw async for batch in source.batches("", most=10) for delivery in batch]
 
 
 async def test_a_file_that_is_moved_away_is_read_to_its_end(followed: Followed) -> None:

@@ -66,7 +66,7 @@ class FakeTopic:
 
     async def read(self, most: int) -> Sequence[Message]:
         """Return what follows, or end the test where a consumer would wait."""
-        found = [one for one in self.records if one.offset >= self.place][:most]
+        found = [record for record in self.records if record.offset >= self.place][:most]
         if not found:
             raise EOFError
         self.place = found[-1].offset + 1
@@ -174,7 +174,7 @@ async def test_it_reads_from_a_broker() -> None:
         found: list[tuple[int, bytes]] = []
         async with aclosing(source.batches(f"{0:020d}", most=10)) as batches:
             async for batch in batches:  # a broker may answer with the first record alone
-                found.extend((int(one.position), one.raw) for one in batch)
+                found.extend((int(delivery.position), delivery.raw) for delivery in batch)
                 if len(found) >= 2:
                     break
         assert found == [(1, b"1"), (2, b"2")]

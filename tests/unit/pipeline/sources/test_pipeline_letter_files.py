@@ -23,8 +23,8 @@ async def filled(folder: Path, *letters: DeadLetter) -> Path:
     """Return a file of letters, kept a minute apart, after a line that was cut short."""
     file, clock = folder / "dead", ManualClock(START)
     file.write_bytes(TORN)
-    for each in letters:
-        await DeadLetterFile(file, clock).add([each])
+    for letter in letters:
+        await DeadLetterFile(file, clock).add([letter])
         clock.pass_by(60)
     return file
 
@@ -34,7 +34,7 @@ async def test_a_letter_that_came_again_is_listed_once(tmp_path: Path) -> None:
     file, old = await filled(tmp_path, FIRST, SECOND, FIRST, OTHER), tmp_path / "old"
     fields = {"lane": SECOND.lane, "position": SECOND.position, "reason": "that of release 1"}
     old.write_text(json.dumps({**fields, "record": SECOND.raw.decode()}))
-    found = {each.letter.raw: each for each in listed([old, file])}
+    found = {letter.letter.raw: letter for letter in listed([old, file])}
     assert {raw: each.count for raw, each in found.items()} == {
         FIRST.raw: 2,
         SECOND.raw: 2,

@@ -29,7 +29,7 @@ async def read_into(found: list[Delivery], source: Source) -> None:
 async def test_a_list_is_cut_into_batches() -> None:
     """Batches hold up to as many as asked for, in order."""
     found = await read(ListSource(deliveries([b"a", b"b", b"c"])), most=2)
-    assert [[one.raw for one in batch] for batch in found] == [[b"a", b"b"], [b"c"]]
+    assert [[delivery.raw for delivery in batch] for batch in found] == [[b"a", b"b"], [b"c"]]
 
 
 @pytest.mark.parametrize("most", [1, 2, 10])
@@ -48,7 +48,9 @@ async def test_positions_rise_as_texts(tmp_path: Path) -> None:
     """Positions are of one width, and their order is the file's."""
     path = tmp_path / "records.jsonl"
     path.write_bytes(b"{}\n" * 2000)
-    found = [one.position for batch in await read(FileSource(path), most=99) for one in batch]
+    found = [
+        delivery.position for batch in await read(FileSource(path), most=99) for delivery in batch
+    ]
     assert found == sorted(set(found))
     assert len(found) == 2000
     assert len({len(position) for position in found}) == 1
@@ -63,7 +65,7 @@ async def test_a_file_that_grew_goes_on(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"3\n")
     (batch,) = await read(FileSource(path), reached)
-    assert [one.raw for one in batch] == [b"3"]
+    assert [delivery.raw for delivery in batch] == [b"3"]
 
 
 async def test_a_file_shorter_than_what_was_read_of_it_is_refused(tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ async def test_half_a_line_of_a_growing_file_waits_for_the_rest(tmp_path: Path) 
         return bool(more)
 
     found = await read(FileSource(path, grows=grows))
-    assert [one.raw for batch in found for one in batch] == [b"1", b"22", b'{"c": 3}']
+    assert [delivery.raw for batch in found for delivery in batch] == [b"1", b"22", b'{"c": 3}']
     assert found == await read(FileSource(path), most=1)
 
 
@@ -126,7 +128,7 @@ async def test_a_last_line_that_is_a_whole_object_needs_no_end(tmp_path: Path) -
     with path.open("ab") as file:
         file.write(b"\n3\n")
     (batch,) = await read(FileSource(path), reached)
-    assert [one.raw for one in batch] == [b"3"]
+    assert [delivery.raw for delivery in batch] == [b"3"]
 
 
 async def test_a_last_line_that_could_go_on_is_left_until_it_has_ended(tmp_path: Path) -> None:
@@ -135,11 +137,11 @@ async def test_a_last_line_that_could_go_on_is_left_until_it_has_ended(tmp_path:
     path.write_bytes(b'{"a": 1}\n{"a": 2')
     source = FileSource(path)
     (batch,) = await read(source)
-    assert ([one.raw for one in batch], source.unfinished_bytes) == ([b'{"a": 1}'], 7)
+    assert ([delivery.raw for delivery in batch], source.unfinished_bytes) == ([b'{"a": 1}'], 7)
     with path.open("ab") as file:
         file.write(b"5}\n")
     (batch,) = await read(source, batch[-1].position)
-    assert ([one.raw for one in batch], source.unfinished_bytes) == ([b'{"a": 25}'], 0)
+    assert ([delivery.raw for delivery in batch], source.unfinished_bytes) == ([b'{"a": 25}'], 0)
 
 
 async def test_a_line_of_any_length_is_one_record_that_cannot_be_taken(tmp_path: Path) -> None:
@@ -147,12 +149,12 @@ async def test_a_line_of_any_length_is_one_record_that_cannot_be_taken(tmp_path:
     path, line = tmp_path / "records.jsonl", b"x" * 9_000_000
     path.write_bytes(b"1\n" + line + b"\n2\n")
     for source in (FileSource(path), FileSource(path, bytes_max=100)):
-        found = [one for batch in await read(source) for one in batch]
-        assert [one.raw[:5] for one in found] == [b"1", b"xxxxx", b"2"]
+        found = [delivery for batch in await read(source) for delivery in batch]
+        assert [delivery.raw[:5] for delivery in found] == [b"1", b"xxxxx", b"2"]
         assert len(found[1].raw) < 5000
         assert f"9,000,000 bytes, SHA-256 {sha256(line).hexdigest()}" in found[1].problem
         after = found[0].position
-        assert [one for batch in await read(source, after) for one in batch] == found[1:]
+        assert [delivery for batch in await read(source, after) for delivery in batch] == found[1:]
 
 
 async def test_a_line_of_100_mb_is_never_held(tmp_path: Path) -> None:
@@ -164,11 +166,11 @@ async def test_a_line_of_100_mb_is_never_held(tmp_path: Path) -> None:
         file.write(b"\n1\n")
     tracemalloc.start()
     try:
-        found = [one for batch in await read(FileSource(path)) for one in batch]
+        found = [delivery for batch in await read(FileSource(path)) for delivery in batch]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert [one.problem[:27] for one in found] == ["the line has 100,000,000 by", ""]
+    assert [delivery.problem[:27] for delivery in found] == ["the line has 100,000,000 by", ""]
     assert peak < 6 * WINDOW_BYTES
 
 
@@ -196,7 +198,7 @@ async def test_a_file_that_is_cut_while_it_is_followed_stops_the_lane(
     found: list[Delivery] = []
     with pytest.raises(LedgerError, match=r"cut or written over .* after 6 bytes"):
         await read_into(found, FileSource(path, grows=grows))
-    assert [one.raw for one in found] == [b"1", b"2", b"3"]
+    assert [delivery.raw for delivery in found] == [b"1", b"2", b"3"]
 
 
 async def test_a_compressed_file_has_the_positions_of_what_it_holds(tmp_path: Path) -> None:
@@ -204,10 +206,10 @@ async def test_a_compressed_file_has_the_positions_of_what_it_holds(tmp_path: Pa
     plain, packed = tmp_path / "records.jsonl", tmp_path / "records.jsonl.gz"
     plain.write_bytes(b"".join(b"%d\n" % number for number in range(1000)))
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    found = [one for batch in await read(FileSource(plain)) for one in batch]
-    assert [one for batch in await read(FileSource(packed)) for one in batch] == found
+    found = [delivery for batch in await read(FileSource(plain)) for delivery in batch]
+    assert [delivery for batch in await read(FileSource(packed)) for delivery in batch] == found
     rest = await read(FileSource(packed), found[499].position)
-    assert [one for batch in rest for one in batch] == found[500:]
+    assert [delivery for batch in rest for delivery in batch] == found[500:]
 
 
 async def test_a_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
@@ -221,8 +223,10 @@ async def test_a_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: P
         await read_into(found, FileSource(path))
     assert len(found) > 1000
     path.write_bytes(content)
-    rest = [one for batch in await read(FileSource(path), found[-1].position) for one in batch]
-    assert b"".join(one.raw + b"\n" for one in found + rest) == lines
+    rest = [
+        delivery for batch in await read(FileSource(path), found[-1].position) for delivery in batch
+    ]
+    assert b"".join(delivery.raw + b"\n" for delivery in found + rest) == lines
 
 
 async def test_what_is_handed_on_was_claimed_before(tmp_path: Path) -> None:

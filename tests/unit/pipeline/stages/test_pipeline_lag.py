@@ -23,7 +23,7 @@ from ledger.testing.clock import START, ManualClock
 def lag_of(metrics: PipelineMetrics) -> float:
     """Return the lag that a scrape would show."""
     (found,) = metrics.lag.collect()
-    return sum(each.value for each in found.samples)
+    return sum(sample.value for sample in found.samples)
 
 
 @pytest.mark.parametrize("is_known", [True, False])

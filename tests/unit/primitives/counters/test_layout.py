@@ -85,7 +85,7 @@ def test_what_is_left_over_is_not_read(revision: int) -> None:
     layout = Layout("sum", 2, 2, revision, (), Shape("sum", 1))
     keys = shard_keys("c", layout.shape)
     frozen = {key: shard_item(-(revision + 1)) for key in keys}
-    after = [one for one in finishing("c", layout, frozen)[1:] if isinstance(one, Update)]
+    after = [update for update in finishing("c", layout, frozen)[1:] if isinstance(update, Update)]
     left = int(after[1].set[LAYOUT]["N"])
     assert not any(is_readable(shard_item(left), before) for before in range(revision + 1))
     assert after[1].set["value"] == {"N": "0"}

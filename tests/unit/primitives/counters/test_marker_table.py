@@ -49,7 +49,7 @@ async def test_markers_lie_in_their_table_and_nothing_else_does() -> None:
     made = await counter.lookup("t")
     assert made is not None
     assert (made.token, made.change) == ("t", 5)
-    assert not [one for one in (await store.scan(Scan())).items if "marker" in one["pk"]["S"]]
+    assert not [item for item in (await store.scan(Scan())).items if "marker" in item["pk"]["S"]]
     assert [*store.table.others[MARKS].partitions] == [marker_key("counter", "t")[0]]
     assert await counter.value() == 5
 

@@ -210,7 +210,7 @@ async def test_all_leases_are_listed(world: World) -> None:
     await world.store.write(Put({"pk": {"S": "~leased"}, "sk": {"S": "other"}}))
     small = MemoryStore("eu-west-1", world.table, page_items_max=1)
     found = sorted([record async for record in list_leases(small)], key=lambda one: one.title)
-    assert [(one.title, one.owner, one.epoch) for one in found] == [
+    assert [(lease.title, lease.owner, lease.epoch) for lease in found] == [
         ("nightly", "", FIRST + 5000),
         ("~lease compactor", "one", FIRST),
     ]

@@ -61,7 +61,7 @@ async def numbers(client: CounterSequence, count: int) -> list[int]:
     """Take so many numbers."""
     taken = [await client.next() for _ in range(count)]
     assert all(isinstance(one, Numbered) for one in taken)
-    return [one.number for one in taken if isinstance(one, Numbered)]
+    return [numbered.number for numbered in taken if isinstance(numbered, Numbered)]
 
 
 async def test_numbers_begin_at_one_and_grow_by_one() -> None:

@@ -116,12 +116,12 @@ async def test_a_put_as_a_statement_goes_in_no_other_way() -> None:
     """What is denied stays denied; of a request refused as a whole each goes as a statement."""
     transport = Scripted([{}, error("AccessDenied")])
     answer = await store_over(transport).write_each(inserts(2))
-    assert [type(one) for one in answer.outcomes] == [Applied, AccessDenied]
+    assert [type(outcome) for outcome in answer.outcomes] == [Applied, AccessDenied]
     wrong = {"Error": {"Code": "ValidationException", "Message": "a number of 39 digits"}}
     refused = ClientError(wrong, "BatchExecuteStatement")  # type: ignore[arg-type]
     several = Scripted(refused, [{}], refused, [error("DuplicateItem")])
     answer = await store_over(several).write_each(inserts(3))
-    assert [type(one) for one in answer.outcomes] == [Applied, RequestRefused, Rejected]
+    assert [type(outcome) for outcome in answer.outcomes] == [Applied, RequestRefused, Rejected]
     assert {name for name, _ in (*transport.sent, *several.sent)} == {"batch_execute_statement"}
     assert answer.write_units == 1 + 1
 
@@ -145,7 +145,7 @@ async def test_a_put_that_no_statement_can_say_is_refused(name: str) -> None:
     transport = Scripted([{}])
     store = store_over(transport)
     answer = await store.write_each([odd, *inserts(1)])
-    assert [type(one) for one in answer.outcomes] == [RequestRefused, Applied]
+    assert [type(outcome) for outcome in answer.outcomes] == [RequestRefused, Applied]
     with pytest.raises(RequestRefused, match="no INSERT has the effect of"):
         await store.transact([odd])
     assert len(transport.sent) == 1
@@ -166,7 +166,7 @@ async def test_one_write_that_is_wrong_stops_no_other() -> None:
     refused = ClientError(wrong, "BatchExecuteStatement")  # type: ignore[arg-type]
     transport = Scripted(refused, [], ClientError(wrong, "PutItem"), [])  # type: ignore[arg-type]
     answer = await store_over(transport).write_each(puts(3))
-    assert [type(one) for one in answer.outcomes] == [Applied, RequestRefused, Applied]
+    assert [type(outcome) for outcome in answer.outcomes] == [Applied, RequestRefused, Applied]
 
 
 async def test_what_was_throttled_is_sent_again_alone() -> None:

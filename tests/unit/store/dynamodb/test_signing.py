@@ -81,7 +81,10 @@ async def test_transport_looks_before_it_sends(
         each = (await store.write_each([Put(OTHER, Absent()), late])).outcomes
     assert isinstance(outcome, Unknown)
     assert "not sent" in outcome.cause
-    assert ["not sent" in one.cause for one in each if isinstance(one, Unknown)] == [True, True]
+    assert ["not sent" in unknown.cause for unknown in each if isinstance(unknown, Unknown)] == [
+        True,
+        True,
+    ]
     assert batch.unknown == (0,)
     assert "not sent" in batch.cause
     assert isinstance(whole, Unknown)

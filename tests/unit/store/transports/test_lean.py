@@ -195,7 +195,7 @@ async def test_each_second_has_signatures_of_its_own() -> None:
                 clock.wall += timedelta(seconds=pause)
                 await store.query(Query(partition))
 
-    sent = [(one["X-Amz-Date"], one["Authorization"]) for one in server.headers]
+    sent = [(header["X-Amz-Date"], header["Authorization"]) for header in server.headers]
     seconds = [date[-3:] for date, _ in sent]
     assert seconds == ["00Z", "00Z", "00Z", "01Z", "00Z"]
     assert sent[0] == sent[1] == sent[4]

@@ -150,8 +150,12 @@ async def test_seeds_repeat_and_differ() -> None:
     """One seed gives the same faults each time, another seed others, and every kind occurs."""
     drawn = await fates(Seeded(1, share=0.5))
 
-    assert [repr(one) for one in drawn] == [repr(one) for one in await fates(Seeded(1, share=0.5))]
-    assert [repr(one) for one in drawn] != [repr(one) for one in await fates(Seeded(2, share=0.5))]
+    assert [repr(one) for one in drawn] == [
+        repr(fate) for fate in await fates(Seeded(1, share=0.5))
+    ]
+    assert [repr(one) for one in drawn] != [
+        repr(fate) for fate in await fates(Seeded(2, share=0.5))
+    ]
     assert {type(one) for one in drawn} == {type(None), Lost, NeverArrived, Late, Partial, Raises}
     assert all(type(one) in {type(None), Raises} for one in drawn[3::6])
     assert await fates(Seeded(1, share=0)) == [None] * 600

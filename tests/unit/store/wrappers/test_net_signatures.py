@@ -70,9 +70,9 @@ async def shown(store: NetSigningStore, *, whole: bool = True) -> list[Item]:
         (await store.get_each([Get(("c", "0")), Get(KEY)])).items[1],
         (await store.query(Query("c", attributes=attributes))).items[1],
         (await store.query(Query("c", attributes=attributes, descending=True))).items[1],
-        next(one for one in (await store.scan(scan)).items if one["sk"]["S"] == KEY[1]),
+        next(item for item in (await store.scan(scan)).items if item["sk"]["S"] == KEY[1]),
     ]
-    return [one for one in found if one is not None]
+    return [item for item in found if item is not None]
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -95,9 +95,9 @@ async def test_what_shows_no_whole_net_is_handed_on() -> None:
     inner, store = stores()
     inner.table.set(KEY, NET)
     for read in (Query("c", attributes=("sk",)), Query("c", attributes=("sk", SIGNATURE))):
-        assert not any(FAULT in one for one in (await store.query(read)).items)
+        assert not any(FAULT in item for item in (await store.query(read)).items)
     for some in (("pk", "sk"), ATTRIBUTES):
-        assert not any(FAULT in one for one in (await store.scan(Scan(attributes=some))).items)
+        assert not any(FAULT in item for item in (await store.scan(Scan(attributes=some))).items)
     assert not (await store.query(Query("d"))).items
     inner.table.set(KEY, None)
     inner.table.set(("c", "1"), ENTRY)

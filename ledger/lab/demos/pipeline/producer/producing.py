@@ -88,7 +88,7 @@ class Producer:
         left, tries = records, 0
         while left:
             jobs = [partial(self._batch, batch) for batch in self._batches(left)]
-            again = [one for some in await run_all(jobs, at_once=AT_ONCE) for one in some]
+            again = [outgoing for some in await run_all(jobs, at_once=AT_ONCE) for outgoing in some]
             self.sent.records += len(left) - len(again)
             self.sent.refused += len(again)
             tries = tries + 1 if len(again) == len(left) else 0
@@ -107,12 +107,12 @@ class Producer:
         """Divide records into what the target takes at once."""
         batch: list[Outgoing] = []
         size = 0
-        for one in records:
+        for record in records:
             is_full = len(batch) == self.target.records_max
-            if batch and (is_full or size + one.size > self.target.bytes_max):
+            if batch and (is_full or size + record.size > self.target.bytes_max):
                 yield batch
                 batch, size = [], 0
-            batch.append(one)
-            size += one.size
+            batch.append(record)
+            size += record.size
         if batch:
             yield batch

@@ -79,7 +79,9 @@ class StreamTarget:
 
     async def send(self, records: Sequence[Outgoing]) -> Sequence[int]:
         """Put records; those are refused whose shard takes no more, or is not there for now."""
-        entries = [{"PartitionKey": one.key, "Data": one.line.rstrip(b"\n")} for one in records]
+        entries = [
+            {"PartitionKey": record.key, "Data": record.line.rstrip(b"\n")} for record in records
+        ]
         answer = await _asked(
             self.client.put_records, self.name, StreamName=self.name, Records=entries
         )
@@ -124,7 +126,9 @@ class TopicTarget:
 
     async def send(self, records: Sequence[Outgoing]) -> Sequence[int]:
         """Send records; the client itself repeats what is refused."""
-        await self.writer.write([(one.key.encode(), one.line.rstrip(b"\n")) for one in records])
+        await self.writer.write(
+            [(record.key.encode(), record.line.rstrip(b"\n")) for record in records]
+        )
         return ()
 
 
@@ -139,7 +143,7 @@ class FileTarget:
 
     async def send(self, records: Sequence[Outgoing]) -> Sequence[int]:
         """Append lines."""
-        lines = b"".join(one.line.rstrip(b"\n") + b"\n" for one in records)
+        lines = b"".join(record.line.rstrip(b"\n") + b"\n" for record in records)
 
         def append() -> None:
             with self.file.open("ab+") as file:

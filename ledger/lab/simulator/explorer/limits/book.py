@@ -136,7 +136,7 @@ class Book:
     ) -> tuple[int, int]:
         """Return what is minted again for a lost account, and what it charged."""
         spends = [spend(account, version, n) for n, (account, version) in enumerate(entries)]
-        found = self.rules.stake(self[base], [self[one] for one in others], spends)
+        found = self.rules.stake(self[base], [self[other] for other in others], spends)
         return int(found.amount), int(found.charged + found.entries)
 
     def mint_again(self, number: int, lost: int, amount: int) -> int:

@@ -375,7 +375,7 @@ class Model:
         if state.phase < OVER:
             after = state._replace(phase=state.phase + 1)
             if after.phase == OVER and not self._case.owner_is_late:
-                requests = frozenset(one for one in state.requests if one.by != OWNER)
+                requests = frozenset(request for request in state.requests if request.by != OWNER)
                 after = after._replace(requests=requests)
             yield ("the grant expires", "signatures end")[state.phase], after
 

@@ -36,7 +36,7 @@ def _fold_resolved(spend: Spend, views: Mapping[str, View]) -> bool:
 
 def _stake_of_closed(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
     """Take a closed grant's charge for what its holds came to."""
-    plain = [replace(one, hold=None, adjusted=()) for one in entries]
+    plain = [replace(entry, hold=None, adjusted=()) for entry in entries]
     return KEPT.stake(base, others, plain)
 
 

@@ -91,13 +91,13 @@ class Model:
 
     def is_finished(self, state: State) -> bool:
         """Return whether both grants are closed, and nothing is under way."""
-        is_quiet = not any(one in {WAITS, SENT} for one in state.requests)
+        is_quiet = not any(request in {WAITS, SENT} for request in state.requests)
         is_shown = state.folded or state.shown[0] == state.shown[1]
         return is_quiet and is_shown and _OPEN not in state.closed
 
     def described(self, step: Step[str, State]) -> str:
         """Return one line: what happens, and what there is after it."""
-        shown = [None if one is None else f"grant {one.grant}" for one in step.state.shown]
+        shown = [None if copy is None else f"grant {copy.grant}" for copy in step.state.shown]
         charged = ["open" if one == _OPEN else one for one in step.state.closed]
         return f"{step.label:45} shown {shown}, charged {charged}"
 
@@ -221,7 +221,11 @@ class Model:
         """Fold what all show, once its grant is closed, and nothing of its id can land any more."""
         shown = state.shown[0]
         is_alike = shown is not None and shown == state.shown[1]
-        if not is_alike or state.folded or any(one in {WAITS, SENT} for one in state.requests):
+        if (
+            not is_alike
+            or state.folded
+            or any(request in {WAITS, SENT} for request in state.requests)
+        ):
             return
         if shown is not None and state.closed[shown.grant] != _OPEN:
             yield "it is folded", state._replace(folded=True, shown=(None, None))

@@ -138,7 +138,9 @@ def _take_from_lost(rights: Rights, giver: Rights, read: Rights) -> Rights | Non
 
 def _stake_of_base(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
     """Charge only entries of grants that the base shows open."""
-    known = [one for one in entries if all(name.version in base.grants for name in one.grants)]
+    known = [
+        entry for entry in entries if all(name.version in base.grants for name in entry.grants)
+    ]
     return lost.stake_of(base, others, known)
 
 

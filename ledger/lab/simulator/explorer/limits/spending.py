@@ -63,7 +63,7 @@ class Model(World):
             yield ("process", number, "sends"), self._sent(state, number, region, phase)
         if self.case.crashes:
             yield ("process", number, "crashes"), self._dropped(state, number)
-        if not any(one.owner == number for one in state.entries):
+        if not any(entry.owner == number for entry in state.entries):
             after = self.book.close(current, process.version, process.spent, process.unsure)
             dropped = self._dropped(state, number)
             if after != NONE:
@@ -87,7 +87,7 @@ class Model(World):
         if after == NONE:
             return
         name = (region, process.version)
-        phases = tuple(one for one in state.phases if one[:2] != name)
+        phases = tuple(phase for phase in state.phases if phase[:2] != name)
         for label, known in (
             ("has more", grown),
             ("has more, and no answer", self.with_process(state, number, once)),
@@ -147,7 +147,8 @@ class Model(World):
     def _dropped(self, state: State, number: int) -> State:
         takes = state.processes[number].takes
         entries = tuple(
-            one._replace(owner=NONE) if one.owner == number else one for one in state.entries
+            entry._replace(owner=NONE) if entry.owner == number else entry
+            for entry in state.entries
         )
         return with_entries(self.with_process(state, number, Process(takes=takes)), entries)
 
@@ -217,8 +218,8 @@ class Model(World):
     def _looks(self, state: State, account: int, version: int, current: int) -> Events:
         shown = sum(
             1
-            for one in state.entries
-            if (one.account, one.version) == (account, version) and one.mask >> account & 1
+            for entry in state.entries
+            if (entry.account, entry.version) == (account, version) and entry.mask >> account & 1
         )
         for seen in range(0 if self.case.reads_stale else shown, shown + 1):
             look = Look(account, version, current, seen)
@@ -312,11 +313,13 @@ class Model(World):
             for region, one in zip(self.case.processes, state.processes, strict=True)
         )
         # What is under way from it may still arrive; what it alone would have applied is gone.
-        entries = tuple(one for one in state.entries if not (one.is_alive and one.account == LOST))
+        entries = tuple(
+            entry for entry in state.entries if not (entry.is_alive and entry.account == LOST)
+        )
         look = state.look if state.look and state.look.account != LOST else None
-        phases = tuple(one for one in state.phases if one[0] != LOST)
+        phases = tuple(phase for phase in state.phases if phase[0] != LOST)
         state = state._replace(processes=processes, phase=REMOVED, look=look, phases=phases)
-        gone = [one._replace(owner=NONE) if one.account == LOST else one for one in entries]
+        gone = [entry._replace(owner=NONE) if entry.account == LOST else entry for entry in entries]
         state = with_entries(state, tuple(gone))
         for account, one in enumerate(state.accounts):
             if account != LOST:

@@ -31,7 +31,7 @@ class World:
         self.case = case
         self.book = Book(case.rules)
         regions = range(len(case.minted))
-        self._regions = (tuple(regions), tuple(one for one in regions if one != LOST))
+        self._regions = (tuple(regions), tuple(region for region in regions if region != LOST))
         self._masks = tuple(sum(1 << one for one in live) for live in self._regions)
 
     def initial(self) -> State:
@@ -84,11 +84,11 @@ class World:
 
     def _applied(self, state: State) -> int:
         live = self.live_mask(state)
-        seen = state.folded + sum(1 for one in state.entries if one.mask & live)
+        seen = state.folded + sum(1 for entry in state.entries if entry.mask & live)
         return seen + (state.unseen if self.case.counts_unseen else 0)
 
     def _is_at_rest(self, state: State) -> bool:
-        if any(one.is_alive for one in state.entries):
+        if any(entry.is_alive for entry in state.entries):
             return False
         if state.phase and (state.phase != GIVEN_UP or state.charged_again == NONE):
             return False
@@ -121,7 +121,7 @@ class World:
 
     def view(self, state: State, region: int) -> tuple[int, ...]:
         """Return the items of all accounts as a region shows them."""
-        return tuple(one.writes[one.shown[region]] for one in state.accounts)
+        return tuple(account.writes[account.shown[region]] for account in state.accounts)
 
     def phase(self, state: State, account: int, version: int) -> int:
         """Return the phase of a grant."""
@@ -189,7 +189,7 @@ class World:
 
     def _used(self, state: State, account: int, version: int) -> bool:
         """Return whether a process or a request still goes by a grant."""
-        if any(one.is_alive and one[:2] == (account, version) for one in state.entries):
+        if any(entry.is_alive and entry[:2] == (account, version) for entry in state.entries):
             return True
         owners = zip(self.case.processes, state.processes, strict=True)
         return any((region, one.version) == (account, version) for region, one in owners)

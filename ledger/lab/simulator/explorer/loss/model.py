@@ -240,7 +240,8 @@ class Model(World):
             low <= count <= high for low, count, high in zip(began, counts, ended, strict=True)
         )
         leaders = tuple(
-            (*one[:2], 0, one[3]) if one[:1] == (ACTING,) else one for one in state.leaders
+            (*leader[:2], 0, leader[3]) if leader[:1] == (ACTING,) else leader
+            for leader in state.leaders
         )
         after = state._replace(reader=(), leaders=leaders)
         wrong = "" if is_right else f"a reader in {REGIONS[region]} counts {counts}"

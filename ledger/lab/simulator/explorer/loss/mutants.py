@@ -56,7 +56,7 @@ def _again_at_home(observation: Observation, rules: Rules, version: str) -> Succ
 def _deletes_at_home(observation: Observation, rules: Rules, version: str) -> Succession:
     found = succeed_now(observation, rules, version)
     deletes = {
-        region: tuple(one for one in keys_ if region == rules.home or keys.generation_of(one))
+        region: tuple(key for key in keys_ if region == rules.home or keys.generation_of(key))
         for region, keys_ in (found.deletes or {}).items()
     }
     return replace(found, deletes=deletes)

@@ -226,7 +226,7 @@ class World:
             _, home, waits, decision = doing
             left = decision._replace(
                 put=None if home[0] == LOST else decision.put,
-                deletes=tuple(one for one in decision.deletes if one.region != LOST),
+                deletes=tuple(delete for delete in decision.deletes if delete.region != LOST),
                 again=tuple(one for one in decision.again if one.region != LOST),
             )
             return IDLE if left == NOTHING else (ACTING, home, waits, left)

@@ -94,10 +94,14 @@ class Model:
 
     def is_finished(self, state: State) -> bool:
         """Return whether all have come to rest: nothing is in flight, no turn changes anything."""
-        if state.flights or any(one.seat == NO_SEAT or one.upcoming for one in state.processes):
+        if state.flights or any(
+            process.seat == NO_SEAT or process.upcoming for process in state.processes
+        ):
             return False
         here = frozenset(_name(n, one.seat) for n, one in enumerate(state.processes))
-        if state.members != here - {HEAD} or not all(one.is_safe for one in state.processes):
+        if state.members != here - {HEAD} or not all(
+            process.is_safe for process in state.processes
+        ):
             return False
         return all(
             self._turn(state.slices, state.members, _name(number, one.seat)) == Turn()

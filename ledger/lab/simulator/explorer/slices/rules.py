@@ -78,7 +78,7 @@ def _unchecked_taking(
 ) -> list[Action]:
     """Take slices whatever has become of their owners."""
     actions = _taking(own, before, me, slices)
-    return [own, *(one for one in actions if not isinstance(one, Check))]
+    return [own, *(action for action in actions if not isinstance(action, Check))]
 
 
 def _unfenced_giving(own: Check, before: Mapping[int, Slice], slices: int) -> list[Action]:

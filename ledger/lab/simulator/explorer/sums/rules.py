@@ -86,14 +86,17 @@ def _one_item(region: int, epoch: int, numbers: Iterable[int]) -> tuple[Action, 
     """Let every region add to the same item."""
     actions = _planned(region, epoch, numbers)
     key = (COUNTER, SumPlace("all", 1).sort_key)
-    return tuple(replace(one, key=key) if isinstance(one, Update) else one for one in actions)
+    return tuple(
+        replace(action, key=key) if isinstance(action, Update) else action for action in actions
+    )
 
 
 def _unconditional(region: int, epoch: int, numbers: Iterable[int]) -> tuple[Action, ...]:
     """Delete map items whether they are there or not."""
     actions = _planned(region, epoch, numbers)
     return tuple(
-        one._replace(condition=None) if isinstance(one, Delete) else one for one in actions
+        action._replace(condition=None) if isinstance(action, Delete) else action
+        for action in actions
     )
 
 

@@ -49,19 +49,19 @@ def climbed(**options: object) -> LadderReport:
 def test_each_rung_runs_as_long_at_its_rate() -> None:
     """Messages go by rate and seconds; the highest that was held is named."""
     report = climbed(ladder="500, 900,2000")
-    assert [(one.options.rate, one.options.messages) for one in report.runs] == [
+    assert [(run.options.rate, run.options.messages) for run in report.runs] == [
         (500, 6_000),
         (900, 10_800),
         (2_000, 24_000),
     ]
-    assert [one.is_held for one in report.runs] == [True, True, False]
+    assert [run.is_held for run in report.runs] == [True, True, False]
     assert report.most_held == 900
 
 
 def test_the_most_is_searched_for_below_the_throughput_of_full_lanes() -> None:
     """Full lanes first, then a share of what they took."""
     report = climbed(ladder="max")
-    assert [one.options.rate for one in report.runs] == [0, 950]
+    assert [run.options.rate for run in report.runs] == [0, 950]
     assert report.most_held == 950
 
 
@@ -73,15 +73,15 @@ def test_a_rung_that_was_too_high_shows_what_can_be_held() -> None:
         return report if options.rate else replace(report, seconds=2 * report.seconds)
 
     report = climb(PipelineDemoOptions(seconds=SECONDS, ladder="2000,max"), slow_if_full)
-    assert [one.options.rate for one in report.runs] == [2_000, 0, 950]
+    assert [run.options.rate for run in report.runs] == [2_000, 0, 950]
 
 
 def test_beside_each_run_stands_one_without_failures() -> None:
     """Of a ladder, and of a single run, which keeps its messages."""
     report = climbed(ladder="500", beside=True)
-    assert [one.options.failures for one in report.runs] == [True, False]
+    assert [run.options.failures for run in report.runs] == [True, False]
     single = climbed(messages=7_000, beside=True)
-    assert [(one.options.failures, one.options.messages) for one in single.runs] == [
+    assert [(run.options.failures, run.options.messages) for run in single.runs] == [
         (True, 7_000),
         (False, 7_000),
     ]

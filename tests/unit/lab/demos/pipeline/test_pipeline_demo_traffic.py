@@ -35,9 +35,9 @@ def test_the_seed_decides_every_message() -> None:
 def test_messages_are_duplicate_delayed_malformed_and_from_elsewhere() -> None:
     """Each share shows; every version comes, and none later than the window allows."""
     found = messages()
-    sound = [one for one in found if one.version]
+    sound = [message for message in found if message.version]
     assert abs(len(found) - len(sound) - 60) < 40
-    times = Counter((one.trade, one.version) for one in sound)
+    times = Counter((message.trade, message.version) for message in sound)
     assert abs(sum(times.values()) - len(times) - 300) < 100
     first: dict[tuple[int, int], int] = {}
     for place, one in enumerate(sound):
@@ -49,9 +49,11 @@ def test_messages_are_duplicate_delayed_malformed_and_from_elsewhere() -> None:
     for trade in range(TRADES):
         versions = sorted(version for (one, version) in times if one == trade)
         assert versions == list(range(1, len(versions) + 1))
-    crossing = sum(one.lane // OPTIONS.lanes != one.trade % OPTIONS.regions for one in sound)
+    crossing = sum(
+        message.lane // OPTIONS.lanes != message.trade % OPTIONS.regions for message in sound
+    )
     assert abs(crossing / len(sound) - SHARES.crossing) < 0.03
-    assert {one.lane for one in sound} == {0, 1, 2, 3}
+    assert {message.lane for message in sound} == {0, 1, 2, 3}
 
 
 def test_the_expected_totals_are_what_the_pipeline_reads_in_the_messages() -> None:
@@ -88,11 +90,11 @@ def test_without_faults_each_version_comes_once_and_in_order() -> None:
     none = Shares(duplicate=0, delayed=0, malformed=0)
     traffic = Traffic(options, Random(7), shares=none)  # noqa: S311 (repeatable)
     newest = Counter[int]()
-    for one in traffic.messages():
-        newest[one.trade] += 1
-        assert one.version == newest[one.trade]
-        assert one.lane == 0
-        assert json.loads(one.line)["Version"] == one.version
+    for message in traffic.messages():
+        newest[message.trade] += 1
+        assert message.version == newest[message.trade]
+        assert message.lane == 0
+        assert json.loads(message.line)["Version"] == message.version
 
 
 @pytest.mark.slow

@@ -219,11 +219,11 @@ def test_generated_records_are_the_demos_by_their_trades(tmp_path: Path) -> None
     whole, _ = sent(500)
     part, traffic = sent(100)
     assert whole[:100] == part
-    assert all(one.key in one.line.decode() for one in whole)
+    assert all(outgoing.key in outgoing.line.decode() for outgoing in whole)
     write_totals(tmp_path / "totals.json", traffic)
     found = json.loads((tmp_path / "totals.json").read_text(encoding="utf-8"))
     newest: dict[str, Any] = {}
-    for line in (one.line for one in part):
+    for line in (outgoing.line for outgoing in part):
         try:
             told = json.loads(line, parse_float=Decimal)
         except ValueError:
@@ -243,6 +243,6 @@ def test_lines_of_a_file_go_by_their_records_ids(tmp_path: Path) -> None:
     file.write_bytes(b"\n".join(lines))
     settings = make_settings(pipeline={"fields": FIELDS, "categories": ["all"]})
     found = list(lines_of(file, settings, 0))
-    assert [one.key for one in found] == ["T1", "2", "T1"]
-    assert [one.line.rstrip(b"\n") for one in found] == [lines[0], lines[2], lines[3]]
-    assert [one.key for one in lines_of(file, make_settings(), 1)] == ["0"]
+    assert [outgoing.key for outgoing in found] == ["T1", "2", "T1"]
+    assert [outgoing.line.rstrip(b"\n") for outgoing in found] == [lines[0], lines[2], lines[3]]
+    assert [outgoing.key for outgoing in lines_of(file, make_settings(), 1)] == ["0"]
