@@ -87,6 +87,7 @@ class BudgetAudit:
         self._notes: dict[str, Key] = {}
         self._refused: set[str] = set()
         self._crowded: set[str] = set()
+        self._deleted: set[Key] = set()
         self._paid_by: dict[Key, tuple[object, ...]] = {}
         self._doubled: set[Key] = set()
         self.granted = 0
@@ -112,9 +113,19 @@ class BudgetAudit:
                 self._rights(key[0].removeprefix(_PREFIX), found[1], key[1], region, stamp, item)
             return
         place = keys.counter_of(key[0])
-        if place is None or not self.has(place[0]) or item is None or "merged" in item:
+        if place is None or not self.has(place[0]):
             return
-        self._entry(world, place[0], region, key, item)
+        if item is None:
+            self._deleted.add(key)
+        elif "merged" not in item and not self._comes_too_late(world.stamp_of(region, key), key):
+            self._entry(world, place[0], region, key, item)
+
+    def _comes_too_late(self, stamp: Stamp, key: Key) -> bool:
+        """Return whether an entry that a lost region wrote arrives after the others merged it.
+
+        Under one key in two regions it may have come to something else there.
+        """
+        return key in self._deleted and stamp[1] in self._lost
 
     def changed(self, region: str, partition: str, items: Mapping[str, Item]) -> None:
         """Check what a step has changed."""
