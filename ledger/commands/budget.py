@@ -341,7 +341,7 @@ def reclaim(
 
     async def mint(windows: Iterable[Window]) -> list[dict[str, Any]]:
         async with opening() as rights:
-            for budget in hidden:
+            for budget in dict.fromkeys([*hidden, *(window.budget for window in windows)]):
                 await rights.put_again(budget)
             return [
                 {

@@ -174,8 +174,9 @@ class Administrator:
         items = dict(shown.items)
         target = limit.newest.limit if window.is_whole else None
         if not window.is_whole:
-            for region in terms.written:  # what it has not made yet is its share
-                account = Account(region, terms.epoch_of(region))
+            accounts = {Account(region, terms.epoch_of(region)) for region in terms.written}
+            accounts |= {account for item in items.values() for account in item.reclaimed}
+            for account in accounts:  # what it has not made, or nobody has seen, is its share
                 try:
                     made = created(shown.of(account), window=window, limit=limit)
                 except BudgetUndecided:

@@ -34,7 +34,8 @@ from ledger.core.ids import EPOCH
 from ledger.limits import balance, plan, sizes, windows
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
-from ledger.limits.raises import remembered
+from ledger.limits.losing import ARRIVED_SECONDS
+from ledger.limits.raises import not_in_limit, not_minted, remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
     GROWTH_DIGITS,
@@ -122,10 +123,9 @@ class LimitChanger:
             assert isinstance(after, Rights)  # noqa: S101 (neither step refuses)
             target = amounts.total((limit.newest.limit, more))
             _check_digits(place, target, more, [*items.values(), after])
+            raises, raised = remembered(limit.raises, limit.raised, raise_id, more, now)
             changed = self._with(place, limit, self._step(place, limit, target, weights))
-            if not place.window.is_whole:
-                raises, raised = remembered(limit.raises, limit.raised, raise_id, more, now)
-                changed = replace(changed, raises=raises, raised=raised)
+            changed = replace(changed, raises=raises, raised=raised)
             return [
                 write_of(before, after, place.window.counter),
                 self._limit_put(place, limit, changed),
@@ -183,6 +183,9 @@ class LimitChanger:
     async def go_on(self, budget: str) -> LimitChange:
         """Do what is due for an announced step: note that all show it, confirm, or postpone it.
 
+        After the loss of a home what it left is written in this generation; of a raise of which
+        one half has arrived the other is made (`raises`).
+
         Raises:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
@@ -190,10 +193,13 @@ class LimitChanger:
 
         async def planned() -> list[Put]:
             limit = (await self._limits(place))[0]
-            changed = await self._due(place, limit)
-            if changed is None and limit.generation < place.generation:
-                changed = windows.adopt(limit)
-            return [] if changed is None else [self._limit_put(place, limit, changed)]
+            after = await self._due(place, limit)
+            if after is None and limit.generation < place.generation:
+                after = windows.adopt(limit)
+            raised, rights = await self._torn(place, after or limit)
+            if raised != (after or limit):
+                after = replace(raised, revision=limit.revision + 1)
+            return [*rights, *([] if after is None else [self._limit_put(place, limit, after)])]
 
         await self._write(place, planned)
         return await self._now(place, None)
@@ -215,6 +221,53 @@ class LimitChanger:
             return None  # that region has yet to show it
         is_shown = all(each is not None and each.revision >= limit.revision for each in shown)
         return windows.note_shown(limit, now) if is_shown else None
+
+    async def _torn(self, place: _Place, limit: Limit) -> tuple[Limit, list[Put]]:
+        """Return a limit with the raises that a lost home minted; and what mints those of a limit.
+
+        What is not minted may still arrive for a day after the loss, and is minted after that.
+        """
+        terms = self._reach.settings.current.terms
+        if not terms.lost or terms.given_up_at is None:
+            return limit, []
+        try:
+            items = await self._shown(place)
+        except StoreError:
+            return limit, []  # that region may show the other half
+        now = self._seconds()
+        known = not_in_limit(limit, items, now)
+        if known and limit.announced is None:
+            target = amounts.total((limit.newest.limit, *known.values()))
+            limit = self._with(place, limit, self._step(place, limit, target, None))
+            for raise_id, amount in sorted(known.items()):
+                raises, raised = remembered(limit.raises, limit.raised, raise_id, amount, now)
+                limit = replace(limit, raises=raises, raised=raised)
+        until = whole_seconds(terms.given_up_at + timedelta(seconds=2 * terms.clock_skew))
+        if not place.window.is_whole or now <= until + ARRIVED_SECONDS:
+            return limit, []
+        before = await place.home.rights(place.window.counter, place.me)
+        steps: list[plan.Step] = [
+            partial(created, window=place.window, limit=limit),
+            *(
+                partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=now)
+                for raise_id, amount in sorted(not_minted(limit, items, until).items())
+            ),
+        ]
+        after = plan.in_one_write(before, steps) if len(steps) > 1 else before
+        assert isinstance(after, Rights)  # noqa: S101 (no step refuses)
+        return limit, [] if after == before else [write_of(before, after, place.window.counter)]
+
+    async def _shown(self, place: _Place) -> list[Rights]:
+        """Return every rights item that any region shows, as often as it is shown.
+
+        Raises:
+            StoreError: a region cannot be read.
+        """
+        regions = await self._reach.items_everywhere()
+        if unreached := sorted({*self._reach.settings.current.terms.regions} - {*regions}):
+            raise Unreachable(f"region {unreached[0]} cannot be reached from here")
+        shown = [await items.read(place.window.counter) for items in regions.values()]
+        return [rights for each in shown for rights in each.items.values()]
 
     def _step(
         self, place: _Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None
@@ -382,7 +435,8 @@ class LimitChanger:
     async def _everywhere(self, place: _Place) -> dict[Account, Rights]:
         """Return each account's item as its own region has it; of one not reached, as home shows.
 
-        Those of regions that are no more in the table are as home shows them, too.
+        Those of regions that are no more in the table are as home shows them, too, of version 0
+        where a reclaim went by a share that nobody has seen.
         """
         counter = place.window.counter
         found = dict((await place.home.read(counter)).items)
@@ -393,7 +447,8 @@ class LimitChanger:
                 if account == place.me:
                     raise
                 found.setdefault(account, Rights(account))
-        return found
+        unseen = {account for item in found.values() for account in item.reclaimed} - found.keys()
+        return found | {account: Rights(account) for account in unseen}
 
     async def _accounts(self) -> dict[Account, ControlItems]:
         terms = self._reach.settings.current.terms

@@ -22,7 +22,10 @@ def _lines(state: BudgetState) -> Iterator[str]:
     if state.target < state.limit:
         going = f", going to {text(state.target)}"
     elif state.target > state.limit:
-        going = f", {text(state.target)} once the step that is announced is in force"
+        is_whole = state.counter == state.budget
+        until = "what the lost home had is reclaimed"
+        until = until if is_whole else "the step that is announced is in force"
+        going = f", {text(state.target)} once {until}"
     yield f"budget {state.counter}: limit {text(state.limit)}{going}"
     most = amounts.total_wide((state.charged, state.granted))
     yield (

@@ -12,6 +12,7 @@ its entry is there, a pass of the compactor. It is not folded before (`spends.ma
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from itertools import islice
 
@@ -25,7 +26,7 @@ from ledger.limits.calendar import Window
 from ledger.limits.items import ControlItems
 from ledger.limits.plan import charge
 from ledger.limits.reading import Shown
-from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, write_of
+from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, fits, write_of
 from ledger.limits.rolling import dated
 from ledger.limits.shares import created
 from ledger.limits.spends import Spend, is_open, spend_attributes, spend_of
@@ -42,6 +43,16 @@ ENTRIES_MAX = TRANSACTION_ACTIONS_MAX - BUDGETS_MAX
 KEPT_MAX = 10_000
 """Entries that a process remembers to charge itself; any more are left to the compactor."""
 READS_AT_ONCE = 16
+LIMIT_NOT_READ = Decimal("1E22")
+"""What a limit is taken to be at most by a process that has not read it."""
+
+
+def may_let_through(amount: Decimal, limit: Decimal) -> bool:
+    """Return whether an amount can be added up with whatever else is spent of a budget.
+
+    `limit` is what the process has read, and has compared it with; 0 if it has read none.
+    """
+    return limit > 0 or (amount <= LIMIT_NOT_READ and fits(amount, LIMIT_NOT_READ))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,21 @@
 The newest `RAISES_KEPT` are remembered, and of the others those made within `RAISE_SECONDS`: a
 repeat that comes later may be made again. Times are in whole seconds since 1970.
 
+A raise is one transaction of home's rights item and the limit item, and each remembers it. Items
+replicate one by one: of a home that is lost one half may have arrived, the other never will. Which
+is missing is said by their ids (`not_in_limit`, `not_minted`).
+
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from decimal import Decimal
 
 from ledger.core.errors import StateConflict
 from ledger.core.ids import EPOCH
+from ledger.limits.rights import Rights
+from ledger.limits.windows import Limit
 
 RAISES_KEPT = 10
 """How many ids an item keeps however old they are: about 1 KB."""
@@ -51,3 +57,27 @@ def remembered(
         {**{each: raises[each] for each in kept}, raise_id: amount},
         {**{each: raised[each] for each in kept}, raise_id: Decimal(now)},
     )
+
+
+def not_in_limit(limit: Limit, items: Collection[Rights], now: int) -> dict[str, Decimal]:
+    """Return the raises that were minted and that the limit does not know, by id.
+
+    Of the newer half of what is remembered: what is older the limit may have forgotten.
+    """
+    since = now - RAISE_SECONDS // 2
+    return {
+        raise_id: amount
+        for item in items
+        for raise_id, amount in item.raises.items()
+        if raise_id not in limit.raises and item.raised[raise_id] >= since
+    }
+
+
+def not_minted(limit: Limit, items: Collection[Rights], until: int) -> dict[str, Decimal]:
+    """Return the raises of the limit, until a time, that no item has minted, by id."""
+    minted = {raise_id for item in items for raise_id in item.raises}
+    return {
+        raise_id: amount
+        for raise_id, amount in limit.raises.items()
+        if raise_id not in minted and limit.raised[raise_id] <= until
+    }

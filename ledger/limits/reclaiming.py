@@ -29,7 +29,14 @@ from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
 from ledger.limits.reading import date_in, read_budget, read_own, read_rights
 from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
 from ledger.limits.rolling import dated
-from ledger.limits.spends import Spend, agree, charge_of, spend_of, to_close_unagreed
+from ledger.limits.spends import (
+    Spend,
+    agree,
+    charge_of,
+    charge_unagreed,
+    spend_of,
+    to_close_unagreed,
+)
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
@@ -135,7 +142,8 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
     closings: list[Closing] = []
     after = rights
     for version in sorted({*agreed, *unagreed}):
-        charged = charge_of(seen[region], names[version])
+        charge = charge_of if version in agreed else charge_unagreed
+        charged = charge(seen[region], names[version])
         excess = excess_of(rights, version, charged)
         closed = reclaim(after, version, charged)
         assert not isinstance(closed, Gone)  # noqa: S101 (it is in the item that was read)

@@ -39,7 +39,7 @@ from ledger.limits.changing import LimitChange
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
 from ledger.limits.keeper import Keeper, Surroundings
-from ledger.limits.let_through import LetThrough, Through
+from ledger.limits.let_through import LetThrough, Through, may_let_through
 from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.rights import GrantName, checked_amount
@@ -432,7 +432,9 @@ class Spender:
         self._tend_later()
 
     def _refuses_in_outage(self, sought: _Sought) -> bool:
-        """Return whether any of the budgets lets nothing through."""
+        """Return whether any of the budgets lets nothing through, or no such amount."""
+        if not all(may_let_through(sought.amount, keeper.limit) for keeper in sought.keepers):
+            return True
         terms = self._settings.current.terms
         rules = [terms.budget_of(keeper.window.budget) for keeper in sought.keepers]
         return any(rule is None or rule.on_outage == "refuse" for rule in rules)

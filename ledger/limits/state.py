@@ -12,6 +12,7 @@ from ledger.core.contract import Terms
 from ledger.limits import plan
 from ledger.limits.balance import free, in_flight
 from ledger.limits.calendar import Window
+from ledger.limits.lost import stake_of
 from ledger.limits.rights import Account, Grant, Rights
 
 _ZERO = Decimal(0)
@@ -127,8 +128,8 @@ def state_of(
 ) -> BudgetState:
     """Return what control items say of a budget.
 
-    `target` is where its limit is going, by default where it is. What was charged by an account
-    that was reclaimed counts, nothing else of it.
+    `target` is where its limit is going, by default where it is. What was spent of an account that
+    was reclaimed counts, nothing else of it.
     """
     limit = plan.limit_of(tuple(shown.values()))
     gone = {account for item in shown.values() for account in item.reclaimed}
@@ -148,7 +149,12 @@ def state_of(
         window.counter,
         limit,
         limit if target is None else target,
-        amounts.total_wide(rights.spent for rights in shown.values()),
+        amounts.total_wide(
+            (
+                *(rights.spent for rights in shown.values()),
+                *(_spent_uncharged(account, shown) for account in sorted(gone)),
+            )
+        ),
         amounts.total_wide(rights.granted for rights in items.values()),
         tuple(
             RegionRights(
@@ -170,6 +176,18 @@ def state_of(
         ),
         tuple(pairs),
     )
+
+
+def _spent_uncharged(gone: Account, shown: Mapping[Account, Rights]) -> Decimal:
+    """Return what a reclaimed account spent by entries that it never charged.
+
+    That is what it had and what was not minted again: its stake without any entries, less what the
+    reclaim minted. An operator may have minted less (`--most`): that counts as spent, too.
+    """
+    minted = next(item.reclaimed[gone] for item in shown.values() if gone in item.reclaimed)
+    others = [item for item in shown.values() if gone in item.cut]
+    had = stake_of(shown.get(gone, Rights(gone)), others, ()).amount
+    return amounts.total_wide((had, minted.copy_negate()))
 
 
 def _owed(account: Account, items: Mapping[Account, Rights]) -> Decimal:

@@ -1,6 +1,7 @@
 """Spends let through while no grant can be had: charged once, by their process or a pass."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -425,3 +426,36 @@ async def test_what_is_owed_is_charged_before_anything_is_granted() -> None:
         await let_through(world, east, 3, "key/42")
         assert not await east.budget("key/42").spend(8)
         assert await east.budget("key/42").spend(7)
+
+
+@pytest.mark.parametrize(
+    ("amount", "is_read", "is_allowed"),
+    [
+        ("1E-9", False, True),
+        ("1E-10", False, False),
+        ("1E22", False, True),
+        ("2E22", False, False),
+        ("1E-10", True, True),
+    ],
+)
+async def test_what_could_not_be_added_up_is_not_let_through(
+    amount: str, *, is_read: bool, is_allowed: bool
+) -> None:
+    """Beside a limit that was never read: one such entry, and the total cannot be read any more."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        if is_read:
+            assert await east.budget("key/42").spend(10)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "query", down)
+            spent = east.budget("key/42").spend(Decimal(amount))
+            if is_allowed:
+                assert await spent
+            else:
+                with pytest.raises(Unreachable):
+                    await spent
+        await world.clock.advance(60)
+        assert (await east.budget("key/42").state()).charged >= (
+            Decimal(amount) if is_allowed else 0
+        )

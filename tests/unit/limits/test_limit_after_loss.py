@@ -10,9 +10,11 @@ from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings, seeded
 from ledger.core.errors import BudgetMissing, StateConflict, Unreachable
 from ledger.limits.administering import Administrator
 from ledger.limits.changing import LimitChanger
+from ledger.limits.plan import create
+from ledger.limits.plan import raise_limit as raised_by
 from ledger.limits.reach import Reach
-from ledger.limits.reading import read_budget
-from ledger.limits.rights import Account
+from ledger.limits.reading import read_budget, read_rights
+from ledger.limits.rights import Account, Rights, rights_item
 from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -36,6 +38,7 @@ class Remaining:
         self.stores: dict[str, Store] = {region: MemoryStore(region) for region in (WEST, SOUTH)}
         self.reached = dict(self.stores)
         self.clock = ManualClock(instant=True)
+        self.given_up_at = self.clock.now()
 
     async def reach(self) -> Reach:
         """Return what operators work with at home."""
@@ -51,7 +54,12 @@ class Remaining:
             regions=dict.fromkeys((HOME, WEST, SOUTH), LOCAL),
         )
         terms = replace(
-            settings.terms, home=WEST, regions=(WEST, SOUTH), lost=(HOME,), generation=2
+            settings.terms,
+            home=WEST,
+            regions=(WEST, SOUTH),
+            lost=(HOME,),
+            generation=2,
+            given_up_at=self.given_up_at,
         )
         return Reach(
             store=self.stores[WEST],
@@ -148,3 +156,78 @@ async def test_a_raise_of_windows_is_found_in_any_regions_limit() -> None:
     found = await world.limit()
     assert found is not None
     assert found.newest.limit == 15
+
+
+RAISE = "order-17"
+DAY = 2 * 86_400
+"""After which nothing of the lost home arrives any more."""
+
+
+def with_raise(world: Remaining, limit: Limit) -> Limit:
+    """Return the limit as the lost home wrote it with the raise."""
+    at = Decimal(int(world.given_up_at.timestamp()))
+    steps = (LimitStep.of(limit.newest.limit + 5, {Account(HOME): 1}),)
+    return replace(limit, revision=2, steps=steps, raises={RAISE: Decimal(5)}, raised={RAISE: at})
+
+
+async def show_rights(world: Remaining, region: str, *, is_raised: bool) -> None:
+    """Let a region show the lost home's rights, with the raise or before it."""
+    rights: Rights | None = create(Account(HOME), Decimal(10))
+    if rights is not None and is_raised:
+        now = int(world.given_up_at.timestamp())
+        rights = raised_by(rights, Decimal(5), RAISE, now=now)
+    assert rights is not None
+    await world.stores[region].write(Put(rights_item(rights, BUDGET)))
+
+
+@pytest.mark.parametrize("region", [WEST, SOUTH])
+async def test_a_raise_of_which_only_the_rights_arrived_is_in_the_limit(region: str) -> None:
+    """Once, whichever region shows it, and whether it is repeated or not."""
+    world = Remaining(home=made(10), other=made(10))
+    changer = LimitChanger(await world.reach())
+    await show_rights(world, region, is_raised=True)
+    for call in (changer.go_on, lambda budget: changer.raise_limit(budget, 5, RAISE, None)):
+        for _ in range(2):
+            assert (await call(BUDGET)).target == 15
+    found = await world.limit()
+    assert found is not None
+    assert (found.revision, found.raises) == (2, {RAISE: Decimal(5)})
+    assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
+    assert (await changer.lower_limit(BUDGET, 12, None)).target == 12
+    assert (await changer.go_on(BUDGET)).target == 12
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+async def test_a_raise_of_which_only_the_limit_arrived_is_minted_once_nothing_arrives(
+    *, repeats: bool
+) -> None:
+    """Not before: its rights may be on their way."""
+    world = Remaining(home=made(10), other=None)
+    world.shown["other"] = with_raise(world, made(10))
+    changer = LimitChanger(await world.reach())
+    await show_rights(world, WEST, is_raised=False)
+    call = changer.go_on
+    if repeats:
+        call = lambda budget: changer.raise_limit(budget, 5, RAISE, None)  # noqa: E731
+    for _ in range(2):
+        done = await call(BUDGET)
+        assert [done.limit, done.target] == [10, 15]
+    world.clock.pass_by(DAY)
+    for _ in range(2):
+        done = await call(BUDGET)
+        assert [done.limit, done.target] == [15, 15]
+    shown = await read_rights(world.stores[WEST], BUDGET)
+    assert shown[Account(WEST)].minted == 5
+    assert shown[Account(WEST)].raises == {RAISE: Decimal(5)}
+
+
+async def test_a_raise_whose_rights_another_region_shows_is_not_minted_again() -> None:
+    """A reclaim goes by the newest item that any region shows."""
+    world = Remaining(home=made(10), other=None)
+    world.shown["other"] = with_raise(world, made(10))
+    changer = LimitChanger(await world.reach())
+    await show_rights(world, WEST, is_raised=False)
+    await show_rights(world, SOUTH, is_raised=True)
+    world.clock.pass_by(DAY)
+    assert (await changer.go_on(BUDGET)).target == 15
+    assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)

@@ -140,9 +140,10 @@ async def test_a_region_that_cannot_be_read_does_not_agree() -> None:
 
 
 async def test_of_many_that_wait_the_oldest_are_closed_by_their_own_region() -> None:
-    """An item must not grow without bound while a region is away."""
+    """An item must not grow without bound while a region is away. Nothing is credited for it."""
     world = await begun(*[1] * (WAITING_MAX + 2))
     world.regions.isolate(SOUTH)
+    world.regions.put(HOME, spend_item(-1, GrantName(AT_HOME, 2), at=START, suffix=99))
     for version in range(2, WAITING_MAX + 4):
         world.regions.put(
             HOME, spend_item(1, GrantName(AT_HOME, version), at=START, suffix=version)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from decimal import Decimal
 
+import pytest
 from support.budgets import AT_HOME, AT_SOUTH, AT_WEST, changed, granted, limited_settings
 from support.ledgers import HOME, SOUTH, WEST
 
@@ -71,6 +72,22 @@ def test_what_a_lost_region_has_is_stranded_until_it_is_reclaimed() -> None:
     assert [again.limit, again.free, again.stranded] == [100, 90, 0]
     assert [region.region for region in again.regions] == [HOME]
     assert again.in_flight == ()
+
+
+@pytest.mark.parametrize("west", [(WEST_ITEM,), ()])
+def test_what_a_lost_region_spent_by_entries_counts_as_charged(west: tuple[Rights, ...]) -> None:
+    """It is in no item: neither what was minted again, nor what anybody charged.
+
+    Of a hold among them that is voided later as much is given back at home.
+    """
+    cut = cut_off(HOME_ITEM, AT_WEST)
+    assert cut is not None
+    minted = mint_again(cut, AT_WEST, Decimal(26))
+    assert minted is not None
+    again = shown(minted, *west, lost=(WEST,))
+    assert [again.limit, again.free, again.granted, again.charged] == [100, 86, 10, 4]
+    voided = shown(changed(minted, charged=Decimal(-4)), *west, lost=(WEST,))
+    assert [voided.free, voided.charged] == [90, 0]
 
 
 def test_a_limit_is_lowered_right_after_a_reclaim() -> None:
