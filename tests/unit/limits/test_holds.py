@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ledger.core.entry import entry_id
 from ledger.core.errors import InvalidInput
 from ledger.limits import holds
 from ledger.limits.holds import Apart
@@ -13,11 +14,13 @@ from ledger.limits.plan import Short
 from ledger.limits.rights import Account, Grant, GrantName, Rights
 from ledger.limits.spends import Spend, spend_attributes
 from ledger.store.conditions import holds as is_true
+from ledger.testing.clock import START
 
 HERE, THERE = Account("us-east-1"), Account("eu-west-1")
 D = Decimal
 KEY = ("key/42", "id")
 NOW = 1_000_000.0
+HOUR, DAY = 3_600.0, 86_400.0
 HOLD = Spend("id", D(5), (GrantName(HERE, 2),), hold=100)
 RIGHTS = Rights(HERE, 2, D(10), grants={2: Grant(D(8), 0, 60, "me")})
 
@@ -132,3 +135,22 @@ def test_a_hold_of_a_lost_account_is_charged_where_its_rights_are() -> None:
     assert apart.items[0].adjusted == {}
     with pytest.raises(InvalidInput, match="resolved with the item of"):
         holds.charge_apart(holds.settle(HOLD, D(3)), {"": replace(home, reclaimed={})}, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("actual", "age", "charged", "returned"),
+    [(1, HOUR, 1, 0), (1, DAY, 1, -4), (7, HOUR, 7, 0), (7, DAY, 7, 0)],
+)
+def test_a_hold_that_left_a_rolling_window_gives_nothing_back(
+    actual: int, age: float, charged: int, returned: int
+) -> None:
+    """Less is charged, and as much less will come back; what it came to more counts anew."""
+    entry = str(entry_id(START, 1))
+    hold = replace(HOLD, id=entry)
+    rights = replace(RIGHTS, grants={}, charged=D(5), bucket=int(HOUR))
+    resolved = holds.settle(hold, D(actual))
+    now = START.timestamp() + age
+    apart = holds.charge_apart(resolved, {"": rights}, now=now)
+    assert isinstance(apart, Apart)
+    [after] = apart.items
+    assert [after.charged, after.returned] == [charged, returned]

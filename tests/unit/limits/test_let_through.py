@@ -459,3 +459,23 @@ async def test_what_could_not_be_added_up_is_not_let_through(
         assert (await east.budget("key/42").state()).charged >= (
             Decimal(amount) if is_allowed else 0
         )
+
+
+async def test_a_key_let_through_in_two_regions_is_charged_where_the_last_writer_is() -> None:
+    """The other process finds an entry of another account: that is not its own to charge."""
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east, world.table(WEST) as west:
+        await east.budget("key/42").create(10)
+        world.replicate()
+        at = world.clock.now()
+        for table in (east, west):
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(world.store(table.ledger.region), "query", down)
+                assert await table.budget("key/42").spend(3, key="call", at=at)
+            await world.clock.advance(0.001)
+        world.replicate()
+        await world.clock.advance(60)
+        world.replicate()
+        state = await west.budget("key/42").state()
+        charged = {region.region: int(region.charged) for region in state.regions}
+        assert charged == {EAST: 0, WEST: 3}

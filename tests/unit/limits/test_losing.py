@@ -155,6 +155,22 @@ async def test_nothing_is_minted_before_every_region_shows_the_cut() -> None:
     assert await reclaimed(world, regions) == [26]
 
 
+async def test_nothing_is_minted_before_every_region_shows_the_item_that_cut() -> None:
+    """A region that does not show it at all does not show the cut either."""
+    world = World()
+    world.regions.pause(HOME, WEST)
+    put_rights(world.regions, sent(granted(AT_HOME, at=START), AT_SOUTH, SENT))
+    put_rights(world.regions, granted(AT_WEST, at=START, minted=0))
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    regions = remaining(world)
+    for _ in range(3):
+        with pytest.raises(ContractChangeRefused, match="does not show yet"):
+            await reclaim_lost(regions, SOUTH, "counter")
+        world.regions.deliver()
+    assert not shown_rights(world.regions, AT_HOME).reclaimed
+
+
 @pytest.mark.parametrize(
     ("terms", "message"),
     [

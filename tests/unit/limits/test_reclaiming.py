@@ -39,6 +39,7 @@ from ledger.limits.reclaiming import (
 )
 from ledger.limits.rights import GrantName, Rights
 from ledger.limits.spends import WAITING_MAX, spend_of
+from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.testing.clock import START
@@ -513,3 +514,17 @@ async def test_entries_are_found_however_old_and_a_little_ahead(seconds_off: int
     world = await begun(10, spent=(spend_item(3, GRANT, at=at),))
     world.clock.pass_by(LATE + 1)
     assert [closing.charged for closing in (await closed(world)).closings] == [3]
+
+
+async def test_what_was_let_through_is_charged_by_the_limit_that_home_shows() -> None:
+    """Its region has none yet: it would be charged to none, for good."""
+    world = World()
+    put_rights(world.regions, granted(AT_HOME, at=START))
+    limit = Limit(1, (LimitStep.of(100, {AT_HOME: 1}),))
+    world.regions.put(HOME, limit_item(limit, "counter"))
+    left = spend_item(6, GrantName(AT_WEST, 0), at=START)
+    world.regions.put(WEST, left)
+    spend = spend_of(left)
+    assert spend is not None
+    assert await charge_open(regions_of(world), {key_of(left): spend}) == 1
+    assert shown_rights(world.regions, AT_WEST).charged == 6
