@@ -242,8 +242,9 @@ class LimitChanger:
             for raise_id, amount in sorted(known.items()):
                 raises, raised = remembered(limit.raises, limit.raised, raise_id, amount, now)
                 limit = replace(limit, raises=raises, raised=raised)
-        until = whole_seconds(terms.given_up_at + timedelta(seconds=2 * terms.clock_skew))
-        if not place.window.is_whole or now <= until + ARRIVED_SECONDS:
+        until = whole_seconds(terms.given_up_at) + 2 * terms.clock_skew
+        arrived = terms.given_up_at + timedelta(seconds=ARRIVED_SECONDS + terms.clock_skew)
+        if not place.window.is_whole or self._reach.clock.now() <= arrived:
             return limit, []
         before = await place.home.rights(place.window.counter, place.me)
         steps: list[plan.Step] = [

@@ -73,7 +73,7 @@ def not_in_limit(limit: Limit, items: Collection[Rights], now: int) -> dict[str,
     }
 
 
-def not_minted(limit: Limit, items: Collection[Rights], until: int) -> dict[str, Decimal]:
+def not_minted(limit: Limit, items: Collection[Rights], until: float) -> dict[str, Decimal]:
     """Return the raises of the limit, until a time, that no item has minted, by id."""
     minted = {raise_id for item in items for raise_id in item.raises}
     return {

@@ -419,6 +419,7 @@ class BudgetAudit:
                 + (charged_twice(budget, self._under) if self._lost else _ZERO)
             )
             self.changes.check_rest(budget, self._limit(budget))
+            self.changes.check_halves(budget, tables)
             if charged < least or (charged > most and budget not in self._crowded):
                 said = f"{charged} charged at rest, {least} to {most} applied"
                 self._fail("charged", f"{budget}: {said}")

@@ -14,6 +14,7 @@ from ledger.core.entry import ADJUSTED, GRANT, Key
 from ledger.lab.simulator.budget_mutants import budget_mutant
 from ledger.lab.simulator.budgets import has_windows, keeps_budgets, lets_through
 from ledger.lab.simulator.losses import is_lossy
+from ledger.lab.simulator.scenario import draw
 from ledger.limits import changing, holds, let_through, losing, plan, shares
 from ledger.limits.allowance import Settling, Taken
 from ledger.limits.holds import Apart, Resolved
@@ -26,6 +27,7 @@ from ledger.store.conditions import Equals, Has
 from ledger.store.writes import Put, Update
 from ledger.writing.plan import Planned
 
+SHORTLY_SECONDS = 400.0
 _charge_apart = holds.charge_apart
 _mark = let_through._mark  # noqa: SLF001 (it is broken here)
 
@@ -33,6 +35,22 @@ _mark = let_through._mark  # noqa: SLF001 (it is broken here)
 def loses_budgets(seed: int) -> bool:
     """Return whether the world of a seed loses a region that has rights."""
     return keeps_budgets(seed) and is_lossy(seed)
+
+
+def raises_before_loss(seed: int) -> bool:
+    """Return whether a world raises a budget without windows shortly before it loses its home."""
+    scenario = draw(seed) if loses_budgets(seed) else None
+    if scenario is None or scenario.loss is None or scenario.budgets is None:
+        return False
+    loss, settings = scenario.loss, scenario.settings
+    raised = {
+        change.budget
+        for change in scenario.budgets.changes
+        if change.raises and 0 < loss.stops_at - change.at < SHORTLY_SECONDS
+    }
+    rules = [settings.terms.budget_of(budget) for budget in raised]
+    is_whole = any(rule is not None and rule.window == "none" for rule in rules)
+    return is_whole and loss.region == settings.home
 
 
 def raised_by_each(items: tuple[Rights, ...], raise_id: str) -> bool:
@@ -107,6 +125,12 @@ def put_as_read(changer: changing.LimitChanger, place: Any, before: Limit, after
     del changer
     item = limit_item(replace(after, generation=place.generation), place.budget)
     return Put(item, Equals("revision", {"N": str(before.revision)}))
+
+
+async def half_raises(changer: object, place: object, limit: Limit) -> tuple[Limit, list[Put]]:
+    """Leave what a lost home left of a raise as it is."""
+    del changer, place
+    return limit, []
 
 
 async def no_spends(*_: object) -> list[Any]:
@@ -192,6 +216,14 @@ LIMIT_MUTANTS = (
         60,
         (changing.LimitChanger, "_limit_put", put_as_read),
         worlds=loses_budgets,
+    ),
+    budget_mutant(
+        "half-raise",
+        "a raise of which a lost home left one half is made whole by the next",
+        "its rights look like a lowering under way, or its limit like a raise",
+        4,
+        (changing.LimitChanger, "_torn", half_raises),
+        worlds=raises_before_loss,
     ),
     budget_mutant(
         "reclaimed-without-entries",
