@@ -37,7 +37,7 @@ from ledger.limits.reclaiming import (
     is_own_open,
     resolve_expired,
 )
-from ledger.limits.rights import GrantName, Rights
+from ledger.limits.rights import Account, GrantName, Rights
 from ledger.limits.spends import WAITING_MAX, spend_of
 from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.reads import Get
@@ -448,6 +448,21 @@ async def test_what_a_lost_region_let_through_is_charged_at_home(*, is_reclaimed
     assert await charge_open(regions, {key_of(left): spend}) == 1
     assert await charge_open(regions, {key_of(left): spend}) == 0
     assert shown_rights(world.regions, AT_HOME).charged == 6
+
+
+async def test_what_a_lost_region_let_through_is_charged_to_home_of_this_epoch() -> None:
+    """One that was lost itself, and added again: its earlier item is written by nobody."""
+    world = World()
+    again = Account(HOME, 2)
+    put_rights(world.regions, granted(again, at=START))
+    left = spend_item(6, GrantName(AT_WEST, 0), at=START)
+    world.regions.put(HOME, left)
+    regions = without_west(world)
+    regions = replace(regions, terms=replace(regions.terms, lost=(HOME, WEST)))
+    spend = spend_of(left)
+    assert spend is not None
+    assert await charge_open(regions, {key_of(left): spend}) == 1
+    assert shown_rights(world.regions, again).charged == 6
 
 
 async def test_a_hold_that_a_region_of_the_table_paid_for_too_is_not_left() -> None:
