@@ -134,7 +134,7 @@ class Budgets:
             for account, item in items.items()
             if account.region == region and regions.keeps(account)
         }
-        limit = newest_of(each.limit for each in budgets.values())
+        limit = newest_of(budget.limit for budget in budgets.values())
         for item in own.values():
             again += await self._look_at(regions, counter, item, shown)
         for item in self._begun(counter, own, limit):

@@ -163,11 +163,11 @@ def plan(
     if as_json:
         print_json(found)
     elif found:
-        for one in found:
-            print_preview(one)
+        for previewed in found:
+            print_preview(previewed)
     else:
         say(f"{counter} has no entry and no net change: there is nothing to merge")
-    if any(one.damage for one in found):
+    if any(previewed.damage for previewed in found):
         raise typer.Exit(FAILED)
 
 

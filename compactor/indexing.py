@@ -141,7 +141,7 @@ class Indexer:
         gets = [Get(key, consistent=False) for key in followers]
         reads = [partial(store.get_each, gets) for store in (self._home, *self._others)]
         found = await run_all(reads, at_once=len(reads))
-        shown = zip(followers, *(each.items for each in found), strict=True)
+        shown = zip(followers, *(view.items for view in found), strict=True)
         there = {key for key, *items in shown if None not in items}
         deletes = [Delete(key) for key, follower in outdated.items() if follower in there]
         outcomes = (await self._home.write_each(deletes)).outcomes if deletes else ()

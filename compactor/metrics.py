@@ -277,8 +277,8 @@ class CompactorMetrics(RegistryMetrics):
 
     def waits(self, reason: str | None) -> None:
         """Record for which of `WAIT_REASONS` the last pass merged nothing, None for none."""
-        for each in WAIT_REASONS:
-            self.waiting.labels(each).set(int(each == reason))
+        for why in WAIT_REASONS:
+            self.waiting.labels(why).set(int(why == reason))
 
     def passed(self, outcome: str, *, seconds: float, succeeded_at: float | None = None) -> None:
         """Record the end of a pass; `succeeded_at`, seconds since 1970, if it had no error."""

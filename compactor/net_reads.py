@@ -134,16 +134,16 @@ class NetReader:
                 raise
             if ask.is_answered:
                 return
-        others = [each for each in self._waiting if each.validity == ask.validity]
+        others = [waiting for waiting in self._waiting if waiting.validity == ask.validity]
         batch = [ask, *others[: EACH_GETS_MAX - 1]]
-        self._waiting = deque(each for each in self._waiting if each not in batch)
+        self._waiting = deque(waiting for waiting in self._waiting if waiting not in batch)
         batch += self._further(batch)
         try:
             await self._send(batch)
         finally:
-            for each in batch:
-                if not each.is_answered:  # cancelled, like the pass
-                    each.answer(None, Unreachable("the call that was to read this was cancelled"))
+            for asked in batch:
+                if not asked.is_answered:  # cancelled, like the pass
+                    asked.answer(None, Unreachable("the call that was to read this was cancelled"))
             self._pass_on()
 
     def _further(self, batch: Sequence[_Ask]) -> list[_Ask]:

@@ -197,7 +197,11 @@ class Pass:
 
     def _limited(self, due: Iterable[str]) -> list[str]:
         """Return the counters with a budget among collections that are due, and that it leads."""
-        places = (keys.counter_of(each) for each in due if self._terms.rules.has_budget(each))
+        places = (
+            keys.counter_of(partition)
+            for partition in due
+            if self._terms.rules.has_budget(partition)
+        )
         counters = dict.fromkeys(place[0] for place in places if place is not None)
         return [counter for counter in counters if self._leads(counter)]
 
@@ -448,8 +452,8 @@ class Pass:
         partition, more = held.visit.partition, held.succession
         if more is None:
             return await apply(self._home, partition, held.net, held.plan, fence=fence)
-        for each in more.again:
-            self._put_again[partition, each.key] = self._clock.monotonic()
+        for put in more.again:
+            self._put_again[partition, put.key] = self._clock.monotonic()
         return await apply_succession(
             self._stores,
             self._home.region,

@@ -81,9 +81,13 @@ async def preview(settings: Settings, counter: str, *, clock: Clock) -> Sequence
             await _preview(table, keys.partition_key(counter, shard), clock=clock)
             for shard in shards
         ]
-        if any(one.is_due for one in found):
+        if any(previewed.is_due for previewed in found):
             found = await with_searches(found, table.stores[live.home], live, now=clock.now())
-    return [one for one in found if one.damage or one.counted or any(one.entries.values())]
+    return [
+        previewed
+        for previewed in found
+        if previewed.damage or previewed.counted or any(previewed.entries.values())
+    ]
 
 
 async def with_searches(

@@ -194,7 +194,7 @@ def taking(
 
     It holds only while the member's `own` check does, and no earlier owner has come back.
     """
-    owners = {one.owner for one in before.values()} - {NO_MEMBER}
+    owners = {owned.owner for owned in before.values()} - {NO_MEMBER}
     gone = [Check((keys.LEASE_PARTITION, f"{lease}/{name}"), Absent()) for name in sorted(owners)]
     return [own, *gone, *_changes(before, me, lease=lease, slices=slices)]
 

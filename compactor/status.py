@@ -120,4 +120,4 @@ async def _led(
     names = {HEAD: shown.owner, NO_MEMBER: ""}
     for member, item in directory.members.items():
         names[member] = record_of(item).owner
-    return Counter(names.get(one.owner, "") for one in directory.slices)
+    return Counter(names.get(owned.owner, "") for owned in directory.slices)

@@ -78,7 +78,7 @@ class LateAnswers:
             As `applied`, for the first that was not, or may not have been.
         """
         late = [RetryHorizonPassed(str(error), entry=entry) for entry in entries]
-        return [await self.applied(each) for each in late]
+        return [await self.applied(refusal) for refusal in late]
 
     def _shard_of(self, entry: Entry) -> int:
         shards = self.settings.current.shards_at(entry.counter, moment_of(entry.id)) or 1

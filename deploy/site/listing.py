@@ -107,9 +107,9 @@ def _requests(document: dict[str, Any]) -> str:
 
 def _parameters(document: dict[str, Any], said: dict[str, Any]) -> list[str]:
     lines = []
-    for one in said.get("parameters", ()):
-        about = " ".join(one.get("description", "").split())
-        lines.append(f"- ``{one['name']}`` ({one['in']}): {about}".rstrip(": "))
+    for parameter in said.get("parameters", ()):
+        about = " ".join(parameter.get("description", "").split())
+        lines.append(f"- ``{parameter['name']}`` ({parameter['in']}): {about}".rstrip(": "))
     for name, field in _body(document, said).items():
         about = " ".join(field.get("description", "").split())
         lines.append(f"- ``{name}`` (body): {about}".rstrip(": "))

@@ -145,7 +145,7 @@ async def show(settings: Settings, *, clock: Clock | None = None) -> Shown:
         region = waiting.pop(0)
         shown = found[region] = await _shown_in(settings, region, clock)
         if isinstance(shown, Contract):
-            waiting += [each for each in shown.regions if each not in {*found, *waiting}]
+            waiting += [other for other in shown.regions if other not in {*found, *waiting}]
     return Shown(settings.table, found)
 
 
@@ -312,7 +312,7 @@ def _check_effective(name: str, pattern: str, others: Iterable[str]) -> None:
 
 
 def _patterns(value: str) -> tuple[str, ...]:
-    return tuple(part for each in value.split(",") if (part := each.strip()))
+    return tuple(part for word in value.split(",") if (part := word.strip()))
 
 
 def _pattern_and_count(value: str) -> tuple[str, int]:

@@ -190,7 +190,7 @@ def have_changed(
 
 def _differing(entries: Mapping[str, Entry]) -> Iterator[str]:
     """Yield each attribute in which entries differ, with what each region shows."""
-    for name in (one.name for one in fields(Entry) if one.compare):
+    for name in (attribute.name for attribute in fields(Entry) if attribute.compare):
         values = {region: getattr(entry, name) for region, entry in entries.items()}
         if len(set(values.values())) > 1:
             shown = ", ".join(f"{region} {_text(value)}" for region, value in values.items())

@@ -46,7 +46,7 @@ def _problem(region: str, seen: dict[str, TableView]) -> str:
     own = seen.get(region)
     said = {other: view for other, view in seen.items() if region in view.replicas}
     states = ([own.status] if own else []) + [view.replicas[region] for view in said.values()]
-    state = next((each for each in states if each in REASONS), None)
+    state = next((shown_state for shown_state in states if shown_state in REASONS), None)
     if state is not None:
         since = min(
             (view.inaccessible[region] for view in said.values() if region in view.inaccessible),

@@ -76,7 +76,7 @@ class Verification:
             StoreError: a region cannot be read.
         """
         home = self.stores[self.settings.home]
-        for store in [home, *(one for one in self.stores.values() if one is not home)]:
+        for store in [home, *(other for other in self.stores.values() if other is not home)]:
             last = ""
             scan = Scan(attributes=("pk", "sk"))
             while True:

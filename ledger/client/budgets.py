@@ -169,9 +169,11 @@ class Budgets:
         Raises:
             InvalidInput: it is not a list of holds and amounts.
         """
-        for each in listed_as("settled", settled):
-            if not (isinstance(each, tuple) and len(each) == len(("hold", "amount"))):
-                raise InvalidInput(f"settled must have pairs of a hold and an amount, got {each!r}")
+        for outcome in listed_as("settled", settled):
+            if not (isinstance(outcome, tuple) and len(outcome) == len(("hold", "amount"))):
+                raise InvalidInput(
+                    f"settled must have pairs of a hold and an amount, got {outcome!r}"
+                )
         return await _each(
             [
                 partial(_checked(hold).settle, actual, over=over, timeout=timeout)

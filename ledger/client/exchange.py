@@ -159,7 +159,7 @@ class Exchange:
         self, tries: Tries, failed: Sequence[Failed | Unanswered], doubts: dict[int, str]
     ) -> bool:
         """Wait for the next try; return False if there is to be none."""
-        failures = [each for each in failed if isinstance(each, Failed)]
+        failures = [attempt for attempt in failed if isinstance(attempt, Failed)]
         throttled = any(isinstance(failure.error, Throttled) for failure in failures)
         backoff = self._retrier.backoff
         if self._is_closed:

@@ -332,7 +332,9 @@ def reclaim(
     async def look() -> tuple[list[str], list[tuple[Window, Account, Stake]]]:
         async with opening() as rights:
             counters = await rights.counters(counter or None)
-            hidden = [each.budget for each in counters if not await rights.is_shown(each.budget)]
+            hidden = [
+                window.budget for window in counters if not await rights.is_shown(window.budget)
+            ]
             return hidden, [
                 (window, account, stake)
                 for window in counters

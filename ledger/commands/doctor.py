@@ -153,7 +153,7 @@ class _Doctor:
             partial(self._hot, seen, looks),
             partial(anyio.to_thread.run_sync, known_regions),
         ]
-        jobs = [partial(self._looked, seen, one) for one in more]
+        jobs = [partial(self._looked, seen, other) for other in more]
         passes, hot, known = await run_all(jobs, at_once=len(jobs))
         probed = await self._probed(seen, looks) if self.probe else None
         lags = partial(judging.lag_findings, probed, passes, seconds_max=self.seconds_max)

@@ -161,7 +161,7 @@ def relinked(text: str, source: str, places: Mapping[str, str]) -> str:
         words, path, heading = found.groups("")
         target = normpath(join(dirname(source), path))
         place = places.get(target, target)
-        if target in places or any(each.startswith(f"{target}/") for each in places):
+        if target in places or any(other.startswith(f"{target}/") for other in places):
             return f"[{words}]({relpath(place, folder)}{heading})"
         return f"{words} (`{target}` of the repository)"
 

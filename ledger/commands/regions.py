@@ -115,4 +115,4 @@ async def ask_each(
 
     parts = await run_all([partial(one, region) for region in regions], at_once=len(regions))
     ordered = {region: errors[region] for region in regions if region in errors}
-    return Answers([each for part in parts for each in part], ordered)
+    return Answers([row for part in parts for row in part], ordered)

@@ -101,7 +101,7 @@ class ContractWriter:
         missing = [error for error in found if isinstance(error, TableMissing)]
         if len(missing) == len(found):
             raise missing[0]
-        shown = [None if isinstance(each, TableMissing) else each for each in found]
+        shown = [None if isinstance(answer, TableMissing) else answer for answer in found]
         return dict(zip(self._stores, shown, strict=True))
 
     async def find(self) -> Contract | None:
@@ -137,7 +137,7 @@ class ContractWriter:
             StoreError: DynamoDB could not do it; repeat the call.
         """
         first = Contract(terms=terms, revision=1, coming=terms)
-        shown = [each for each in (await self.read_all()).values() if each is not None]
+        shown = [known for known in (await self.read_all()).values() if known is not None]
         if not shown:
             await self._put(first, Absent(), through=terms.home)
         else:

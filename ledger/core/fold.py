@@ -169,7 +169,7 @@ class Collection:
             self.dates.update((one["sk"]["S"], str(one["effective"].get("S"))) for one in dated)
         if self.items is not None:
             self.items.update(
-                (key, one) for one in items if (key := one["sk"]["S"]) < keys.RESERVED
+                (key, item) for item in items if (key := item["sk"]["S"]) < keys.RESERVED
             )
         if len(items) == 1 and items[0]["sk"]["S"].startswith(keys.NET_PREFIX):
             self._take_net(items[0])  # the only item of a merged collection

@@ -77,10 +77,10 @@ class DynamoStream:
             request: dict[str, Any] = {"StreamArn": self._arn}
             for _page in range(PAGES_MAX):
                 answer = (await self._client.describe_stream(**request))["StreamDescription"]
-                for one in answer["Shards"]:
-                    found.append(Shard(one["ShardId"], one.get("ParentShardId")))
-                    if number := one.get("SequenceNumberRange", {}).get("StartingSequenceNumber"):
-                        first[one["ShardId"]] = number
+                for shard in answer["Shards"]:
+                    found.append(Shard(shard["ShardId"], shard.get("ParentShardId")))
+                    if number := shard.get("SequenceNumberRange", {}).get("StartingSequenceNumber"):
+                        first[shard["ShardId"]] = number
                 if not (last := answer.get("LastEvaluatedShardId")):
                     break
                 request["ExclusiveStartShardId"] = last

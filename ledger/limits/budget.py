@@ -229,10 +229,12 @@ class Budgets:
         """
         end_of(timeout)
         self._parts()  # of a closed table no hold is settled
-        for each in listed_as("settled", settled):
-            if not (isinstance(each, tuple) and len(each) == len(("hold", "amount"))):
-                raise InvalidInput(f"settled must have pairs of a hold and an amount, got {each!r}")
-            _checked_hold(each[0])
+        for outcome in listed_as("settled", settled):
+            if not (isinstance(outcome, tuple) and len(outcome) == len(("hold", "amount"))):
+                raise InvalidInput(
+                    f"settled must have pairs of a hold and an amount, got {outcome!r}"
+                )
+            _checked_hold(outcome[0])
 
         async def one(hold: Held, actual: int | Decimal) -> Granted | Refused | LedgerError:
             try:
@@ -255,8 +257,8 @@ class Budgets:
         """
         end_of(timeout)
         self._parts()  # as above
-        for each in listed_as("held", held):
-            _checked_hold(each)
+        for outcome in listed_as("held", held):
+            _checked_hold(outcome)
 
         async def one(hold: Held) -> Outcome:
             try:

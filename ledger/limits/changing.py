@@ -108,7 +108,7 @@ class LimitChanger:
 
         async def planned() -> list[Put]:
             limits, items = await self._limits(place), await self._everywhere(place)
-            if any(raise_id in each.raises for each in limits) or plan.is_raised(
+            if any(raise_id in known.raises for known in limits) or plan.is_raised(
                 tuple(items.values()), raise_id
             ):
                 _check_same(place, raise_id, more, [*limits, *items.values()])
@@ -219,7 +219,7 @@ class LimitChanger:
             ]
         except StoreError:
             return None  # that region has yet to show it
-        is_shown = all(each is not None and each.revision >= limit.revision for each in shown)
+        is_shown = all(other is not None and other.revision >= limit.revision for other in shown)
         return windows.note_shown(limit, now) if is_shown else None
 
     async def _torn(self, place: _Place, limit: Limit) -> tuple[Limit, list[Put]]:
@@ -228,12 +228,9 @@ class LimitChanger:
         What is not minted may still arrive for a day after the loss, and is minted after that.
         """
         terms = self._reach.settings.current.terms
-        if not terms.lost or terms.given_up_at is None:
+        items = await self._left(place)
+        if not items or terms.given_up_at is None:
             return limit, []
-        try:
-            items = await self._shown(place)
-        except StoreError:
-            return limit, []  # that region may show the other half
         now = self._seconds()
         known = not_in_limit(limit, items, now)
         if known and limit.announced is None:
@@ -258,17 +255,20 @@ class LimitChanger:
         assert isinstance(after, Rights)  # noqa: S101 (no step refuses)
         return limit, [] if after == before else [write_of(before, after, place.window.counter)]
 
-    async def _shown(self, place: _Place) -> list[Rights]:
-        """Return every rights item that any region shows, as often as it is shown.
+    async def _left(self, place: _Place) -> list[Rights]:
+        """Return after a loss every rights item that any region shows, as often as it is shown.
 
-        Raises:
-            StoreError: a region cannot be read.
+        None while a region cannot be read: it may show a newer one.
         """
-        regions = await self._reach.items_everywhere()
-        if unreached := sorted({*self._reach.settings.current.terms.regions} - {*regions}):
-            raise Unreachable(f"region {unreached[0]} cannot be reached from here")
-        shown = [await items.read(place.window.counter) for items in regions.values()]
-        return [rights for each in shown for rights in each.items.values()]
+        terms = self._reach.settings.current.terms
+        regions = await self._reach.items_everywhere() if terms.lost else {}
+        if not terms.lost or {*terms.regions} - {*regions}:
+            return []
+        try:
+            shown = [await items.read(place.window.counter) for items in regions.values()]
+        except StoreError:
+            return []
+        return [rights for there in shown for rights in there.items.values()]
 
     def _step(
         self, place: _Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None
@@ -278,7 +278,7 @@ class LimitChanger:
         since = None if place.window.is_whole else self._since(place)
         if weights is not None:
             return windows.LimitStep.of(target, weighed(terms, weights), since=since)
-        accounts = [Account(each, terms.epoch_of(each)) for each in terms.written]
+        accounts = [Account(region, terms.epoch_of(region)) for region in terms.written]
         return limit.newest.like(target, accounts, since=since)
 
     def _with(self, place: _Place, limit: Limit, step: windows.LimitStep) -> Limit:
@@ -436,18 +436,22 @@ class LimitChanger:
     async def _everywhere(self, place: _Place) -> dict[Account, Rights]:
         """Return each account's item as its own region has it; of one not reached, as home shows.
 
-        Those of regions that are no more in the table are as home shows them, too, of version 0
-        where a reclaim went by a share that nobody has seen.
+        Those of regions that are no more in the table are as home shows them, too, and after a loss
+        the newest that any region shows; of version 0 where a reclaim went by an unseen share.
         """
         counter = place.window.counter
         found = dict((await place.home.read(counter)).items)
-        for account, region in (await self._accounts()).items():
+        accounts = await self._accounts()
+        for account, region in accounts.items():
             try:
                 found[account] = await region.rights(counter, account)
             except StoreError:
                 if account == place.me:
                     raise
                 found.setdefault(account, Rights(account))
+        gone = [rights for rights in await self._left(place) if rights.account not in accounts]
+        for rights in sorted(gone, key=lambda item: item.version):
+            found[rights.account] = rights
         unseen = {account for item in found.values() for account in item.reclaimed} - found.keys()
         return found | {account: Rights(account) for account in unseen}
 
@@ -489,7 +493,7 @@ def _check_same(
     Raises:
         StateConflict: it was of another.
     """
-    made = {each.raises[raise_id] for each in shown if raise_id in each.raises}
+    made = {item.raises[raise_id] for item in shown if raise_id in item.raises}
     if amount not in made:
         raise StateConflict(
             f"raise {raise_id!r} of budget {place.budget!r} was made by"

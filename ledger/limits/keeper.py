@@ -422,7 +422,7 @@ class Keeper:
             await self.give_up()
         elif allowance is not None and self._is_low(allowance):
             await self.renew(min(self._quantum, allowance.remaining), ahead=True)
-        elif any(one.is_quiet for one in self._retired):
+        elif any(retired.is_quiet for retired in self._retired):
             await self._close_retired()
         if now - self._balanced_at > PERIOD_SECONDS and self.allowance is not None:
             self._balanced_at = now

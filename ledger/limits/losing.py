@@ -28,13 +28,13 @@ from ledger.limits.lost import (
 from ledger.limits.plan import create
 from ledger.limits.reading import read_own, read_rights
 from ledger.limits.reclaiming import ATTRIBUTES, Regions
-from ledger.limits.rights import Account, Rights, write_of
+from ledger.limits.rights import Account, Rights, condition_of, rights_item, write_of
 from ledger.limits.rolling import dated, has_returned, margin_of, rolled
 from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
 from ledger.store.reads import Scan
-from ledger.store.writes import Applied
+from ledger.store.writes import Applied, Put
 
 ARRIVED_SECONDS = 86_400.0
 """How long what a lost region wrote may still arrive, after the region was given up."""
@@ -117,6 +117,7 @@ async def reclaim_lost(
                     f"{region} does not show yet that {item.account} has cut {lost} off from budget"
                     f" {counter!r}: run this again"
                 )
+    await _put_again(regions, counter, accounts, shown)
     found = await _stakes(regions, counter, accounts, shown)
     minted = {}
     for account, stake in found.items():
@@ -126,6 +127,32 @@ async def reclaim_lost(
         if await _change(regions, counter, into.account, plan):
             minted[account] = Minted(stake, amount)
     return minted
+
+
+async def _put_again(
+    regions: Regions, counter: str, accounts: Iterable[Account], shown: Shown
+) -> None:
+    """Write lost items through home as the newest that a region shows, where another shows less.
+
+    What the lost region wrote last may have reached some alone, and nothing sends it to the others:
+    they would show other limits for good. A day after the loss nothing of it can come in between.
+
+    Raises:
+        ContractChangeRefused: another writes them, or that is not known.
+        StoreError: home cannot be written.
+    """
+    home = regions.terms.home
+    for account in accounts:
+        items = [items.get(account, Rights(account)) for items in shown.values()]
+        last = newest(account, items)
+        if all(item.version == last.version for item in items):
+            continue
+        as_read = condition_of(shown[home].get(account, Rights(account)))
+        write = Put(rights_item(last, counter), as_read)
+        if not isinstance(await regions.stores[home].write(write), Applied):
+            raise ContractChangeRefused(
+                f"{account} of budget {counter!r} is being written again: run this again"
+            )
 
 
 async def check_lost(regions: Regions, lost: str) -> None:

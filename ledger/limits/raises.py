@@ -54,8 +54,8 @@ def remembered(
             f" larger steps, the next one after {free:%Y-%m-%dT%H:%M:%SZ}"
         )
     return (
-        {**{each: raises[each] for each in kept}, raise_id: amount},
-        {**{each: raised[each] for each in kept}, raise_id: Decimal(now)},
+        {**{known: raises[known] for known in kept}, raise_id: amount},
+        {**{known: raised[known] for known in kept}, raise_id: Decimal(now)},
     )
 
 

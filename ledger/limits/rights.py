@@ -21,8 +21,9 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 `taken` only grow, so any old view of an item errs to the safe side: it shows less sent, and less to
 take up. An item replicates whole, so each view of it is consistent in itself.
 
-The item is written through its region's endpoint only. It is never deleted while its counter can be
-spent from: where it is absent it would be made anew, with its share.
+The item is written through its region's endpoint only; of a region that is lost a reclaim writes
+the newest version again through home, as it is. It is never deleted while its counter can be spent
+from: where it is absent it would be made anew, with its share.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -375,8 +376,8 @@ def _grant(part: AttributeValue) -> Grant:
         raise ValueError(
             f"a grant has {_GRANT_PARTS} or {_GRANT_PARTS + 1} parts, got {len(parts)}"
         )
-    amount, since, expires = (each["N"] for each in parts[:3])
-    texts = (str(each["S"]) for each in parts[3:])
+    amount, since, expires = (number["N"] for number in parts[:3])
+    texts = (str(text["S"]) for text in parts[3:])
     return Grant(amounts.parse(amount), int(since), int(expires), *texts)
 
 

@@ -513,7 +513,7 @@ class Spender:
 
     def _expire(self) -> None:
         """Give back what was kept aside, and has expired."""
-        for hold in [one for one in self._light if one.has_expired]:
+        for hold in [light for light in self._light if light.has_expired]:
             self.give_back(hold)
 
     async def _confirm(self, keeper: Keeper) -> None:

@@ -156,7 +156,7 @@ def agree(name: GrantName, views: Mapping[str, Sequence[Spend]]) -> bool:
     shown = [
         frozenset(spend for spend in spends if name in spend.grants) for spends in views.values()
     ]
-    return all(one == shown[0] for one in shown)
+    return all(view == shown[0] for view in shown)
 
 
 def shows_closed(view: View, name: GrantName) -> bool:

@@ -96,7 +96,7 @@ class LimitStep:
         rounded = {
             one: share.quantize(quantum, ROUND_DOWN, _PROPORTION) for one, share in shares.items()
         }
-        rest = amounts.total((equal.limit, *(each.copy_negate() for each in rounded.values())))
+        rest = amounts.total((equal.limit, *(share.copy_negate() for share in rounded.values())))
         largest = max(sorted(rounded), key=lambda account: rounded[account])
         rounded[largest] = amounts.total((rounded[largest], rest))
         return replace(equal, shares=rounded)
@@ -162,7 +162,7 @@ def announce(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
             f" {begins:%Y-%m-%dT%H:%M:%SZ} on: repeat the call once that is in force, by"
             " `ledger budget confirm` or whoever spends"
         )
-    earliest = max(now + wait, *(_since(each) for each in limit.steps))
+    earliest = max(now + wait, *(_since(known) for known in limit.steps))
     if step.since is None or step.since <= earliest:
         raise InvalidInput(f"a step must begin after {earliest}, got {step.since}")
     return replace(limit, revision=limit.revision + 1, announced=step, shown=None)

@@ -58,8 +58,8 @@ def print_json(objects: Iterable[object]) -> None:
     Raises:
         OSError: it cannot be written, as on a full disk.
     """
-    for one in objects:
-        text = json.dumps(one, default=plain, ensure_ascii=not _takes_all())
+    for record in objects:
+        text = json.dumps(record, default=plain, ensure_ascii=not _takes_all())
         sys.stdout.write(json_line(text))
     sys.stdout.flush()
 

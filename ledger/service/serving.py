@@ -63,11 +63,11 @@ async def serve(
     running = [Running(instance, access, clock, randomness) for instance in instances]
 
     def leave(_: object) -> None:
-        for one in running:
-            one.context.leave()
+        for service in running:
+            service.context.leave()
 
     async with stopped_by_signals(leave, lambda _: None):
-        await run_all([one.run for one in running], at_once=len(running))
+        await run_all([service.run for service in running], at_once=len(running))
 
 
 class Running:

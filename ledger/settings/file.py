@@ -258,7 +258,7 @@ def constants_in(sources: Sources, settings_type: type[BaseModel]) -> Iterator[P
     """Yield a problem for each constant to which a file or a variable gives another value."""
     for location, value in _constants(settings_type, (), sources):
         given = [_at(each, location) for each in (sources.file_values, sources.variables)]
-        if any(each is not None and str(each) != str(value) for each in given):
+        if any(other is not None and str(other) != str(value) for other in given):
             name = ".".join(location)
             yield Problem((location,), f"{name} is a constant ({value}), not a setting: remove it")
 
@@ -314,7 +314,7 @@ def _problems(details: ErrorDetails, settings_type: type[BaseModel]) -> Iterator
     kind = details["type"]
     if kind == "relations":
         for broken in details["ctx"]["broken"]:
-            yield Problem(tuple((*location, each) for each in broken.fields), broken.message)
+            yield Problem(tuple((*location, name) for name in broken.fields), broken.message)
     elif kind == "default_factory_not_called":
         return  # the value that it follows from is reported itself
     elif kind == "missing":

@@ -115,7 +115,7 @@ class Settings(SettingsFields):
         for name, value in overrides.items():
             group = getattr(self, name, None)
             if isinstance(group, BaseModel) and isinstance(value, Mapping):
-                kept = {each: getattr(group, each) for each in group.model_fields_set}
+                kept = {name: getattr(group, name) for name in group.model_fields_set}
                 values[name] = {**kept, **value}
             else:
                 values[name] = value

@@ -87,7 +87,7 @@ def _unknown(names: list[str], settings_type: type[BaseModel]) -> Iterator[str]:
         upper = name.upper()
         if upper in OTHERS or _NOT_READ.fullmatch(upper) or _sets(upper, settings_type):
             continue
-        known = {each.removeprefix(PREFIX): each for each in (*_settable(settings_type), *OTHERS)}
+        known = {name.removeprefix(PREFIX): name for name in (*_settable(settings_type), *OTHERS)}
         near = difflib.get_close_matches(upper.removeprefix(PREFIX), known, n=1)
         advice = f"did you mean {known[near[0]]}?" if near else "see the settings in regions.yaml"
         yield f"{name}: no setting has this variable; {advice}"

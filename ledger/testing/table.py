@@ -57,7 +57,7 @@ class MemoryGlobalTable:
         page_items_max: int = 1_000,
         **settings: Any,
     ) -> None:
-        are_names = isinstance(regions, Sequence) and all(isinstance(one, str) for one in regions)
+        are_names = isinstance(regions, Sequence) and all(isinstance(name, str) for name in regions)
         if isinstance(regions, str) or not are_names:
             raise SettingsError(f"regions must be a list of names, got {regions!r:.80}")
         if not regions or len({*regions}) < len(regions):

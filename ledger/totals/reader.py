@@ -134,8 +134,11 @@ class Reader:
             And as `_periods_of`.
         """
         rules = self._settings.current.terms.periods
-        asked = [asked_of(each, rule_of(rules, each), asking) for each in dict.fromkeys(counters)]
-        reads = [partial(self._periods_of, each) for each in asked]
+        asked = [
+            asked_of(counter, rule_of(rules, counter), asking)
+            for counter in dict.fromkeys(counters)
+        ]
+        reads = [partial(self._periods_of, wanted) for wanted in asked]
         found = await run_all(reads, at_once=COUNTERS_AT_ONCE)
         return {totals.counter: totals for totals in found}
 

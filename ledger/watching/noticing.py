@@ -69,7 +69,7 @@ class Watches:
             InvalidInput: there is one of this name.
         """
         name = watched.watch.name
-        if any(name == each.watch.name for each in self._watched):
+        if any(name == watched.watch.name for watched in self._watched):
             raise InvalidInput(f"there is a watch {name!r} already: give this one another name")
         self._watched = (*self._watched, watched)
         self._matching = {}

@@ -96,7 +96,10 @@ class Hook(BaseModel):
         bounds = (self.below, self.above)
         if (self.on == "crossings") == (bounds == (None, None)):
             raise ValueError("on: crossings needs a bound (below, above), on: changes has none")
-        if len([one for one in (self.secret, self.secret_env, self.secret_file) if one]) != 1:
+        if (
+            len([secret for secret in (self.secret, self.secret_env, self.secret_file) if secret])
+            != 1
+        ):
             raise ValueError("give one of secret, secret_env and secret_file")
         return self
 

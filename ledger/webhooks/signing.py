@@ -24,7 +24,7 @@ def secrets_of(text: str) -> tuple[bytes, ...]:
     Raises:
         ValueError: there is none, or one is of another form or length.
     """
-    found = tuple(_key(one) for one in text.split())
+    found = tuple(_key(word) for word in text.split())
     if not found:
         raise ValueError("it is empty")
     return found

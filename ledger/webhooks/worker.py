@@ -240,7 +240,7 @@ class Delivery:
         if self._watch is not None:
             jobs = [partial(self._look, self._watch, counter) for counter in by_counter]
         else:
-            jobs = [partial(self._send_all, each) for each in by_counter.values()]
+            jobs = [partial(self._send_all, events) for events in by_counter.values()]
         found = await run_all(jobs, at_once=AT_ONCE) if jobs else []
         return next(filter(None, found), None)
 

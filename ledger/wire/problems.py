@@ -391,7 +391,7 @@ def error_of(fields: Mapping[str, Any]) -> LedgerError:
 def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> LedgerError:
     """Return an error of a class, with what it carries."""
     if kind is errors.OutcomeUnknown:
-        entries = [entry_of(each) for each in fields.get("entries", ())]
+        entries = [entry_of(entry) for entry in fields.get("entries", ())]
         return errors.OutcomeUnknown(detail, entries=entries, together=bool(fields.get("together")))
     if kind is errors.KeyConflict:
         ours, theirs = entry_of(fields["ours"]), entry_of(fields["theirs"])

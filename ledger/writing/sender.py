@@ -331,7 +331,7 @@ class EachSending:
 
 def _requests_of(answer: Sequence[Outcome | StoreError]) -> int:
     """Return how many requests were sent for those that have no answer."""
-    told = (each.requests for each in answer if isinstance(each, Unknown | StoreError))
+    told = (outcome.requests for outcome in answer if isinstance(outcome, Unknown | StoreError))
     return max(told, default=1)
 
 

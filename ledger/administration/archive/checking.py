@@ -215,7 +215,7 @@ class ArchiveCheck:
                     self._compare(at, shown.net, shown.head.base_change, shown.head.base_count)
             for number in range(max((walk.number for walk in walks), default=0), 0, -1):
                 here: dict[bytes, Segment] = {}
-                for walk in [each for each in walks if each.number == number]:
+                for walk in [other for other in walks if other.number == number]:
                     segment = await self._step(walk)
                     if segment is None or segment.chain() in here:
                         walk.number = 0  # the walk ends here

@@ -40,7 +40,9 @@ async def erase_notes(
         ArchiveError: a place did not do it.
         StoreError, OutcomeUnknown: DynamoDB did not do it; repeat the call.
     """
-    wanted = {each: await _found(store, places, counter, each, shards) for each in entries}
+    wanted = {
+        entry_id: await _found(store, places, counter, entry_id, shards) for entry_id in entries
+    }
     count = 0
     for entry, (found, line) in wanted.items():
         if line.reverses is not None:

@@ -109,23 +109,23 @@ def permission_findings(seen: RegionSeen) -> Iterator[Finding]:
 
 def _permissions(region: str, role: str, tried: Sequence[Tried]) -> Iterator[Finding]:
     allowed, denied, unknown, left = (
-        [one for one in tried if one.outcome == outcome]
+        [result for result in tried if result.outcome == outcome]
         for outcome in ("allowed", "denied", "unknown", "not tried")
     )
     if denied:
-        what = f"{role}: denied: {_named([one.trial.name for one in denied])}"
+        what = f"{role}: denied: {_named([result.trial.name for result in denied])}"
         do = f"attach the policy of `ledger deploy policy {role}` to the credentials in use"
         yield Finding(Check.PERMISSIONS, region, State.PROBLEM, what, do)
     if unknown:
-        names = _named([one.trial.name for one in unknown])
+        names = _named([result.trial.name for result in unknown])
         what = f"{role}: no answer to the trial of {names} ({unknown[0].text})"
         do = "run this again once the region answers and the table is there"
         yield Finding(Check.PERMISSIONS, region, State.UNKNOWN, what, do)
     if allowed and not denied:
         what = f"{role}: {len(allowed)} tried, all allowed"
         yield Finding(Check.PERMISSIONS, region, State.OK, what)
-    for reason in dict.fromkeys(one.text for one in left):
-        names = _named([one.trial.action for one in left if one.text == reason])
+    for reason in dict.fromkeys(result.text for result in left):
+        names = _named([result.trial.action for result in left if result.text == reason])
         what = f"{role}: not tried: {names}: {reason}"
         do = f"compare the policy in use with `ledger deploy policy {role}`"
         yield Finding(Check.PERMISSIONS, region, State.UNKNOWN, what, do)

@@ -74,14 +74,19 @@ async def look_at_all(
         waiting = [region for region in regions if region not in seen]
         notes |= {region: Notes(ClockWatch(looks.clock)) for region in waiting}
         jobs = [partial(_first, settings, region, notes[region], looks) for region in waiting]
-        seen |= {one.region: one for one in await run_all(jobs, at_once=len(jobs))}
-        newest = newest_of(one.contract for one in seen.values())
+        seen |= {
+            region_seen.region: region_seen
+            for region_seen in await run_all(jobs, at_once=len(jobs))
+        }
+        newest = newest_of(region_seen.contract for region_seen in seen.values())
         settings = _under(settings, newest)
         regions = settings.home_first if only is None else [only]
         if set(regions) <= {*seen}:
             break
     jobs = [partial(_then, settings, seen[region], notes[region], looks, roles) for region in seen]
-    shown = {one.region: one for one in await run_all(jobs, at_once=len(jobs))}
+    shown = {
+        region_seen.region: region_seen for region_seen in await run_all(jobs, at_once=len(jobs))
+    }
     ordered = dict.fromkeys((*regions, *shown))
     return Seen(settings, [shown[region] for region in ordered], newest, notes)
 

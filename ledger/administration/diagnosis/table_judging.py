@@ -103,16 +103,16 @@ def table_findings(seen: Sequence[RegionSeen], settings: Settings) -> Iterator[F
     left: dict[str, list[Kind]] = {}
     for step in steps_to_create(views, expiry=settings.time_to_live) if views else ():
         left.setdefault(step.region, []).append(step.kind)
-    for one in seen:
-        table = one.table
+    for region in seen:
+        table = region.table
         if isinstance(table, Failed):
-            yield _unseen(one.region, table)
+            yield _unseen(region.region, table)
         elif table.view is None:
             what = f"table {settings.table} is not in this region"
-            do = CREATE if base_of(views) is None else f"{CREATE}; {_lost(one.region)}"
-            yield Finding(Check.TABLE, one.region, State.PROBLEM, what, do)
+            do = CREATE if base_of(views) is None else f"{CREATE}; {_lost(region.region)}"
+            yield Finding(Check.TABLE, region.region, State.PROBLEM, what, do)
         else:
-            yield from _table(table.view, table, left.get(one.region, []), settings)
+            yield from _table(table.view, table, left.get(region.region, []), settings)
 
 
 def _lost(region: str) -> str:
@@ -121,7 +121,9 @@ def _lost(region: str) -> str:
 
 def views_of(seen: Sequence[RegionSeen]) -> Views:
     """Return the tables of the regions that were observed; None for a missing one."""
-    return {one.region: one.table.view for one in seen if isinstance(one.table, TableSeen)}
+    return {
+        region.region: region.table.view for region in seen if isinstance(region.table, TableSeen)
+    }
 
 
 def _unseen(region: str, failed: Failed) -> Finding:
@@ -238,9 +240,9 @@ def _region_in(text: str, views: Views, base: TableView) -> str:
 
 def contract_findings(seen: Sequence[RegionSeen], settings: Settings) -> Iterator[Finding]:
     """Yield whether every region shows the same contract, and what is pending in it."""
-    newest = newest_of(one.contract for one in seen)
-    read = [one for one in seen if not isinstance(one.contract, Failed)]
-    if read and newest is None and all(one.contract is None for one in read):
+    newest = newest_of(region.contract for region in seen)
+    read = [region for region in seen if not isinstance(region.contract, Failed)]
+    if read and newest is None and all(region.contract is None for region in read):
         what = f"table {settings.table} has no contract: ledgers and compactors do not start"
         do = "`ledger table adopt` writes it from the settings"
         yield Finding(Check.CONTRACT, "", State.PROBLEM, what, do)
@@ -262,7 +264,7 @@ def contract_findings(seen: Sequence[RegionSeen], settings: Settings) -> Iterato
         )
         yield Finding(Check.CONTRACT, "", State.WARNING, what, do)
     elif not wrong:
-        where = ", ".join(one.region for one in seen if one.contract == newest)
+        where = ", ".join(region.region for region in seen if region.contract == newest)
         what = f"revision {newest.revision} is in force, and shown by {where}"
         yield Finding(Check.CONTRACT, "", State.OK, what)
 

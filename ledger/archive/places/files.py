@@ -166,4 +166,4 @@ class FilePlace:
     def _names(self) -> list[str]:
         if not self._folder.exists():
             return []
-        return sorted(one.name for one in self._folder.iterdir() if not one.name.startswith("."))
+        return sorted(path.name for path in self._folder.iterdir() if not path.name.startswith("."))

@@ -91,8 +91,8 @@ class S3Place:
         )
         stream = aiter(pages)
         while (page := await self._answer("", anext(stream, None))) is not None:
-            for each in page.get("Contents", ()):
-                if name := each["Key"].removeprefix(self._prefix):
+            for listed in page.get("Contents", ()):
+                if name := listed["Key"].removeprefix(self._prefix):
                     yield name
 
     async def replace(self, name: str, data: bytes) -> None:

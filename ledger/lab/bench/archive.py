@@ -218,4 +218,4 @@ async def stages(round_: Round) -> Measured:
 def requests_of(registry: CollectorRegistry) -> dict[str, float]:
     """Return the requests to the archive's places so far, by operation."""
     name = "ledger_archive_requests_total"
-    return {each: summed(registry, name, operation=each) for each in ("put", "get")}
+    return {operation: summed(registry, name, operation=operation) for operation in ("put", "get")}

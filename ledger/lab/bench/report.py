@@ -136,10 +136,10 @@ class BenchReport(Report):
     def draw(self, figure: Any) -> None:
         """Draw the cases of each group as bars, and the stages of the ladder as curves."""
         measured = [result for result in self.results if result.figures]
-        groups = {group: [one for one in measured if one.group == group] for group in _BARS}
+        groups = {group: [case for case in measured if case.group == group] for group in _BARS}
         shown = {group: cases for group, cases in groups.items() if cases}
         heights = [_ROW_INCHES * len(cases) + _TITLE_INCHES for cases in shown.values()]
-        stages = _stages(one for one in measured if one.group == LADDER)
+        stages = _stages(case for case in measured if case.group == LADDER)
         curves = _curves(stages)
         heights += [_CURVE_INCHES] * -(-len(curves) // _CURVES_A_ROW)
         heights = heights or [1.0]

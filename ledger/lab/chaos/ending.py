@@ -109,7 +109,9 @@ class EndChecks:
     async def _check_collections(self) -> None:
         """Check P4: each collection is one net change in every region, and nothing else."""
         seen = dict(zip(self.table.regions, await self._census(), strict=True))
-        partitions = sorted({name for one in seen.values() for name in (*one.entries, *one.nets)})
+        partitions = sorted(
+            {name for counted in seen.values() for name in (*counted.entries, *counted.nets)}
+        )
         for region, census in seen.items():
             for partition in partitions:
                 entries, nets = census.entries[partition], census.nets[partition]

@@ -206,7 +206,7 @@ class ChaosReport(Report):
             ("request faults", f"{sum(its.faults.values()):,}: {counts_text(its.faults)}"),
             ("process faults", counts_text(its.process_faults)),
             ("merged", f"{its.merged:,} entries, under {its.leaders:,} leaders in turn"),
-            *(("checked at rest", one) for one in its.checked),
+            *(("checked at rest", sentence) for sentence in its.checked),
             ("wrong", f"{len(its.wrong):,}"),
         ]
         return [Section(title=f"{its.options.program} on {its.options.engine}", rows=rows)]
@@ -219,8 +219,8 @@ class ChaosReport(Report):
         again = f"seed {options.seed}; the same schedule again: {options.command}"
         return [
             *(Text(str(violation), style="red") for violation in wrong[:VIOLATIONS_SHOWN_MAX]),
-            *(Text(f"  {one}") for one in wrong[0].known),
-            *(Text(f"  {one}", style="dim") for one in self.context[:CONTEXT_SHOWN_MAX]),
+            *(Text(f"  {sentence}") for sentence in wrong[0].known),
+            *(Text(f"  {line}", style="dim") for line in self.context[:CONTEXT_SHOWN_MAX]),
             Text(again, style="bold"),
         ]
 

@@ -131,10 +131,10 @@ class FaultSchedule:
         """Return what holds from a moment on."""
         now = [fault.conditions for fault in self.faults if fault.at <= moment < fault.ends]
         return Conditions(
-            cut=frozenset().union(*(one.cut for one in now)),
-            rules=tuple(rule for one in now for rule in one.rules),
-            jitter=max((one.jitter for one in now if one.jitter is not None), default=None),
-            clocks=tuple(clock for one in now for clock in one.clocks),
+            cut=frozenset().union(*(fault.cut for fault in now)),
+            rules=tuple(rule for fault in now for rule in fault.rules),
+            jitter=max((fault.jitter for fault in now if fault.jitter is not None), default=None),
+            clocks=tuple(clock for fault in now for clock in fault.clocks),
         )
 
 

@@ -37,10 +37,15 @@ def choices(
     """
     by_price = sorted(figures, key=lambda one: one.price)
     met = [
-        (need, ", ".join(f"{one.method} {one.price:.1f}" for one in by_price if is_met(one)))
+        (
+            need,
+            ", ".join(
+                f"{method.method} {method.price:.1f}" for method in by_price if is_met(method)
+            ),
+        )
         for need, is_met in NEEDS.items()
     ]
-    exact = {one.method for one in by_price if not one.counted.silent_error}
+    exact = {method.method for method in by_price if not method.counted.silent_error}
     exact |= {LEDGER_SHARDED} if "collection" in exact else set()
     ends = [
         (points[-1].useful_per_second, method)

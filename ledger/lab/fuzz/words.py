@@ -144,7 +144,7 @@ def _value(parameter: Any, random: Random) -> str:
 
 def _choices(kind: Any) -> Sequence[str]:
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return [str(each.value) for each in kind]
+        return [str(member.value) for member in kind]
     return [arg for arg in get_args(kind) if isinstance(arg, str)]
 
 

@@ -61,7 +61,7 @@ async def wait_merged(look: Callable[[], Awaitable[list[Census]]], clock: Clock)
         seen = await look()
         if not any(census.entries or census.nets.total() > len(census.nets) for census in seen):
             return
-        now = [(each.entries.total(), each.nets.total(), each.merged) for each in seen]
+        now = [(counted.entries.total(), counted.nets.total(), counted.merged) for counted in seen]
         if now != before:
             before, since = now, clock.monotonic()
         await clock.sleep(MERGE_POLL_SECONDS)

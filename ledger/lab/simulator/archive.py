@@ -124,12 +124,12 @@ class ArchiveAudit:
         self._checked.add(place)
         if "archive" not in net:
             return f"net {place} says nothing of an archive"
-        for each in self.places:
-            counted, said = self._recounted(each, partition, net["archive"]["B"])
+        for other in self.places:
+            counted, said = self._recounted(other, partition, net["archive"]["B"])
             if said:
-                return f"net {place} in {each.url}: {said}"
+                return f"net {place} in {other.url}: {said}"
             if counted != digits(int(net["change"]["N"])):
-                return f"net {place} counts {net['change']['N']}, {each.url} has {counted}"
+                return f"net {place} counts {net['change']['N']}, {other.url} has {counted}"
         settled = _HEAD.unpack_from(net["archive"]["B"])[3]
         self._settled[partition] = max(settled, self._settled.get(partition, 0))
         for number, at in self._made.get(partition, {}).items():

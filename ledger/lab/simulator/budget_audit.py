@@ -83,6 +83,7 @@ class BudgetAudit:
         self._named: dict[tuple[str, str], Decimal] = {}
         self._by_grant: dict[tuple[str, str, int], Decimal] = {}
         self._accounts: dict[str, dict[str, Account]] = {}
+        self._versions: dict[tuple[str, str, int], Account] = {}
         self._dirty: set[str] = set()
         self._notes: dict[str, Key] = {}
         self._refused: set[str] = set()
@@ -205,11 +206,11 @@ class BudgetAudit:
     def _rights(
         self, budget: str, own: str, sort_key: str, region: str, stamp: Stamp, item: Item | None
     ) -> None:
-        if stamp[1] != own:
+        name = sort_key.removeprefix("rights#")
+        if stamp[1] != own and not self._is_put_again(budget, own, name, item):
             self._fail("rights", f"{sort_key} of {budget} is written through {stamp[1]}")
         if region != own:
             return
-        name = sort_key.removeprefix("rights#")
         accounts = self._accounts.setdefault(budget, {})
         before = accounts.get(name, Account())
         if item is None:
@@ -224,10 +225,17 @@ class BudgetAudit:
             if shrunk := shrinks(getattr(before, what), getattr(now, what)):
                 self._fail("rights", f"{sort_key} of {budget}: {what} goes back: {shrunk}")
         self.changes.raised(budget, name, before, now)
-        accounts[name] = now
+        accounts[name] = self._versions[budget, name, now.version] = now
         if len(now.grants) > WAITING_MAX:
             self._crowded.add(budget)
         self._dirty.add(budget)
+
+    def _is_put_again(self, budget: str, own: str, name: str, item: Item | None) -> bool:
+        """Return whether an item is as its region, which is lost, once wrote it."""
+        if item is None or own not in self._lost:
+            return False
+        again = account_of(item)
+        return self._versions.get((budget, name, again.version)) == again
 
     # What must hold.
 

@@ -91,7 +91,7 @@ class HoldEndings:
         numbers = self._random.sample(sorted(self._holds), k=min(BULK_MAX, len(self._holds)))
         entries = [self._holds[number] for number in numbers]
         most = [int(-entry.change) + 1 for entry in entries]
-        amounts = [self._random.randint(0, one) if bulk.settles else None for one in most]
+        amounts = [self._random.randint(0, held) if bulk.settles else None for held in most]
         budgets = spender.budgets(("budget-0",))
         held = [budgets.held(entry) for entry in entries]
         if bulk.settles and bulk.over:

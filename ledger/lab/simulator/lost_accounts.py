@@ -16,7 +16,7 @@ def charged_twice(budget: str, under: Mapping[Key, Mapping[Grants, Decimal]]) ->
     Which of its entries stands those that remain may learn only once they have agreed. `under` is
     what each entry came to, by the grants that it ever named.
     """
-    several = (each for each in under.values() if len(each) > 1)
+    several = (amounts for amounts in under.values() if len(amounts) > 1)
     return sum(
         (
             max(each.values())

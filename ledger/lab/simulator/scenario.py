@@ -202,7 +202,7 @@ def _contracted(drawn: Scenario) -> Scenario:
     settings, plan = draw_contract(drawn.seed, drawn.settings)
     chance = stream(drawn.seed, "terms")
     nears = [change.at for change in plan.changes]
-    kept = tuple(each for each in drawn.busy if chance.random() < KEPT_SHARE)
+    kept = tuple(period for period in drawn.busy if chance.random() < KEPT_SHARE)
     busy = _busy_after(chance, kept, (nears[0], *plan.in_force))
     return replace(
         drawn,
@@ -214,7 +214,7 @@ def _contracted(drawn: Scenario) -> Scenario:
         app_reliability=chance.choice((RARELY_FREEZING, RARELY_FREEZING, FREEZING)),
         operations=tuple(
             sorted(
-                (_near(chance, each, nears) for each in drawn.operations),
+                (_near(chance, planned, nears) for planned in drawn.operations),
                 key=lambda operation: operation.at,
             )
         ),
@@ -269,7 +269,7 @@ def _busy_after(
     periods = []
     for moment in moments:
         begins, ends = (moment + chance.uniform(*each) for each in BUSY_AFTER)
-        busy = tuple(each for each in busy if each.ends < begins or each.begins > ends)
+        busy = tuple(period for period in busy if period.ends < begins or period.begins > ends)
         periods.append(BusyPeriod(begins, ends))
     return tuple(sorted((*busy, *periods), key=lambda period: period.begins))
 
@@ -286,7 +286,7 @@ def _near(chance: Random, operation: Operation, moments: list[float]) -> Operati
         at = moment - chance.uniform(NEAR_SECONDS, 4 * NEAR_SECONDS)
         repeated = [moment + chance.uniform(-NEAR_SECONDS, NEAR_SECONDS) for _ in range(4)]
     at = max(0.0, at)
-    repeats = [(max(1.0, each - at), operation.region) for each in repeated]
+    repeats = [(max(1.0, repeat_at - at), operation.region) for repeat_at in repeated]
     return replace(operation, at=at, repeats=(*repeats, *operation.repeats))
 
 
@@ -445,10 +445,12 @@ def _bursts(
     while len(gathered) < len(operations):
         burst = operations[len(gathered) :][: chance.randint(BURST_MIN, BURST_MAX)]
         begins = burst[0].at
-        gathered += (replace(each, at=begins + chance.random() * BURST_SECONDS) for each in burst)
+        gathered += (
+            replace(planned, at=begins + chance.random() * BURST_SECONDS) for planned in burst
+        )
         reads += [
             SteadyRead(begins + chance.random() * 2 * BURST_SECONDS, region, counter)
-            for counter in sorted({counter for each in burst for counter, _ in each.changes})
+            for counter in sorted({counter for planned in burst for counter, _ in planned.changes})
             for region in regions * profile.reads_per_burst
         ]
     return tuple(sorted(gathered, key=lambda operation: operation.at)), tuple(reads)

@@ -119,8 +119,8 @@ def draw_contract(seed: int, settings: Settings) -> tuple[Settings, ContractPlan
         files=Files(right_file(settings), wrong),
         changes=changes,
         freezes=_freezes(stream(seed, "freezes"), settings.regions, changes),
-        settle=max(each.get("settle", 0.0) for each in both),
-        retry_horizon=max(each.get("retry_horizon", 0.0) for each in both),
+        settle=max(terms.get("settle", 0.0) for terms in both),
+        retry_horizon=max(terms.get("retry_horizon", 0.0) for terms in both),
     )
     return settings, plan
 

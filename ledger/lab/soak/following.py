@@ -64,7 +64,7 @@ class FeedFollower:
         """Check that every acknowledged change has come."""
         clock, checker = self.progress.clock, self.progress.checker
         give_up = clock.monotonic() + FEED_SECONDS_MAX
-        while missing := [one for one in checker.acknowledged() if one not in self.seen]:
+        while missing := [entry for entry in checker.acknowledged() if entry not in self.seen]:
             if clock.monotonic() > give_up:
                 counter, number = missing[0]
                 text = f"{len(missing)} never came in {self.region}: first {number} of {counter}"

@@ -79,7 +79,7 @@ LOOK_SECONDS = 0.1
 LATE_SECONDS = 0.4
 MEMORY_SECONDS = 5.0
 ROUND: Sequence[Callable[..., ScheduledFault]] = (
-    *(each for each in USUAL if each is not KILLED_WRITER),
+    *(fault for fault in USUAL if fault is not KILLED_WRITER),
     *[partial(FaultScheduler.kill, kind="instance")] * 2,
     *[partial(FaultScheduler.restart, kind="instance")] * 2,
     partial(FaultScheduler.stall, kind="instance"),
@@ -116,7 +116,9 @@ class SoakRun(FaultRun):
 
     def schedule(self, number: int, seconds: float) -> FaultSchedule:
         """Return the faults of a cycle: the same for the same seed."""
-        names = [f"{region}-{one}" for region in REGIONS for one in range(self._options.instances)]
+        names = [
+            f"{region}-{number}" for region in REGIONS for number in range(self._options.instances)
+        ]
         scheduler = FaultScheduler(
             Random(f"soak {self._options.seed} {number}"),  # noqa: S311 (repeatable)
             seconds,

@@ -39,7 +39,7 @@ def whole(body: Mapping[str, Any], partition: str) -> dict[str, Any]:
 def part(answer: Mapping[str, Any], body: Mapping[str, Any], partition: str) -> dict[str, Any]:
     """Return the page of the segment that a Scan asks for, of an answer to the plain one."""
     segment, segments = body["Segment"], body["TotalSegments"]
-    items = [one for one in answer["Items"] if _hash(one[partition]) % segments == segment]
+    items = [item for item in answer["Items"] if _hash(item[partition]) % segments == segment]
     filtered_out = answer["ScannedCount"] - answer["Count"]
     page = {**answer, "Count": len(items), "ScannedCount": len(items) + filtered_out // segments}
     if "ConsumedCapacity" in answer:

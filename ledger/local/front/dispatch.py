@@ -181,7 +181,7 @@ class Front:
         With a code in `refused` the second half of them is refused with it.
         """
         given = statements.statements_of(body)
-        asked = [self._statement(region, one) for one in given]
+        asked = [self._statement(region, text) for text in given]
         limits.check_statements(
             [
                 (one["TableName"], self._keys(region, [one["TableName"]])[one["TableName"]], one)
@@ -216,11 +216,11 @@ class Front:
     async def _transaction(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
         """Do the statements of a transaction as the actions of one."""
         given = body["TransactStatements"]
-        asked = [self._statement(region, one) for one in given]
-        for one in asked:
-            if isinstance(one, ApiError):
-                raise one
-        operations = [one for one in asked if not isinstance(one, ApiError)]
+        asked = [self._statement(region, text) for text in given]
+        for statement in asked:
+            if isinstance(statement, ApiError):
+                raise statement
+        operations = [statement for statement in asked if not isinstance(statement, ApiError)]
         try:
             await self._carry_out(
                 region, "TransactWriteItems", statements.transaction_of(operations, body)

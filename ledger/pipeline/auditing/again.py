@@ -94,13 +94,13 @@ class ReadAgain:
                 judge = partial(self._wanted, versions)
                 for region in sorted({home for home, _ in versions}):
                     ids = [one for home, one in versions if home == region]
-                    jobs = [partial(self._read_state, region, one) for one in ids]
+                    jobs = [partial(self._read_state, region, record_id) for record_id in ids]
                     states = await run_all(jobs, at_once=READS_AT_ONCE)
                     found = [
                         self._found(versions[region, one], one, state)
                         for one, state in zip(ids, states, strict=True)
                     ]
-                    yield region, [one for one in found if one is not None], judge
+                    yield region, [state for state in found if state is not None], judge
 
     def _versions(
         self, name: str, batch: Sequence[Delivery]

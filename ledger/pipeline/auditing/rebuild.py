@@ -172,7 +172,7 @@ class Rebuild(Task):
             for name, source in sorted(sources.items()):
                 most = self.settings.current.pipeline.batch_max
                 async for region, states, judge in again.states(name, source, most):
-                    left = [one for one in states if one[0] not in self._brought]
+                    left = [state for state in states if state[0] not in self._brought]
                     await self._rewrite(region, left, judge)
                     if self._is_dry:
                         self._brought |= {one for one, state in left if judge(one, state)}
@@ -344,12 +344,12 @@ class Rebuild(Task):
     def _divided(self, due: Sequence[Due]) -> list[list[Due]]:
         parts: list[list[Due]] = []
         size = 0
-        for one in due:
-            size += item_size(state_item(one[0], one[2], self.pipeline))
+        for change in due:
+            size += item_size(state_item(change[0], change[2], self.pipeline))
             if not parts or len(parts[-1]) == TOGETHER_MAX or size > BYTES_MAX:
                 parts.append([])
                 size = 0
-            parts[-1].append(one)
+            parts[-1].append(change)
         return parts
 
     async def _commit(self, region: str, due: Sequence[Due], judge: Judge) -> None:
@@ -422,7 +422,7 @@ class Rebuild(Task):
             return None if state is None or wanted is None else (record_id, state, wanted)
 
         jobs = [partial(look, place, one) for place, one in enumerate(due, 1)]
-        return [one for one in await run_all(jobs, at_once=4 * AT_ONCE) if one is not None]
+        return [state for state in await run_all(jobs, at_once=4 * AT_ONCE) if state is not None]
 
     def _applied(self, due: Sequence[Due]) -> None:
         self._done.rewritten += len(due)

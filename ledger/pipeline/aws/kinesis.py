@@ -211,7 +211,7 @@ class ShardSource:
             if answer is None:
                 break
             found = [delivery_of_kinesis(record).position for record in answer["Records"]]
-            if after := [one for one in found if one > position]:
+            if after := [later for later in found if later > position]:
                 return after[0]
             if not answer.get("MillisBehindLatest"):
                 break

@@ -75,23 +75,23 @@ class MappingCheck:
 
 def problems(found: Sequence[Found], source: str, function_name: str) -> Iterator[str]:
     """Yield what is wrong with the mappings of a source to a function, if it is one of ours."""
-    own = [one for one in found if _is_of(one, function_name)]
+    own = [mapping for mapping in found if _is_of(mapping, function_name)]
     if len(own) > 1:
-        identifiers = ", ".join(str(one.get("UUID")) for one in own)
+        identifiers = ", ".join(str(mapping.get("UUID")) for mapping in own)
         yield (
             f"{source} has {len(own)} event source mappings to {function_name} ({identifiers}):"
             " each delivers all records at its own pace; delete all but one"
         )
-    for one in own:
-        name = f"the event source mapping {one.get('UUID')} of {source}"
-        if (factor := one.get("ParallelizationFactor") or 1) > 1:
+    for mapping in own:
+        name = f"the event source mapping {mapping.get('UUID')} of {source}"
+        if (factor := mapping.get("ParallelizationFactor") or 1) > 1:
             yield (
                 f"{name} has a parallelization factor of {factor}: set it to 1, since a shard is a"
                 " lane, and of two of its batches at once one would pass over the other"
             )
-        if REPORTED not in (one.get("FunctionResponseTypes") or ()):
+        if REPORTED not in (mapping.get("FunctionResponseTypes") or ()):
             yield f"{name} does not report what must come again: set {REPORTED}"
-        if (one.get("FilterCriteria") or {}).get("Filters"):
+        if (mapping.get("FilterCriteria") or {}).get("Filters"):
             yield f"{name} has a filter: remove it, since a record taken once must come again"
 
 

@@ -88,7 +88,7 @@ class QueueSpool:
         groups = [group for group in found if group]
         if not groups:
             return False
-        lines = b"".join(line_of_message(one["Body"]) for group in groups for one in group)
+        lines = b"".join(line_of_message(message["Body"]) for group in groups for message in group)
         await self._in_thread(partial(_append, self.file, lines))
         await run_all([partial(self._delete, group) for group in groups], at_once=AT_ONCE)
         return True

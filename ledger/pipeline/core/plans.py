@@ -102,7 +102,7 @@ def plan_map(
         return None
     state = replace(known.moved(upto), rev=known.rev + 1)
     item = lane_item(lane, state, pipeline)
-    puts = (Put(one, Absent()) for one in made)
+    puts = (Put(made_item, Absent()) for made_item in made)
     token = request_token(name, repr(state))
     return MapPlan(state, items, (Put(item, still(known)), *puts), token)
 

@@ -202,7 +202,7 @@ class Claims:
         head = await file.head()
         partition = self._partition_of(name or f"@{head}")
         known = await self._read(partition)
-        usable = [one for one in known if name is None or one.lane == name]
+        usable = [claimed for claimed in known if name is None or claimed.lane == name]
         for record in reversed(await matching(file, usable)):
             if not await self._is_closed(record.lane):
                 claim = FileClaim(self, partition, record, file, is_new=False)
@@ -214,7 +214,7 @@ class Claims:
             )
         last = [] if file.moved_from else await self._last_at(file.place)
         await self._check_finished(file, [*known, *last], report)
-        number = max((one.number for one in known), default=0) + 1
+        number = max((claimed.number for claimed in known), default=0) + 1
         if number > CLAIMS_MAX:
             raise LedgerError(f"over {CLAIMS_MAX:,} files begin as {file.path}: name it by --lane")
         lane = name or f"{file.path.name}@{head}"
@@ -244,12 +244,12 @@ class Claims:
         place = LaneFile(path).place
         beside = await anyio.to_thread.run_sync(rotated_from, path)
         later: list[Path] = []
-        for one in [path, *reversed(beside)]:
-            file = LaneFile(one)
+        for other in [path, *reversed(beside)]:
+            file = LaneFile(other)
             if await self._was_read_at(place, file):
-                return [] if one == path else [one, *later]
-            if one != path:
-                later.insert(0, one)
+                return [] if other == path else [other, *later]
+            if other != path:
+                later.insert(0, other)
         return []
 
     async def _was_read_at(self, place: str, file: LaneFile) -> bool:

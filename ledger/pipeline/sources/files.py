@@ -187,7 +187,7 @@ class FileSource:
     async def _go_to(self, reader: "_Reader", position: str) -> None:
         """Move a reader to a position, over everything before it."""
         place = place_of(position)
-        for known in sorted((one for one in self._known if one <= place), reverse=True):
+        for known in sorted((offset for offset in self._known if offset <= place), reverse=True):
             if reader.begin(known, self._known[known]):
                 break
         while reader.place < place:

@@ -243,7 +243,7 @@ class _AiokafkaTopic:
                 (described,) = await admin.describe_topics([self.name])
             finally:
                 await admin.close()
-            return [one["partition"] for one in described["partitions"]]
+            return [partition["partition"] for partition in described["partitions"]]
 
     @asynccontextmanager
     async def consumer(self, partition: int) -> AsyncIterator[Consumer]:

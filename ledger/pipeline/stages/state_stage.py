@@ -254,37 +254,37 @@ class StateStage:
         alone: list[Todo] = []
         is_moving = self.places.before is not None
         if looks := is_moving or self._strangers.are_known:
-            todo = [replace(one, look=one.state is None) for one in todo]
+            todo = [replace(pending, look=pending.state is None) for pending in todo]
         for turn in range(ROUNDS_MAX):
             todo = self._still_due(batch, todo)
             if len(todo) < TOGETHER_MIN or is_moving:
                 break
             todo = await self._read_together(batch, todo, alone, meets=looks and not turn)
             todo = await self._write_together(batch, todo, alone, meets=not looks and not turn)
-        jobs = [partial(self._advance_or_park, batch, one) for one in (*todo, *alone)]
+        jobs = [partial(self._advance_or_park, batch, pending) for pending in (*todo, *alone)]
         if jobs:
             await run_all(jobs, at_once=self._in_flight)
 
     def _still_due(self, batch: StateBatch, todo: Iterable[Todo]) -> list[Todo]:
         """Return those that are newer than the existing ones; the others are recorded."""
         due = []
-        for one in todo:
-            record, state = one.record, one.state
-            if one.look or state is None or batch.is_due(record, state):
-                due.append(one)
+        for pending in todo:
+            record, state = pending.record, pending.state
+            if pending.look or state is None or batch.is_due(record, state):
+                due.append(pending)
             else:
                 self._states.keep(record.id, state)
-                batch.found(record, one.delivery, state)
+                batch.found(record, pending.delivery, state)
         return due
 
     async def _read_together(
         self, batch: StateBatch, todo: Sequence[Todo], alone: list[Todo], *, meets: bool
     ) -> list[Todo]:
         """Read the states to judge by in few requests; returns what is still to be written."""
-        looks = [one for one in todo if one.look]
+        looks = [pending for pending in todo if pending.look]
         if not looks:
             return [*todo]
-        known, rest = 0, [one for one in todo if not one.look]
+        known, rest = 0, [pending for pending in todo if not pending.look]
         for one, is_read in await read_together(
             self._stores,
             looks,
@@ -306,7 +306,7 @@ class StateStage:
         A request of several does not return the existing item of one that was not remembered.
         """
         until = await self._until(batch)
-        due = [await self._due(batch, one, until) for one in todo]
+        due = [await self._due(batch, pending, until) for pending in todo]
         rest: list[Todo] = []
         met = known = 0
         for one, result in await write_together(

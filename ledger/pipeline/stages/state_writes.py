@@ -132,9 +132,11 @@ async def _written(
     store: Store, part: Sequence[Due], pipeline: str, places: StatePlaces
 ) -> list[tuple[Due, Outcome | StoreError]]:
     try:
-        answer = await store.write_each([places.write(state_write(one, pipeline)) for one in part])
+        answer = await store.write_each(
+            [places.write(state_write(pending, pipeline)) for pending in part]
+        )
     except StoreError as error:
-        return [(one, error) for one in part]
+        return [(pending, error) for pending in part]
     return list(zip(part, answer.outcomes, strict=True))
 
 
@@ -160,11 +162,11 @@ async def read_together(
 async def _read(
     store: Store, part: Sequence[Todo], pipeline: str, places: StatePlaces
 ) -> list[tuple[Todo, bool]]:
-    keys = [state_key(one.record.id, pipeline) for one in part]
+    keys = [state_key(pending.record.id, pipeline) for pending in part]
     try:
         found = await store.get_each(list(map(places.get, keys)))
     except StoreError:
-        return [(one, False) for one in part]
+        return [(pending, False) for pending in part]
     return [
         (Todo(one.record, one.delivery, state_of(item) if item else None), True)
         for one, item in zip(part, found.items, strict=True)

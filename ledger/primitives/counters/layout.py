@@ -109,7 +109,7 @@ class Layout:
 
     def changed(self, shape: Shape) -> "Layout":
         """Return the layout after this one."""
-        earlier = [one for one in (self.first, *self.earlier) if one != shape.shards]
+        earlier = [shards for shards in (self.first, *self.earlier) if shards != shape.shards]
         return Layout(
             shape.kind,
             shape.shards,
@@ -313,7 +313,7 @@ def _attributes(layout: Layout) -> dict[str, AttributeValue]:
         "shards": {"N": str(layout.shards)},
         "first": {"N": str(layout.first)},
         "revision": {"N": str(layout.revision)},
-        "earlier": {"L": [{"N": str(one)} for one in layout.earlier]},
+        "earlier": {"L": [{"N": str(shards)} for shards in layout.earlier]},
         **({"region": {"S": layout.region}} if layout.region else {}),
     }
 

@@ -127,8 +127,8 @@ class CounterLayout:
 
     async def hand_over(self, region: str, *, lost: str | None) -> None:
         """Let another region write the counter from now on; see `ItemCounter.hand_over`."""
-        for each in (region,) if lost is None else (region, lost):
-            layouts.checked_region(each)
+        for name in (region,) if lost is None else (region, lost):
+            layouts.checked_region(name)
         layout = await self._read() or await self._begun()
         if self.is_guarded and lost is None:
             self._check_region(layout)
@@ -234,7 +234,9 @@ class CounterLayout:
         items = await self._items([*partitions, *firsts])
         numbers = {kind: items[key] for kind, key in zip(KINDS, partitions, strict=True)}
         shards = {kind: items[key] for kind, key in zip(KINDS, firsts, strict=True)}
-        kind = layouts.kind_among([one for one in KINDS if numbers[one] or shards[one]], self._kind)
+        kind = layouts.kind_among(
+            [kind for kind in KINDS if numbers[kind] or shards[kind]], self._kind
+        )
         if kind is None:
             return None
         for item in filter(None, shards.values()):

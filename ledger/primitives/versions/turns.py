@@ -107,13 +107,13 @@ class Turns:
         """End a turn in which this version was found to be the newest; None if there was none."""
         queue = self._queues[event.lock_key]
         if newest is not None:
-            for waiting in [one for one in queue if one.event.kind == event.kind]:
+            for waiting in [other for other in queue if other.event.kind == event.kind]:
                 if self._rules.is_old(waiting.event.version, newest):
                     self._end(waiting, queue, Skipped(waiting.event.version, newest))
         if not queue:
             del self._queues[event.lock_key]
             return
-        alike = [one for one in queue if one.event.kind == queue[0].event.kind]
+        alike = [other for other in queue if other.event.kind == queue[0].event.kind]
         following = max(alike, key=lambda one: one.event.version)
         following.has_turn = True
         self._end(following, queue)

@@ -79,13 +79,13 @@ async def record_many(request: Request) -> Response:
     a `problem`. With `together` an error is that of the whole request.
     """
     body = await body_of(request, _ENTRIES)
-    context = allow(request, "write", *(each.counter for each in body.entries))
+    context = allow(request, "write", *(entry.counter for entry in body.entries))
     timeout = wait_of(request.headers.getlist("prefer"))
     if body.together:
-        asked = [each.asked for each in body.entries]
+        asked = [entry.asked for entry in body.entries]
         entries = await context.ledger.record_together(asked, timeout=timeout)
         return _answered(request, [_result(entry) for entry in entries])
-    jobs = [partial(_each, context.ledger, each, timeout) for each in body.entries]
+    jobs = [partial(_each, context.ledger, asked, timeout) for asked in body.entries]
     return _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
 
 
@@ -96,10 +96,10 @@ async def retry(request: Request) -> Response:
     Each counts once afterwards, whether the first attempt was applied or not.
     """
     body = await body_of(request, _RETRY)
-    context = allow(request, "write", *(each.counter for each in body.entries))
+    context = allow(request, "write", *(entry.counter for entry in body.entries))
     regions = live_settings(context.ledger).current.home_first
     entries = await context.ledger.retry(
-        [_as_written(each, regions) for each in body.entries],
+        [_as_written(entry, regions) for entry in body.entries],
         together=body.together,
         timeout=wait_of(request.headers.getlist("prefer")),
     )

@@ -33,7 +33,9 @@ def fleet_fields(found: FleetSeen, *, region: str) -> Fields:
         "region": region,
         "table": seen.settings.table,
         "home": seen.settings.home,
-        "regions": [_region(with_notes(one, seen.notes[one.region]), seen) for one in seen.regions],
+        "regions": [
+            _region(with_notes(region, seen.notes[region.region]), seen) for region in seen.regions
+        ],
         "contract": _contract(seen.contract),
         "lags": _lags(found),
         "lags_at": found.probed_at.isoformat() if found.probed_at else None,

@@ -92,18 +92,18 @@ def page_files() -> Mapping[str, StaticFile]:
     """Return the page's files by name."""
     folder = files(__package__) / "static"
     found = {}
-    for each in sorted(folder.iterdir(), key=lambda one: one.name):
-        kind = TYPES.get(f".{each.name.rpartition('.')[2]}")
+    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        kind = TYPES.get(f".{file.name.rpartition('.')[2]}")
         if kind is not None:
-            content = each.read_bytes()
+            content = file.read_bytes()
             tag = f'"{sha256(content).hexdigest()[:32]}"'
-            found[each.name] = StaticFile(content, kind, tag)
+            found[file.name] = StaticFile(content, kind, tag)
     return found
 
 
 def _answered(request: Request, file: StaticFile) -> Response:
     headers = HEADERS | {"ETag": file.tag}
     known = request.headers.get("if-none-match", "")
-    if file.tag in {one.strip().removeprefix("W/") for one in known.split(",")}:
+    if file.tag in {tag.strip().removeprefix("W/") for tag in known.split(",")}:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return Response(file.content, headers=headers, media_type=file.kind)

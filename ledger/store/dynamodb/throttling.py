@@ -40,7 +40,7 @@ COUNTERS_NAMED_MAX = 3
 def exceeded_limits(response: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the limits that an error names, each once, in the order of `ADVICE`."""
     given = response.get("ThrottlingReasons") or response.get("throttlingReasons") or ()
-    reasons = [str(each.get("reason", "")) for each in given if isinstance(each, Mapping)]
+    reasons = [str(reason.get("reason", "")) for reason in given if isinstance(reason, Mapping)]
     return tuple(limit for limit in ADVICE if any(reason.endswith(limit) for reason in reasons))
 
 

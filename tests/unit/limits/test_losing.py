@@ -155,6 +155,22 @@ async def test_nothing_is_minted_before_every_region_shows_the_cut() -> None:
     assert await reclaimed(world, regions) == [26]
 
 
+@pytest.mark.parametrize("knows", [HOME, WEST])
+async def test_all_regions_show_the_newest_item_of_a_lost_one_in_the_end(knows: str) -> None:
+    """What one alone had got is sent to the other by nobody else: limits would differ for good."""
+    world = world_of()
+    south = shown_rights(world.regions, AT_SOUTH)
+    world.regions.heal()
+    world.regions.pause(SOUTH, WEST if knows == HOME else HOME)
+    put_rights(world.regions, changed(south, charged=Decimal(3)))
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    assert await reclaimed(world, remaining(world)) == [23]
+    shown = [shown_rights(world.regions, AT_SOUTH, by=region) for region in (HOME, WEST)]
+    assert shown[0] == shown[1]
+    assert [shown[0].version, shown[0].charged] == [south.version + 1, 3]
+
+
 async def test_nothing_is_minted_before_every_region_shows_the_item_that_cut() -> None:
     """A region that does not show it at all does not show the cut either."""
     world = World()

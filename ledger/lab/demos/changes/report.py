@@ -144,7 +144,7 @@ class DemoReport(Report):
 
     def remarks(self) -> Iterable[Text]:
         """Return the first wrong reads."""
-        return [Text(one, style="red") for one in self.wrong[:WRONG_SHOWN_MAX]]
+        return [Text(sentence, style="red") for sentence in self.wrong[:WRONG_SHOWN_MAX]]
 
     def draw(self, figure: Any) -> None:
         """Draw the errors in the home region: a bar and a dot for each counter, in order."""

@@ -156,7 +156,7 @@ async def _run_all(workers: Sequence[_Worker], files: _Files) -> dict[str, float
         stack.enter_context(MUTANTS[job.mutant]() if job.mutant else nullcontext())
         tune_gc()  # as `ledger pipeline run` does
         send_value({"ready": True})
-        jobs = [partial(one.run, files, stores, settings, registry) for one in workers]
+        jobs = [partial(runner.run, files, stores, settings, registry) for runner in workers]
         await run_all(jobs, at_once=len(jobs))
     found = Counter[str](asdict(figures(registry)))
     for worker in workers:

@@ -111,9 +111,9 @@ class QueueTarget:
         if answer is None:
             return range(len(records))
         failed = answer.get("Failed", ())
-        if blamed := [one for one in failed if one.get("SenderFault")]:
+        if blamed := [failure for failure in failed if failure.get("SenderFault")]:
             raise LedgerError(f"{self.url} takes no such message: {blamed[0].get('Message')}")
-        return [int(one["Id"]) for one in failed]
+        return [int(failure["Id"]) for failure in failed]
 
 
 @dataclass(slots=True)

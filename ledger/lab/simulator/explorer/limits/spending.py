@@ -328,7 +328,7 @@ class Model(World):
 
     def _given_up(self, state: State) -> State:
         live = self.live_mask(state)
-        entries = tuple(one for one in state.entries if one.mask & live or one.is_alive)
+        entries = tuple(entry for entry in state.entries if entry.mask & live or entry.is_alive)
         one = state.accounts[LOST]
         # What never arrived is gone.
         last = max(one.shown[region] for region in self.live(state))
@@ -343,7 +343,7 @@ class Model(World):
         return with_entries(state, entries)
 
     def _again(self, state: State) -> Events:
-        others = tuple(one for one in range(len(self.case.minted)) if one != LOST)
+        others = tuple(other for other in range(len(self.case.minted)) if other != LOST)
         for account in others:
             after = self.book.cut_off(self.current(state, account), LOST)
             if after != NONE:

@@ -32,7 +32,7 @@ class World:
         self.book = Book(case.rules)
         regions = range(len(case.minted))
         self._regions = (tuple(regions), tuple(region for region in regions if region != LOST))
-        self._masks = tuple(sum(1 << one for one in live) for live in self._regions)
+        self._masks = tuple(sum(1 << region for region in live) for live in self._regions)
 
     def initial(self) -> State:
         """Return the first state: each region has its item, which all show."""
@@ -80,7 +80,7 @@ class World:
 
     def currents(self, state: State) -> tuple[int, ...]:
         """Return the items of all accounts that are there."""
-        return tuple(self.current(state, one) for one in self.live(state))
+        return tuple(self.current(state, region) for region in self.live(state))
 
     def _applied(self, state: State) -> int:
         live = self.live_mask(state)
@@ -134,7 +134,7 @@ class World:
                 phase = self.phase(state, account, version)
                 if phase == OVER:
                     continue
-                others = tuple(one for one in state.phases if one[:2] != (account, version))
+                others = tuple(phase for phase in state.phases if phase[:2] != (account, version))
                 phases = tuple(sorted((*others, (account, version, phase + 1))))
                 label = ("a grant expires", "signatures end")[phase]
                 yield (

@@ -47,7 +47,7 @@ def described(world: World, step: Step) -> str:
 
 
 def _event(label: Label) -> str:
-    what, *numbers = str(label[0]), *(int(one) for one in label[1:])
+    what, *numbers = str(label[0]), *(int(number) for number in label[1:])
     first, last = (numbers[0], numbers[-1]) if numbers else (0, 0)
     return _TEMPLATES[what].format(
         entry=entry_name(first),

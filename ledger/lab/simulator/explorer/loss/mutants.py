@@ -50,7 +50,7 @@ def _no_again(observation: Observation, rules: Rules, version: str) -> Successio
 
 def _again_at_home(observation: Observation, rules: Rules, version: str) -> Succession:
     found = succeed_now(observation, rules, version)
-    return replace(found, again=tuple(replace(one, region=rules.home) for one in found.again))
+    return replace(found, again=tuple(replace(put, region=rules.home) for put in found.again))
 
 
 def _deletes_at_home(observation: Observation, rules: Rules, version: str) -> Succession:

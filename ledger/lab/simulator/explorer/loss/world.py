@@ -227,7 +227,7 @@ class World:
             left = decision._replace(
                 put=None if home[0] == LOST else decision.put,
                 deletes=tuple(delete for delete in decision.deletes if delete.region != LOST),
-                again=tuple(one for one in decision.again if one.region != LOST),
+                again=tuple(put for put in decision.again if put.region != LOST),
             )
             return IDLE if left == NOTHING else (ACTING, home, waits, left)
         return doing
@@ -274,7 +274,7 @@ class World:
                 if self.mutant.waits and any(state.leaders):
                     continue
                 after = state._replace(force=state.force | 1 << operator)
-                is_second = len({self.new_home(one) for one in self._acting(after)}) > 1
+                is_second = len({self.new_home(operator) for operator in self._acting(after)}) > 1
                 wrong = "two operators act, each with a home of its own" if is_second else ""
                 yield Step(("act", operator), after, wrong)
             elif not self._has_claimed(state, operator):
@@ -285,7 +285,11 @@ class World:
         return self.case.home or min(operator, self.case.regions - 1)
 
     def _acting(self, state: State) -> list[int]:
-        return [one for one in range(1, self.case.operators + 1) if state.force >> one & 1]
+        return [
+            operator
+            for operator in range(1, self.case.operators + 1)
+            if state.force >> operator & 1
+        ]
 
     def _has_claimed(self, state: State, operator: int) -> bool:
         return any(what == operator for what, _ in state.claims.writes)
@@ -302,7 +306,7 @@ class World:
 
     def contracts(self, state: State) -> list[Contract]:
         """Return the contracts that leaders may act on."""
-        new = sorted({(self.new_home(one), 2, True) for one in self._acting(state)})
+        new = sorted({(self.new_home(operator), 2, True) for operator in self._acting(state)})
         old = [(self.case.home, 1, self.case.always)] if state.phase == WHOLE else []
         return [*old, *new]
 
@@ -332,7 +336,7 @@ class World:
         live = self.live(state)
         reached = [self.reached(state, region) for region in live]
         if len(set(reached)) > 1:
-            return f"at rest {', '.join(REGIONS[one] for one in live)} show different totals"
+            return f"at rest {', '.join(REGIONS[region] for region in live)} show different totals"
         for region in live:
             visible, nets = self.view(state, region)
             is_named = any(one & self.named for _, one in nets)

@@ -115,7 +115,7 @@ class Model:
             f"{number + 1}: {[place for place, _ in one.led] if one.is_safe else 'over'}"
             for number, one in enumerate(step.state.processes)
         )
-        owners = ", ".join(one.owner or "free" for one in step.state.slices)
+        owners = ", ".join(owned.owner or "free" for owned in step.state.slices)
         return f"{step.label:58} led by {led}; shown: {owners}"
 
     def _wrong(self, state: State) -> str:

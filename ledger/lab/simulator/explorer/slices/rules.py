@@ -83,7 +83,7 @@ def _unchecked_taking(
 
 def _unfenced_giving(own: Check, before: Mapping[int, Slice], slices: int) -> list[Action]:
     """Give up slices although the lease was lost since."""
-    return [one for one in _giving(own, before, slices) if one != own]
+    return [place for place in _giving(own, before, slices) if place != own]
 
 
 def _rounded_down(slices: Sequence[Slice], members: Collection[str], me: str) -> Turn:

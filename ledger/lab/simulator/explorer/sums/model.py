@@ -153,7 +153,7 @@ class Model:
             yield from self._losses(state)
 
     def _sends(self, state: State, region: int) -> Iterator[tuple[str, State]]:
-        sent = [one for one in state.reduces if one[0] == region]
+        sent = [reduction for reduction in state.reduces if reduction[0] == region]
         shown = sorted(state.waiting[region])
         if len(sent) >= IN_FLIGHT_MAX:
             return
@@ -205,7 +205,9 @@ class Model:
                 f"{REGIONS[LOST]} is lost",
                 state._replace(
                     lost=1,
-                    reduces=frozenset(one for one in state.reduces if one[0] != LOST),
+                    reduces=frozenset(
+                        reduction for reduction in state.reduces if reduction[0] != LOST
+                    ),
                     wires=frozenset(
                         wire._replace(is_stray=wire.cell[0][1] == LOST)
                         for wire in state.wires
@@ -237,7 +239,7 @@ class Model:
             for key, cell in state.tables[region]:
                 if key not in newest or newest[key][0] < cell[0]:
                     newest[key] = cell
-        reached = tuple(map(max, zip(*(state.reached[one] for one in (0, 1)), strict=True)))
+        reached = tuple(map(max, zip(*(state.reached[region] for region in (0, 1)), strict=True)))
         onward = {wire._replace(target=LOST) for wire in state.wires if wire.cell[0][1] != LOST}
         return state._replace(
             lost=2,

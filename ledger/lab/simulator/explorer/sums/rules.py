@@ -118,7 +118,9 @@ def _in_place(views: Iterable[Shown], copies: Shown, epochs: Mapping[str, int]) 
     """Write the lost region's own item again where regions differ."""
     shown = list(views)
     newest = _copies(shown, copies, epochs)
-    alike = {place for place in shown[0] if all(one.get(place) == shown[0][place] for one in shown)}
+    alike = {
+        place for place in shown[0] if all(view.get(place) == shown[0][place] for view in shown)
+    }
     keys = {place.sort_key for place in alike}
     again = {key.removesuffix(COPY): each for key, each in newest.items()}
     return {key: each for key, each in again.items() if key not in keys}
