@@ -31,10 +31,9 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.core.ids import EPOCH
-from ledger.limits import balance, plan, sizes, windows
+from ledger.limits import balance, losing, plan, sizes, windows
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
-from ledger.limits.losing import ARRIVED_SECONDS
 from ledger.limits.raises import not_in_limit, not_minted, remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
@@ -239,8 +238,7 @@ class LimitChanger:
             for raise_id, amount in sorted(known.items()):
                 raises, raised = remembered(limit.raises, limit.raised, raise_id, amount, now)
                 limit = replace(limit, raises=raises, raised=raised)
-        until = whole_seconds(terms.given_up_at) + 2 * terms.clock_skew
-        arrived = terms.given_up_at + timedelta(seconds=ARRIVED_SECONDS + terms.clock_skew)
+        arrived = terms.given_up_at + timedelta(seconds=losing.ARRIVED_SECONDS + terms.clock_skew)
         if not place.window.is_whole or self._reach.clock.now() <= arrived:
             return limit, []
         before = await place.home.rights(place.window.counter, place.me)
@@ -248,7 +246,7 @@ class LimitChanger:
             partial(created, window=place.window, limit=limit),
             *(
                 partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=now)
-                for raise_id, amount in sorted(not_minted(limit, items, until).items())
+                for raise_id, amount in sorted(not_minted(limit, items).items())
             ),
         ]
         after = plan.in_one_write(before, steps) if len(steps) > 1 else before

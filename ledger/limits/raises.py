@@ -73,11 +73,7 @@ def not_in_limit(limit: Limit, items: Collection[Rights], now: int) -> dict[str,
     }
 
 
-def not_minted(limit: Limit, items: Collection[Rights], until: float) -> dict[str, Decimal]:
-    """Return the raises of the limit, until a time, that no item has minted, by id."""
+def not_minted(limit: Limit, items: Collection[Rights]) -> dict[str, Decimal]:
+    """Return the raises of the limit that no item has minted, by id."""
     minted = {raise_id for item in items for raise_id in item.raises}
-    return {
-        raise_id: amount
-        for raise_id, amount in limit.raises.items()
-        if raise_id not in minted and limit.raised[raise_id] <= until
-    }
+    return {raise_id: amount for raise_id, amount in limit.raises.items() if raise_id not in minted}

@@ -182,9 +182,11 @@ def _spent_uncharged(gone: Account, shown: Mapping[Account, Rights]) -> Decimal:
     """Return what a reclaimed account spent by entries that it never charged.
 
     That is what it had and what was not minted again: its stake without any entries, less what the
-    reclaim minted. An operator may have minted less (`--most`): that counts as spent, too.
+    reclaim minted. An operator may have minted less (`--most`): that counts as spent, too. Where it
+    had spent more than it had the reclaim has charged that to home.
     """
-    minted = next(item.reclaimed[gone] for item in shown.values() if gone in item.reclaimed)
+    again = next(item.reclaimed[gone] for item in shown.values() if gone in item.reclaimed)
+    minted = max(_ZERO, again)
     others = [item for item in shown.values() if gone in item.cut]
     had = stake_of(shown.get(gone, Rights(gone)), others, ()).amount
     return amounts.total_wide((had, minted.copy_negate()))

@@ -83,6 +83,7 @@ class BudgetAudit:
         self._named: dict[tuple[str, str], Decimal] = {}
         self._by_grant: dict[tuple[str, str, int], Decimal] = {}
         self._accounts: dict[str, dict[str, Account]] = {}
+        self._shown: dict[tuple[str, str], Account] = {}
         self._versions: dict[tuple[str, str, int], Account] = {}
         self._dirty: set[str] = set()
         self._notes: dict[str, Key] = {}
@@ -210,6 +211,9 @@ class BudgetAudit:
         if stamp[1] != own and not self._is_put_again(budget, own, name, item):
             self._fail("rights", f"{sort_key} of {budget} is written through {stamp[1]}")
         if region != own:
+            if item is not None and region not in self._lost:
+                shown = self._shown.get((budget, name), Account())
+                self._shown[budget, name] = max(shown, account_of(item), key=_version)
             return
         accounts = self._accounts.setdefault(budget, {})
         before = accounts.get(name, Account())
@@ -456,7 +460,12 @@ class BudgetAudit:
             remaining = self._remaining(budget)
             if not any(account.reclaimed for account in remaining):
                 continue
-            limit = self.changes.whole(budget, self._accounts[budget])
+            # What a lost region changed last, and nobody has seen, is as if it had never been.
+            seen = {
+                name: self._shown.get((budget, name), Account()) if self._is_lost(name) else account
+                for name, account in self._accounts[budget].items()
+            }
+            limit = self.changes.whole(budget, seen)
             applied = sum(
                 (
                     copy.amount
@@ -501,3 +510,7 @@ class BudgetAudit:
 def _counter(key: Key) -> str:
     place = keys.counter_of(key[0])
     return "" if place is None else place[0]
+
+
+def _version(account: Account) -> int:
+    return account.version

@@ -109,6 +109,8 @@ def test_a_lost_region_that_owed_leaves_the_limit_as_it_was() -> None:
     charged = mint_again(cut, AT_WEST, Decimal(-5))
     assert charged is not None
     assert limit_of((charged, WEST_ITEM)) == limit_of((HOME_ITEM, WEST_ITEM))
+    state = shown(charged, WEST_ITEM, lost=(WEST,))
+    assert [state.limit, state.free, state.granted, state.charged] == [100, 55, 10, 35]
 
 
 def test_rights_sent_to_a_region_that_shows_no_item_are_on_their_way() -> None:
