@@ -1,6 +1,6 @@
 """`Administrator`: budgets made, and shown, through home and the regions that hold their rights."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from decimal import Decimal
 from functools import partial
 
@@ -15,7 +15,8 @@ from ledger.core.errors import (
 )
 from ledger.core.keys import checked_new_counter
 from ledger.limits import plan
-from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
+from ledger.limits.calendar import Window, checked_budget, rule_of, whole_seconds, window_of
+from ledger.limits.raises import not_in_limit
 from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, budget_of, date_in, scanned
 from ledger.limits.rights import (
@@ -172,7 +173,7 @@ class Administrator:
             clock_skew=terms.clock_skew,
         )
         items = dict(shown.items)
-        target = limit.newest.limit if window.is_whole else None
+        target = self._target(limit, items.values()) if window.is_whole else None
         if not window.is_whole:
             accounts = {Account(region, terms.epoch_of(region)) for region in terms.written}
             accounts |= {account for item in items.values() for account in item.reclaimed}
@@ -184,3 +185,13 @@ class Administrator:
                 else:
                     items[account] = made or shown.of(account)
         return state_of(window, items, target=target, terms=terms, is_over=is_over)
+
+    def _target(self, limit: Limit, items: Collection[Rights]) -> Decimal:
+        """Return where a limit without windows is going, with raises that a lost home left in half.
+
+        Of those that are not in the limit yet: it is written so by whoever goes on with it.
+        """
+        if not self._reach.settings.current.terms.lost:
+            return limit.newest.limit
+        now = whole_seconds(self._reach.clock.now())
+        return amounts.total((limit.newest.limit, *not_in_limit(limit, items, now).values()))

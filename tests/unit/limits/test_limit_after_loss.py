@@ -9,6 +9,7 @@ from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings, seeded
 
 from ledger.core.errors import BudgetMissing, StateConflict, Unreachable
 from ledger.limits.administering import Administrator
+from ledger.limits.calendar import Window
 from ledger.limits.changing import LimitChanger
 from ledger.limits.plan import create
 from ledger.limits.plan import raise_limit as raised_by
@@ -186,6 +187,8 @@ async def test_a_raise_of_which_only_the_rights_arrived_is_in_the_limit(region: 
     world = Remaining(home=made(10), other=made(10))
     changer = LimitChanger(await world.reach())
     await show_rights(world, region, is_raised=True)
+    state = await Administrator(await world.reach()).state(Window(BUDGET, BUDGET))
+    assert state.target == (15 if region == WEST else 10)  # by what home alone shows
     for call in (changer.go_on, lambda budget: changer.raise_limit(budget, 5, RAISE, None)):
         for _ in range(2):
             assert (await call(BUDGET)).target == 15
