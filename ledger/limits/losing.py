@@ -95,7 +95,7 @@ async def reclaim_lost(
 
     Raises:
         ContractChangeRefused: it is too early, or not every region shows yet that the lost one is
-            cut off: run it again.
+            cut off, and what it wrote last: run it again.
         DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
         AmountOverflow: a sum does not fit in 38 digits.
         StoreError: a region cannot be read or written; run it again.
@@ -109,6 +109,7 @@ async def reclaim_lost(
     for item in own:
         await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
     shown = await _shown(regions, counter)
+    again = await _put_again(regions, counter, accounts, shown)
     for region, items in shown.items():
         for item in own:
             there = items.get(item.account)
@@ -117,7 +118,11 @@ async def reclaim_lost(
                     f"{region} does not show yet that {item.account} has cut {lost} off from budget"
                     f" {counter!r}: run this again"
                 )
-    await _put_again(regions, counter, accounts, shown)
+    if again:
+        raise ContractChangeRefused(
+            f"not every region shows the last of {again[0]} of budget {counter!r} yet, which is"
+            " written again: run this again"
+        )
     found = await _stakes(regions, counter, accounts, shown)
     minted = {}
     for account, stake in found.items():
@@ -131,28 +136,26 @@ async def reclaim_lost(
 
 async def _put_again(
     regions: Regions, counter: str, accounts: Iterable[Account], shown: Shown
-) -> None:
+) -> list[Account]:
     """Write lost items through home as the newest that a region shows, where another shows less.
 
     What the lost region wrote last may have reached some alone, and nothing sends it to the others:
-    they would show other limits for good. A day after the loss nothing of it can come in between.
+    they would show other limits for good, and were this home lost, too, the next would go by less
+    than it had minted for. A day after the loss nothing of it can come in between.
 
     Raises:
-        ContractChangeRefused: another writes them, or that is not known.
         StoreError: home cannot be written.
     """
-    home = regions.terms.home
+    home, again = regions.terms.home, list[Account]()
     for account in accounts:
         items = [items.get(account, Rights(account)) for items in shown.values()]
         last = newest(account, items)
         if all(item.version == last.version for item in items):
             continue
         as_read = condition_of(shown[home].get(account, Rights(account)))
-        write = Put(rights_item(last, counter), as_read)
-        if not isinstance(await regions.stores[home].write(write), Applied):
-            raise ContractChangeRefused(
-                f"{account} of budget {counter!r} is being written again: run this again"
-            )
+        await regions.stores[home].write(Put(rights_item(last, counter), as_read))
+        again.append(account)
+    return again
 
 
 async def check_lost(regions: Regions, lost: str) -> None:
