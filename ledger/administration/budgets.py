@@ -59,13 +59,15 @@ class LostRights:
             return await stakes(self.regions, self.lost, window.counter, shares=shares)
 
     async def reclaim(self, window: Window, most: Decimal | None) -> Mapping[Account, Minted]:
-        """Mint it again; see `ledger.limits.losing.reclaim_lost`."""
+        """Mint it again, and go on with its limit; see `ledger.limits.losing.reclaim_lost`."""
         await self._renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.clock):
-            return await reclaim_lost(
+            minted = await reclaim_lost(
                 self.regions, self.lost, window.counter, most=most, shares=shares
             )
+        await self.put_again(window.budget)
+        return minted
 
     async def is_shown(self, budget: str) -> bool:
         """Return whether all regions show the limit of a budget alike."""

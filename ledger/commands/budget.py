@@ -343,7 +343,7 @@ def reclaim(
 
     async def mint(windows: Iterable[Window]) -> list[dict[str, Any]]:
         async with opening() as rights:
-            for budget in dict.fromkeys([*hidden, *(window.budget for window in windows)]):
+            for budget in hidden:
                 await rights.put_again(budget)
             return [
                 {

@@ -1,6 +1,7 @@
 """`Administrator`: budgets made, and shown, through home and the regions that hold their rights."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
@@ -60,7 +61,8 @@ class Administrator:
 
         Raises:
             InvalidInput: the counter, the limit or a weight breaks a rule.
-            StateConflict: the budget is there with another limit.
+            StateConflict: the budget is there with another limit, or rights of another: a lost home
+                had made it, and only they have arrived.
             BudgetMissing: no pattern of the contract has its counter.
             HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
@@ -79,8 +81,11 @@ class Administrator:
         home = await self._reach.store_of(terms.home)
         if await self._has(home, budget, amount):  # by another home, perhaps, that is lost now
             return False
+        left = await self._reach.left(window.counter) if window.is_whole else None
+        if left:
+            made = _made_of(made, left, budget)
         puts = [Put(limit_item(made, budget), Absent())]
-        if rule.window == "none":
+        if window.is_whole and not left:
             account = Account(terms.home, terms.epoch_of(terms.home))
             none = plan.create(account, amount, bucket=window.bucket)
             puts.append(write_of(Rights(account), none, budget))
@@ -195,3 +200,20 @@ class Administrator:
             return limit.newest.limit
         now = whole_seconds(self._reach.clock.now())
         return amounts.total((limit.newest.limit, *not_in_limit(limit, items, now).values()))
+
+
+def _made_of(made: Limit, left: Collection[Rights], budget: str) -> Limit:
+    """Return the limit of rights that a lost home left without one, as it is to be made.
+
+    Raises:
+        StateConflict: they are of another.
+    """
+    there = plan.limit_of(tuple(left))
+    if made.newest.limit != there:
+        raise StateConflict(
+            f"budget {budget!r} has rights of {amounts.to_text(there)} that a lost home made:"
+            " create it with that limit, then raise or lower it"
+        )
+    raises = {raise_id: amount for item in left for raise_id, amount in item.raises.items()}
+    raised = {raise_id: at for item in left for raise_id, at in item.raised.items()}
+    return replace(made, raises=raises, raised=raised)

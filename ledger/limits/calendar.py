@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from ledger.core.budgets import BUCKETS, WINDOW_MARK, BudgetRule
-from ledger.core.contract import Terms
+from ledger.core.contract import Terms, matches_any
 from ledger.core.errors import BudgetMissing, InvalidCounter
 from ledger.core.ids import EPOCH
 from ledger.core.keys import checked_new_counter
@@ -54,6 +54,11 @@ def rule_of(terms: Terms, budget: str) -> BudgetRule:
         BudgetMissing: no pattern of the contract has its counter.
     """
     rule = terms.budget_of(budget)
+    if rule is None and matches_any(budget, terms.budgets_coming):
+        raise BudgetMissing(
+            f"{budget!r} matches a pattern of budgets that is announced: repeat the call once it is"
+            " in force (`ledger table show`)"
+        )
     if rule is None:
         raise BudgetMissing(
             f"{budget!r} matches no pattern of the contract's budgets: add one by"

@@ -34,7 +34,7 @@ from ledger.core.ids import EPOCH
 from ledger.limits import balance, losing, plan, sizes, windows
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
-from ledger.limits.raises import not_in_limit, not_minted, remembered
+from ledger.limits.raises import is_unmade, not_in_limit, not_minted, remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
     GROWTH_DIGITS,
@@ -87,6 +87,7 @@ class _Place:
     home: ControlItems
     me: Account
     generation: int
+    lost: tuple[str, ...]
 
 
 class LimitChanger:
@@ -182,7 +183,7 @@ class LimitChanger:
     async def go_on(self, budget: str) -> LimitChange:
         """Do what is due for an announced step: note that all show it, confirm, or postpone it.
 
-        After the loss of a home what it left is written in this generation; of a raise of which
+        After the loss of a home what it left is written in this generation; of a change of which
         one half has arrived the other is made (`raises`).
 
         Raises:
@@ -201,7 +202,11 @@ class LimitChanger:
             return [*rights, *([] if after is None else [self._limit_put(place, limit, after)])]
 
         await self._write(place, planned)
-        return await self._now(place, None)
+        done = await self._now(place, None)
+        if place.window.is_whole and place.lost and done.limit > done.target:
+            await self._go_down(place)
+            done = await self._now(place, None)
+        return done
 
     async def _due(self, place: _Place, limit: Limit) -> Limit | None:
         step, now = limit.announced, self._seconds()
@@ -222,13 +227,15 @@ class LimitChanger:
         return windows.note_shown(limit, now) if is_shown else None
 
     async def _torn(self, place: _Place, limit: Limit) -> tuple[Limit, list[Put]]:
-        """Return a limit with the raises that a lost home minted; and what mints those of a limit.
+        """Return a limit as it is to be after the loss of a home, and what mints the rest of it.
 
-        What is not minted may still arrive for a day after the loss, and is minted after that.
+        Raises that were minted are added to it. What it has and was not minted may still arrive for
+        a day after the loss, and is minted after that; a limit that is still above what there is
+        then was lowered.
         """
         terms = self._reach.settings.current.terms
-        items = await self._left(place)
-        if not items or terms.given_up_at is None:
+        items = await self._reach.left(place.window.counter)
+        if items is None or terms.given_up_at is None:
             return limit, []
         now = self._seconds()
         known = not_in_limit(limit, items, now)
@@ -242,31 +249,23 @@ class LimitChanger:
         if not place.window.is_whole or self._reach.clock.now() <= arrived:
             return limit, []
         before = await place.home.rights(place.window.counter, place.me)
+        missing = sorted(not_minted(limit, items).items())
         steps: list[plan.Step] = [
-            partial(created, window=place.window, limit=limit),
-            *(
-                partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=now)
-                for raise_id, amount in sorted(not_minted(limit, items).items())
-            ),
+            partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=now)
+            for raise_id, amount in missing
         ]
-        after = plan.in_one_write(before, steps) if len(steps) > 1 else before
+        there = amounts.total_wide((plan.limit_of(tuple(items)), *(more for _, more in missing)))
+        rest = amounts.total_wide((limit.newest.limit, there.copy_negate()))
+        if rest > 0 and is_unmade(items):
+            steps.append(partial(plan.mint, amount=rest))
+        elif rest > 0:
+            limit = self._with(place, limit, self._step(place, limit, there, None))
+        if not steps:
+            return limit, []
+        made = partial(created, window=place.window, limit=limit)
+        after = plan.in_one_write(before, [made, *steps])
         assert isinstance(after, Rights)  # noqa: S101 (no step refuses)
-        return limit, [] if after == before else [write_of(before, after, place.window.counter)]
-
-    async def _left(self, place: _Place) -> list[Rights]:
-        """Return after a loss every rights item that any region shows, as often as it is shown.
-
-        None while a region cannot be read: it may show a newer one.
-        """
-        terms = self._reach.settings.current.terms
-        regions = await self._reach.items_everywhere() if terms.lost else {}
-        if not terms.lost or {*terms.regions} - {*regions}:
-            return []
-        try:
-            shown = [await items.read(place.window.counter) for items in regions.values()]
-        except StoreError:
-            return []
-        return [rights for there in shown for rights in there.items.values()]
+        return limit, [write_of(before, after, place.window.counter)]
 
     def _step(
         self, place: _Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None
@@ -407,7 +406,8 @@ class LimitChanger:
             raise Unreachable(f"home, region {terms.home}, cannot be reached from here")
         window = window_of(budget, rule, self._reach.clock.now())
         me = Account(terms.home, terms.epoch_of(terms.home))
-        return _Place(budget, rule, window, regions[terms.home], me, terms.generation)
+        home = regions[terms.home]
+        return _Place(budget, rule, window, home, me, terms.generation, terms.lost)
 
     async def _limits(self, place: _Place) -> list[Limit]:
         """Return the limit at home, and after it those that other regions show.
@@ -447,9 +447,9 @@ class LimitChanger:
                 if account == place.me:
                     raise
                 found.setdefault(account, Rights(account))
-        gone = [rights for rights in await self._left(place) if rights.account not in accounts]
-        for rights in sorted(gone, key=lambda item: item.version):
-            found[rights.account] = rights
+        for rights in await self._reach.left(counter) or ():
+            if rights.account not in accounts:
+                found[rights.account] = rights
         unseen = {account for item in found.values() for account in item.reclaimed} - found.keys()
         return found | {account: Rights(account) for account in unseen}
 

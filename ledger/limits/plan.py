@@ -324,6 +324,17 @@ def raise_limit(rights: Rights, amount: Decimal, raise_id: str, *, now: int) -> 
     return following(rights, minted=minted, raises=raises, raised=raised)
 
 
+def mint(rights: Rights, amount: Decimal) -> Rights:
+    """Mint rights of a limit of which a lost home's half has arrived alone.
+
+    Raises:
+        InvalidInput: the amount is not above 0.
+        AmountOverflow: the sum minted does not fit in 38 digits.
+    """
+    _check_positive(amount)
+    return following(rights, minted=amounts.total((rights.minted, amount)))
+
+
 def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()) -> Rights | None:
     """Retire what is available at home of what is above the target; None if nothing can be.
 

@@ -5,7 +5,8 @@ repeat that comes later may be made again. Times are in whole seconds since 1970
 
 A raise is one transaction of home's rights item and the limit item, and each remembers it. Items
 replicate one by one: of a home that is lost one half may have arrived, the other never will. Which
-is missing is said by their ids (`not_in_limit`, `not_minted`).
+is missing is said by their ids (`not_in_limit`, `not_minted`). Of what made the budget the limit
+may have arrived without any rights (`is_unmade`).
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -14,6 +15,7 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from decimal import Decimal
 
+from ledger.core import amounts
 from ledger.core.errors import StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits.rights import Rights
@@ -71,6 +73,16 @@ def not_in_limit(limit: Limit, items: Collection[Rights], now: int) -> dict[str,
         for raise_id, amount in item.raises.items()
         if raise_id not in limit.raises and item.raised[raise_id] >= since
     }
+
+
+def is_unmade(items: Collection[Rights]) -> bool:
+    """Return whether items, the newest of each account, have minted nothing but raises.
+
+    Once something was reclaimed the budget had been made.
+    """
+    raised = amounts.total_wide(amount for item in items for amount in item.raises.values())
+    minted = amounts.total_wide(item.minted for item in items)
+    return minted <= raised and not any(item.reclaimed for item in items)
 
 
 def not_minted(limit: Limit, items: Collection[Rights]) -> dict[str, Decimal]:

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from ledger.core.errors import Unreachable
+from ledger.core.errors import StoreError, Unreachable
 from ledger.limits.items import ControlItems
+from ledger.limits.rights import Account, Rights
 from ledger.limits.windows import Limit, newest_of
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
@@ -66,6 +67,29 @@ class Reach:
             raise Unreachable(f"region {unreached[0]} cannot be reached from here")
         others = [items for region, items in everywhere.items() if region != home.store.region]
         return newest_of([limit, *[(await items.read(budget)).limit for items in others]])
+
+    async def left(self, counter: str) -> list[Rights] | None:
+        """Return after a loss the newest version of each rights item that any region shows.
+
+        None where nothing was lost, or while a region cannot be read: it may show a newer one.
+
+        Raises:
+            DamagedItem: an item cannot be read whole.
+        """
+        terms = self.settings.current.terms
+        regions = await self.items_everywhere() if terms.lost else {}
+        if not terms.lost or {*terms.regions} - {*regions}:
+            return None
+        found: dict[Account, Rights] = {}
+        for items in regions.values():
+            try:
+                shown = await items.read(counter)
+            except StoreError:
+                return None
+            for account, rights in shown.items.items():
+                if rights.version > found.get(account, Rights(account)).version:
+                    found[account] = rights
+        return list(found.values())
 
     def tries(self, store: Store, *, seconds: float) -> Tries:
         """Begin a write through a store that is repeated for so many seconds."""

@@ -234,3 +234,66 @@ async def test_a_raise_whose_rights_another_region_shows_is_not_minted_again() -
     world.clock.pass_by(DAY)
     assert (await changer.go_on(BUDGET)).target == 15
     assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
+
+
+@pytest.mark.parametrize("region", [WEST, SOUTH])
+async def test_a_budget_of_which_only_the_rights_arrived_is_made_without_minting(
+    region: str,
+) -> None:
+    """By its limit alone, and that of the rights: a reclaim mints what the lost home had."""
+    world = Remaining(home=None, other=None)
+    administrator = Administrator(await world.reach())
+    await show_rights(world, region, is_raised=True)
+    with pytest.raises(StateConflict, match="rights of 15 that a lost home made"):
+        await administrator.create(BUDGET, 10)
+    assert await administrator.create(BUDGET, 15)
+    assert not await administrator.create(BUDGET, 15)
+    assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
+    done = await LimitChanger(await world.reach()).raise_limit(BUDGET, 5, RAISE, None)
+    assert [done.limit, done.target] == [15, 15]
+
+
+@pytest.mark.parametrize("is_raised", [True, False])
+async def test_a_budget_of_which_only_the_limit_arrived_is_minted_once_nothing_arrives(
+    *, is_raised: bool
+) -> None:
+    """All of it, with its raises; not before: its rights may be on their way."""
+    world = Remaining(home=None, other=made(10))
+    if is_raised:
+        world.shown["other"] = with_raise(world, made(10))
+    limit = 15 if is_raised else 10
+    changer = LimitChanger(await world.reach())
+    for at, has in ((0, 0), (DAY, limit), (0, limit)):
+        world.clock.pass_by(at)
+        done = await changer.go_on(BUDGET)
+        assert [done.limit, done.target] == [has, limit]
+    done = await changer.raise_limit(BUDGET, 5, RAISE, None)
+    assert [done.limit, done.target] == [15, 15]
+
+
+async def test_a_lowering_of_which_only_the_limit_arrived_goes_on() -> None:
+    """What the lost home had retired was minted again by the reclaim."""
+    world = Remaining(home=made(6, 2), other=made(6, 2))
+    changer = LimitChanger(await world.reach())
+    await show_rights(world, WEST, is_raised=False)
+    home = plan_of(Account(WEST), Decimal(10), lost=Account(HOME))
+    await world.stores[WEST].write(Put(rights_item(home, BUDGET)))
+    done = await changer.go_on(BUDGET)
+    assert [done.limit, done.target] == [6, 6]
+
+
+async def test_a_lowering_of_which_only_the_rights_arrived_is_in_the_limit() -> None:
+    """After the day: before it the limit may be that of a raise whose rights are on their way."""
+    world = Remaining(home=made(10), other=made(10))
+    changer = LimitChanger(await world.reach())
+    rights = replace(create(Account(HOME), Decimal(10)), retired=Decimal(4), version=2)
+    await world.stores[SOUTH].write(Put(rights_item(rights, BUDGET)))
+    for at, target in ((0, 10), (DAY, 6)):
+        world.clock.pass_by(at)
+        done = await changer.go_on(BUDGET)
+        assert [done.limit, done.target] == [6, target]
+
+
+def plan_of(account: Account, amount: Decimal, *, lost: Account) -> Rights:
+    """Return the item of an account that has minted again what a lost one had."""
+    return replace(create(account, amount), reclaimed={lost: amount}, cut={lost: Decimal(0)})
