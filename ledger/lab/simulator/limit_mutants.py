@@ -53,6 +53,11 @@ def raises_before_loss(seed: int) -> bool:
     return is_whole and loss.region == settings.home
 
 
+def nothing_remembered(*_: object) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
+    """Forget each raise in the limit."""
+    return {}, {}
+
+
 def raised_by_each(items: tuple[Rights, ...], raise_id: str) -> bool:
     """Take no raise for made."""
     del items, raise_id
@@ -146,6 +151,7 @@ LIMIT_MUTANTS = (
         60,
         (plan, "is_raised", raised_by_each),
         (plan, "raise_limit", raised_again),
+        (changing, "remembered", nothing_remembered),
     ),
     budget_mutant(
         "retired-granted",
