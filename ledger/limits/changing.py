@@ -11,6 +11,7 @@ the running one is raised or lowered at once, as a budget without windows.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -23,6 +24,7 @@ from ledger.core.contract import NO_HOME, seconds_to_wait
 from ledger.core.errors import (
     AmountOverflow,
     BudgetMissing,
+    ContractStale,
     HomeMoving,
     InvalidInput,
     OutcomeUnknown,
@@ -104,7 +106,7 @@ class LimitChanger:
         more = amounts.addend(amount)
         checked_amount(more, more)
         _check_id(raise_id)
-        await self.go_on(budget)
+        await self._do_due(place)
 
         async def planned() -> list[Put]:
             limits, items = await self._limits(place), await self._everywhere(place)
@@ -154,7 +156,7 @@ class LimitChanger:
         target = amounts.addend(to)
         if target < 0:
             raise InvalidInput(f"a limit is lowered to 0 or more, got {amounts.to_text(target)}")
-        await self.go_on(budget)
+        await self._do_due(place)
 
         async def planned() -> list[Put]:
             limit = (await self._limits(place))[0]
@@ -190,6 +192,16 @@ class LimitChanger:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
         place = await self._place(budget)
+        await self._do_due(place)
+        done = await self._now(place, None)
+        if place.window.is_whole and place.lost and done.limit > done.target:
+            with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
+                await self._go_down(place)
+                done = await self._now(place, None)
+        return done
+
+    async def _do_due(self, place: _Place) -> None:
+        """Write what is due for the limit, as `go_on`, in one transaction."""
 
         async def planned() -> list[Put]:
             limit = (await self._limits(place))[0]
@@ -202,11 +214,6 @@ class LimitChanger:
             return [*rights, *([] if after is None else [self._limit_put(place, limit, after)])]
 
         await self._write(place, planned)
-        done = await self._now(place, None)
-        if place.window.is_whole and place.lost and done.limit > done.target:
-            await self._go_down(place)
-            done = await self._now(place, None)
-        return done
 
     async def _due(self, place: _Place, limit: Limit) -> Limit | None:
         step, now = limit.announced, self._seconds()
@@ -248,7 +255,7 @@ class LimitChanger:
         arrived = terms.given_up_at + timedelta(seconds=losing.ARRIVED_SECONDS + terms.clock_skew)
         if not place.window.is_whole or self._reach.clock.now() <= arrived:
             return limit, []
-        before = await place.home.rights(place.window.counter, place.me)
+        before = next((item for item in items if item.account == place.me), Rights(place.me))
         missing = sorted(not_minted(limit, items).items())
         steps: list[plan.Step] = [
             partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=now)
@@ -438,20 +445,20 @@ class LimitChanger:
         the newest that any region shows; of version 0 where a reclaim went by an unseen share.
         """
         counter = place.window.counter
+        if (left := await self._reach.left(counter)) is not None:
+            found = {item.account: item for item in left}
+            seen = {*found, *(account for item in left for account in item.reclaimed)}
+            missing = {*seen, *await self._accounts()} - found.keys()
+            return found | {account: Rights(account) for account in missing}
         found = dict((await place.home.read(counter)).items)
-        accounts = await self._accounts()
-        for account, region in accounts.items():
+        for account, region in (await self._accounts()).items():
             try:
                 found[account] = await region.rights(counter, account)
             except StoreError:
                 if account == place.me:
                     raise
                 found.setdefault(account, Rights(account))
-        for rights in await self._reach.left(counter) or ():
-            if rights.account not in accounts:
-                found[rights.account] = rights
-        unseen = {account for item in found.values() for account in item.reclaimed} - found.keys()
-        return found | {account: Rights(account) for account in unseen}
+        return found
 
     async def _accounts(self) -> dict[Account, ControlItems]:
         terms = self._reach.settings.current.terms

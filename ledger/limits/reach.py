@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from ledger.core.errors import StoreError, Unreachable
@@ -9,6 +10,7 @@ from ledger.limits.items import ControlItems
 from ledger.limits.rights import Account, Rights
 from ledger.limits.windows import Limit, newest_of
 from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_requests
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier, Tries
@@ -80,15 +82,15 @@ class Reach:
         regions = await self.items_everywhere() if terms.lost else {}
         if not terms.lost or {*terms.regions} - {*regions}:
             return None
+        reads = [partial(items.read, counter) for items in regions.values()]
+        try:
+            shown = await run_requests(reads, at_once=len(reads))
+        except StoreError:
+            return None
         found: dict[Account, Rights] = {}
-        for items in regions.values():
-            try:
-                shown = await items.read(counter)
-            except StoreError:
-                return None
-            for account, rights in shown.items.items():
-                if rights.version > found.get(account, Rights(account)).version:
-                    found[account] = rights
+        for rights in (rights for there in shown for rights in there.items.values()):
+            if rights.version > found.get(rights.account, Rights(rights.account)).version:
+                found[rights.account] = rights
         return list(found.values())
 
     def tries(self, store: Store, *, seconds: float) -> Tries:
