@@ -22,13 +22,13 @@ from datetime import timedelta
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.core.entry import ADJUSTED, GRANT, HOLD, RESOLVED, Key
+from ledger.core.entry import ADJUSTED, HOLD, RESOLVED, Key
 from ledger.core.errors import InvalidInput, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits import rolling
 from ledger.limits.plan import Short, adjust
 from ledger.limits.rights import NO_GRANT, GrantName, Rights, write_of
-from ledger.limits.spends import Resolution, Spend, spend_attributes
+from ledger.limits.spends import Resolution, Spend, as_read, change_of, spend_attributes
 from ledger.store.conditions import AllOf, Condition, Equals, Has, Not
 from ledger.store.writes import Put, Update
 
@@ -110,18 +110,16 @@ def update_of(key: Key, resolved: Resolved) -> Update:
     """Return the update of the entry that resolves a hold; the item must be as it was read.
 
     The amount that was held is part of the condition: the difference rests on it. So are the
-    grants: of a key that was used in two regions another copy may arrive, which names others. And
-    the expiry of one that expires, since it may have been extended.
+    grants (`spends.as_read`), and the expiry of one that expires, since it may have been extended.
     """
     before, after = resolved.before, resolved.after
     attributes = spend_attributes(after)
-    as_read = Equals("change", _change(before.amount)), Equals(GRANT, attributes[GRANT])
-    conditions: list[Condition] = [_open(), *as_read]
+    conditions: list[Condition] = [_open(), *as_read(before)]
     if after.resolved == "expired":
         conditions.append(Equals(HOLD, {"N": str(before.hold)}))
     written = {name: attributes[name] for name in (RESOLVED, ADJUSTED) if name in attributes}
     return Update(
-        key, set={"change": _change(after.amount), **written}, condition=AllOf(tuple(conditions))
+        key, set={"change": change_of(after.amount), **written}, condition=AllOf(tuple(conditions))
     )
 
 
@@ -187,7 +185,3 @@ def _check_open(hold: Spend) -> None:
 
 def _open() -> Condition:
     return AllOf((Has(HOLD), Not(Has(RESOLVED))))
-
-
-def _change(amount: Decimal) -> dict[str, str]:
-    return {"N": amounts.to_text(amount.copy_negate())}

@@ -19,7 +19,7 @@ from itertools import islice
 import anyio
 
 from ledger.core import amounts
-from ledger.core.entry import ADJUSTED, GRANT, RESOLVED, Key
+from ledger.core.entry import ADJUSTED, RESOLVED, Key
 from ledger.core.errors import BudgetUndecided, LedgerError, StoreError
 from ledger.limits.asked import BUDGETS_MAX
 from ledger.limits.calendar import Window
@@ -29,12 +29,12 @@ from ledger.limits.reading import Shown
 from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, fits, write_of
 from ledger.limits.rolling import dated
 from ledger.limits.shares import created
-from ledger.limits.spends import Spend, is_open, spend_attributes, spend_of
+from ledger.limits.spends import Spend, as_read, is_open, spend_attributes, spend_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
-from ledger.store.conditions import AllOf, Equals, Has, Not
+from ledger.store.conditions import AllOf, Has, Not
 from ledger.store.reads import Get
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Applied, Put, Update
 
@@ -116,10 +116,8 @@ def charge_let_through(
 def _mark(key: Key, spend: Spend, written: tuple[GrantName, ...]) -> Update:
     """Return the update that marks an entry as charged; it must be as it was read."""
     attributes = spend_attributes(replace(spend, resolved="charged", adjusted=written))
-    change = {"N": amounts.to_text(spend.amount.copy_negate())}
-    as_read = Equals(GRANT, attributes[GRANT]), Equals("change", change), Not(Has(RESOLVED))
     marks = {name: attributes[name] for name in (RESOLVED, ADJUSTED)}
-    return Update(key, set=marks, condition=AllOf(as_read))
+    return Update(key, set=marks, condition=AllOf((*as_read(spend), Not(Has(RESOLVED)))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from random import Random
 
 from ledger.core.errors import StoreError, Unreachable
 from ledger.limits.items import ControlItems
-from ledger.limits.rights import Account, Rights
+from ledger.limits.rights import Rights
 from ledger.limits.windows import Limit, newest_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
@@ -87,11 +87,9 @@ class Reach:
             shown = await run_requests(reads, at_once=len(reads))
         except StoreError:
             return None
-        found: dict[Account, Rights] = {}
-        for rights in (rights for there in shown for rights in there.items.values()):
-            if rights.version > found.get(rights.account, Rights(rights.account)).version:
-                found[rights.account] = rights
-        return list(found.values())
+        items = [rights for there in shown for rights in there.items.values()]
+        newest_last = sorted(items, key=lambda rights: rights.version)
+        return list({rights.account: rights for rights in newest_last}.values())
 
     def tries(self, store: Store, *, seconds: float) -> Tries:
         """Begin a write through a store that is repeated for so many seconds."""

@@ -35,6 +35,7 @@ from ledger.core.entry import (
 from ledger.core.ids import EPOCH
 from ledger.core.values import Spending, names_no_grant
 from ledger.limits.rights import NO_GRANT, Account, Grant, GrantName, Rights
+from ledger.store.conditions import Condition, Equals
 
 WAITING_MAX = 16
 """How many grants of an item that are over may wait until all regions show their entries alike."""
@@ -85,6 +86,20 @@ def spend_attributes(spend: Spend) -> dict[str, AttributeValue]:
     if spend.adjusted:
         attributes[ADJUSTED] = {"L": [{"S": str(written)} for written in spend.adjusted]}
     return attributes
+
+
+def change_of(amount: Decimal) -> AttributeValue:
+    """Return the change of an entry that spends an amount."""
+    return {"N": amounts.to_text(amount.copy_negate())}
+
+
+def as_read(spend: Spend) -> tuple[Condition, Condition]:
+    """Return the conditions that an entry names these grants, and counts as much.
+
+    Of a key that was used in two regions another copy may arrive, which names others.
+    """
+    names = Equals(GRANT, spend_attributes(spend)[GRANT])
+    return names, Equals("change", change_of(spend.amount))
 
 
 def spend_of(item: Item) -> Spend | None:

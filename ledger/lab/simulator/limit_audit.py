@@ -115,14 +115,16 @@ class LimitAudit:
         Of a home that was lost one of both may have arrived alone; to be asked once all is
         reclaimed.
         """
+        if not self._lost:
+            return
         items = [
             item
             for partitions in tables.values()
             for item in partitions.get(f"{BUDGET_PREFIX}{budget}", {}).values()
         ]
         limits = [item for item in items if item["sk"]["S"].startswith("limit#")]
-        rights = [item for item in items if item not in limits]
-        if not self._lost or not limits or not rights:  # of windows they lie apart
+        rights = [item for item in items if item["sk"]["S"].startswith("rights#")]
+        if not limits or not rights:  # of windows they lie apart
             return
         minted = {raise_id for item in rights for raise_id in _raises(item)}
         known = {*_raises(max(limits, key=_age))}
