@@ -12,7 +12,8 @@ from compactor import budgets as budgets_of_passes
 from compactor import plan as plan_of_passes
 from ledger.core.entry import ADJUSTED, GRANT, Key
 from ledger.lab.simulator.budget_mutants import budget_mutant
-from ledger.lab.simulator.budgets import has_windows, keeps_budgets, lets_through
+from ledger.lab.simulator.budgets import NAMES, has_windows, keeps_budgets, lets_through
+from ledger.lab.simulator.budgets import let_through as let_through_of
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.scenario import draw
 from ledger.limits import changing, holds, let_through, losing, plan, shares
@@ -28,6 +29,7 @@ from ledger.store.writes import Put, Update
 from ledger.writing.plan import Planned
 
 SHORTLY_SECONDS = 400.0
+LATE_SHARE = 0.3
 _charge_apart = holds.charge_apart
 _mark = let_through._mark  # noqa: SLF001 (it is broken here)
 
@@ -35,6 +37,12 @@ _mark = let_through._mark  # noqa: SLF001 (it is broken here)
 def loses_budgets(seed: int) -> bool:
     """Return whether the world of a seed loses a region that has rights."""
     return keeps_budgets(seed) and is_lossy(seed)
+
+
+def lets_late_through(seed: int) -> bool:
+    """Return whether a world lets all its spends through, and holds up many of its requests."""
+    is_all = let_through_of(seed) == frozenset(NAMES)
+    return is_all and draw(seed).faults.late >= LATE_SHARE
 
 
 def raises_before_loss(seed: int) -> bool:
@@ -213,7 +221,7 @@ LIMIT_MUTANTS = (
         "its mark is gone, and it is charged twice",
         60,
         (Planned, "is_conditional", property(conditional_by_key)),
-        worlds=lets_through,
+        worlds=lets_late_through,
     ),
     budget_mutant(
         "limit-of-the-lost",
