@@ -17,7 +17,7 @@ from ledger.limits.reclaiming import Regions, charge_open
 from ledger.limits.spends import spend_of
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
-from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
+from ledger.store.writes import Action, EachOutcome, Outcome, Rejected, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST = "us-east-1", "eu-west-1"
@@ -253,26 +253,37 @@ async def test_a_pass_and_a_process_charge_once() -> None:
         assert (await east.budget("key/42").state()).charged == 3
 
 
-async def test_what_was_charged_is_not_put_again() -> None:
+@pytest.mark.parametrize("together", [1, 2])
+async def test_what_was_charged_is_not_put_again(together: int) -> None:
     """A request that was held up lands after its entry was marked: the mark stays."""
     world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
     async with world.table(EAST) as east:
         await east.budget("key/42").create(10)
         store = world.store(EAST)
-        write, sent = store.write, list[Write]()
+        write, write_each, sent = store.write, store.write_each, list[Write]()
 
-        async def noting(one: Write) -> Outcome:
-            sent.append(one)
-            return await write(one)
+        async def noting(action: Write) -> Outcome:
+            sent.append(action)
+            return await write(action)
+
+        async def noting_each(actions: Sequence[Write]) -> EachOutcome:
+            sent.extend(actions)
+            return await write_each(actions)
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(store, "write", noting)
-            await let_through(world, east, 3, "key/42")
+            patched.setattr(store, "write_each", noting_each)
+            patched.setattr(store, "query", down)
+            async with anyio.create_task_group() as group:
+                for _ in range(together):
+                    group.start_soon(east.budget("key/42").spend, 3)
         await world.clock.advance(10)
-        [put] = [one for one in sent if not one.key[0].startswith("~")]
-        assert isinstance(await write(put), Rejected)
+        puts = [action for action in sent if not action.key[0].startswith("~")]
+        assert len(puts) == together
+        for put in puts:
+            assert isinstance(await write(put), Rejected)
         await merged(world)
-        assert (await east.budget("key/42").state()).charged == 3
+        assert (await east.budget("key/42").state()).charged == 3 * together
 
 
 async def test_many_are_charged_in_few_transactions() -> None:
