@@ -1,0 +1,88 @@
+"""The examples of budgets: small costs, calls and writes that fail."""
+
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from support.tutorials import program
+
+from ledger.core.errors import OutcomeUnknown
+from ledger.ledger import Ledger
+from ledger.limits.budget import Hold
+from ledger.testing import MemoryGlobalTable
+
+GATEWAY = "ledger/limits/tutorials/ai-gateway.md"
+API = "ledger/service/guides/limits.md"
+
+
+async def test_calls_of_less_than_a_cent_are_not_free(tmp_path: Path) -> None:
+    """Each is charged as it cost; the limit holds for them, too."""
+    page = program(GATEWAY, tmp_path)
+    world = MemoryGlobalTable(budgets={"key/*": {}})
+    async with world.table() as table:
+        await table.budget("key/42").create(Decimal("0.05"))
+        gateway = page["BudgetStore"](table, estimate=Decimal("0.0049"))
+        made = sum([await page["call"](gateway, f"call-{n}", 0.0049) for n in range(20)])
+        assert (made, await gateway.get_spend("42")) == (10, Decimal("0.049"))
+        assert not gateway.held
+
+
+async def test_a_cost_is_rounded_up(tmp_path: Path) -> None:
+    """To a millionth."""
+    page = program(GATEWAY, tmp_path)
+    world = MemoryGlobalTable(budgets={"key/*": {}})
+    async with world.table() as table:
+        await table.budget("key/42").create(10)
+        gateway = page["BudgetStore"](table)
+        await page["call"](gateway, "call", 1.2e-8)
+        assert await gateway.get_spend("42") == Decimal("0.000001")
+
+
+async def test_a_settlement_without_an_answer_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway keeps the hold until it is settled."""
+    page = program(GATEWAY, tmp_path)
+    world = MemoryGlobalTable(budgets={"key/*": {}})
+    async with world.table() as table:
+        await table.budget("key/42").create(10)
+        gateway = page["BudgetStore"](table)
+        key = SimpleNamespace(api_key="42")
+        data = await gateway.async_pre_call_hook(key, None, {"litellm_call_id": "1"}, "completion")
+        done = {**data, "response_cost": 0.25}
+        with monkeypatch.context() as patched:
+            patched.setattr(Hold, "settle", unanswered)
+            with pytest.raises(OutcomeUnknown):
+                await gateway.async_log_success_event(done, None, None, None)
+        await gateway.async_log_success_event(done, None, None, None)
+        assert await gateway.get_spend("42") == Decimal("0.25")
+
+
+async def test_what_a_model_cost_is_not_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call whose settlement fails leaves its hold, which counts; one that failed does not."""
+    page = program(API, tmp_path)
+    world = MemoryGlobalTable(budgets={"key/*": {}})
+    async with world.table() as table:
+        page["app"].state.table = table
+        await table.budget("key/42").create(9)
+        answers = httpx.ASGITransport(page["app"], raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=answers, base_url="http://api") as http:
+            failed = await http.post("/42/completions", params={"tokens": 0})
+            assert (failed.status_code, await spent(table.ledger)) == (502, Decimal(0))
+            monkeypatch.setattr(Hold, "settle", unanswered)
+            unsettled = await http.post("/42/completions", params={"tokens": 2500})
+            assert (unsettled.status_code, await spent(table.ledger)) == (500, Decimal(4))
+
+
+async def unanswered(*_: object, **__: object) -> None:
+    """Settle without an answer."""
+    raise OutcomeUnknown("no answer", entries=[], retryable=True)
+
+
+async def spent(ledger: Ledger) -> Decimal:
+    """Return what the key has spent and holds."""
+    return -(await ledger.total("key/42", max_age=0)).value
