@@ -17,7 +17,7 @@ from ledger.core.errors import (
 from ledger.core.keys import checked_new_counter
 from ledger.limits import plan
 from ledger.limits.calendar import Window, checked_budget, rule_of, whole_seconds, window_of
-from ledger.limits.raises import not_in_limit
+from ledger.limits.halves import target_of
 from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, budget_of, date_in, scanned
 from ledger.limits.rights import (
@@ -178,7 +178,10 @@ class Administrator:
             clock_skew=terms.clock_skew,
         )
         items = dict(shown.items)
-        target = self._target(limit, items.values()) if window.is_whole else None
+        target: Decimal | None = None
+        if window.is_whole:  # a lost home may have left a raise in half, to be written by the next
+            now = whole_seconds(self._reach.clock.now())
+            target = target_of(limit, items.values(), now) if terms.lost else limit.newest.limit
         if not window.is_whole:
             accounts = {Account(region, terms.epoch_of(region)) for region in terms.written}
             accounts |= {account for item in items.values() for account in item.reclaimed}
@@ -190,16 +193,6 @@ class Administrator:
                 else:
                     items[account] = made or shown.of(account)
         return state_of(window, items, target=target, terms=terms, is_over=is_over)
-
-    def _target(self, limit: Limit, items: Collection[Rights]) -> Decimal:
-        """Return where a limit without windows is going, with raises that a lost home left in half.
-
-        Of those that are not in the limit yet: it is written so by whoever goes on with it.
-        """
-        if not self._reach.settings.current.terms.lost:
-            return limit.newest.limit
-        now = whole_seconds(self._reach.clock.now())
-        return amounts.total((limit.newest.limit, *not_in_limit(limit, items, now).values()))
 
 
 def _made_of(made: Limit, left: Collection[Rights], budget: str) -> Limit:

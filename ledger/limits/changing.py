@@ -33,10 +33,10 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.core.ids import EPOCH
-from ledger.limits import balance, losing, plan, sizes, windows
+from ledger.limits import balance, halves, losing, plan, sizes, windows
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
-from ledger.limits.raises import is_unmade, not_in_limit, not_minted, remembered
+from ledger.limits.raises import remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
     GROWTH_DIGITS,
@@ -186,7 +186,7 @@ class LimitChanger:
         """Do what is due for an announced step: note that all show it, confirm, or postpone it.
 
         After the loss of a home what it left is written in this generation; of a change of which
-        one half has arrived the other is made (`raises`).
+        one half has arrived the other is made (`ledger.limits.halves`).
 
         Raises:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
@@ -236,41 +236,29 @@ class LimitChanger:
     async def _torn(self, place: _Place, limit: Limit) -> tuple[Limit, list[Put]]:
         """Return a limit as it is to be after the loss of a home, and what mints the rest of it.
 
-        Raises that were minted are added to it. What it has and was not minted may still arrive for
-        a day after the loss, and is minted after that; a limit that is still above what there is
-        then was lowered.
+        What it has and was not minted may still arrive for a day after the loss.
         """
         terms = self._reach.settings.current.terms
         items = await self._reach.left(place.window.counter)
         if items is None or terms.given_up_at is None:
             return limit, []
         now = self._seconds()
-        known = not_in_limit(limit, items, now)
+        known = halves.not_in_limit(limit, items, now)
         if known and limit.announced is None:
-            target = amounts.total((limit.newest.limit, *known.values()))
-            limit = self._with(place, limit, self._step(place, limit, target, None))
-            for raise_id, amount in sorted(known.items()):
-                raises, raised = remembered(limit.raises, limit.raised, raise_id, amount, now)
-                limit = replace(limit, raises=raises, raised=raised)
+            target = halves.target_of(limit, items, now)
+            raised = halves.remembering(limit, known, now)
+            limit = self._with(place, raised, self._step(place, limit, target, None))
         arrived = terms.given_up_at + timedelta(seconds=losing.ARRIVED_SECONDS + terms.clock_skew)
         if not place.window.is_whole or self._reach.clock.now() <= arrived:
             return limit, []
-        before = next((item for item in items if item.account == place.me), Rights(place.me))
-        missing = sorted(not_minted(limit, items).items())
-        steps: list[plan.Step] = [
-            partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=now)
-            for raise_id, amount in missing
-        ]
-        there = amounts.total_wide((plan.limit_of(tuple(items)), *(more for _, more in missing)))
-        rest = amounts.total_wide((limit.newest.limit, there.copy_negate()))
-        if rest > 0 and is_unmade(items):
-            steps.append(partial(plan.mint, amount=rest))
-        elif rest > 0:
-            limit = self._with(place, limit, self._step(place, limit, there, None))
-        if not steps:
+        missing = halves.missing_of(limit, items, now)
+        if missing.limit < limit.newest.limit:
+            limit = self._with(place, limit, self._step(place, limit, missing.limit, None))
+        if not missing.steps:
             return limit, []
+        before = next((item for item in items if item.account == place.me), Rights(place.me))
         made = partial(created, window=place.window, limit=limit)
-        after = plan.in_one_write(before, [made, *steps])
+        after = plan.in_one_write(before, [made, *missing.steps])
         assert isinstance(after, Rights)  # noqa: S101 (no step refuses)
         return limit, [write_of(before, after, place.window.counter)]
 

@@ -1,0 +1,100 @@
+"""Changes of a limit of which a lost home left one half, and what makes them whole.
+
+A create, a raise and a lowering are each of home's rights item and the limit item, and items
+replicate one by one: of a home that is lost one may have arrived, and the other never will.
+
+| arrived alone | what is seen | the next home |
+|---|---|---|
+| rights of a raise | its id is in the rights, not in the limit | adds it to the limit, at once |
+| limit of a raise | its id is in the limit, not in any rights | mints it, once no item can arrive |
+| limit of a create | nothing but raises was ever minted | mints the rest of it, as late |
+| rights of a lowering | there is less than the limit, and it was made | lowers the limit, as late |
+
+A create of which the rights arrived is made whole by a create (`Administrator.create`), a lowering
+of which the limit arrived by retiring, as any other that is not finished.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+
+from ledger.core import amounts
+from ledger.limits import plan
+from ledger.limits.raises import RAISE_SECONDS, remembered
+from ledger.limits.rights import Rights
+from ledger.limits.windows import Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What of a limit no rights item has: the steps that mint it, and what there is after them."""
+
+    steps: tuple[plan.Step, ...]
+    limit: Decimal
+
+
+def not_in_limit(limit: Limit, items: Collection[Rights], now: int) -> dict[str, Decimal]:
+    """Return the raises that were minted and that the limit does not know, by id.
+
+    Of the newer half of what is remembered: what is older the limit may have forgotten.
+    """
+    since = now - RAISE_SECONDS // 2
+    return {
+        raise_id: amount
+        for item in items
+        for raise_id, amount in item.raises.items()
+        if raise_id not in limit.raises and item.raised[raise_id] >= since
+    }
+
+
+def target_of(limit: Limit, items: Collection[Rights], now: int) -> Decimal:
+    """Return where a limit is going, with the raises that were minted and that it does not know."""
+    return amounts.total((limit.newest.limit, *not_in_limit(limit, items, now).values()))
+
+
+def remembering(limit: Limit, raises: Mapping[str, Decimal], now: int) -> Limit:
+    """Return a limit that knows raises, too; its steps are as they were.
+
+    Raises:
+        StateConflict: there were too many of late.
+    """
+    for raise_id, amount in sorted(raises.items()):
+        known, raised = remembered(limit.raises, limit.raised, raise_id, amount, now)
+        limit = replace(limit, raises=known, raised=raised)
+    return limit
+
+
+def missing_of(limit: Limit, items: Collection[Rights], now: int) -> Missing:
+    """Return what no item has of a limit; `items` are the newest of each account.
+
+    They must be all that ever arrive: what is minted here is minted again if another comes.
+    """
+    raises = sorted(_not_minted(limit, items).items())
+    steps: list[plan.Step] = [
+        partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=now)
+        for raise_id, amount in raises
+    ]
+    there = amounts.total_wide((plan.limit_of(tuple(items)), *(amount for _, amount in raises)))
+    rest = amounts.total_wide((limit.newest.limit, there.copy_negate()))
+    if rest > 0 and _is_unmade(items):
+        steps.append(partial(plan.mint, amount=rest))
+        there = limit.newest.limit
+    return Missing(tuple(steps), there)
+
+
+def _is_unmade(items: Collection[Rights]) -> bool:
+    """Return whether items have minted nothing but raises.
+
+    Once something was reclaimed the budget had been made.
+    """
+    raised = amounts.total_wide(amount for item in items for amount in item.raises.values())
+    minted = amounts.total_wide(item.minted for item in items)
+    return minted <= raised and not any(item.reclaimed for item in items)
+
+
+def _not_minted(limit: Limit, items: Collection[Rights]) -> dict[str, Decimal]:
+    minted = {raise_id for item in items for raise_id in item.raises}
+    return {raise_id: amount for raise_id, amount in limit.raises.items() if raise_id not in minted}
