@@ -353,17 +353,21 @@ class Spender:
             And as `Ledger.record`: nothing was written.
         """
         names = taken.names
-        until = EPOCH + timedelta(seconds=taken.expires)
+        spending = Spending(names, asked.hold, until=EPOCH + timedelta(seconds=taken.expires))
         try:
-            entry = await self._written(
-                asked, counter, Spending(names, asked.hold, until=until), end
+            entry = await self._writer.spend(
+                asked.change(counter), spending, end=end, noted=asked.noted
             )
+        except RetryHorizonPassed as error:  # nothing is sent under these grants
+            taken.given_back()
+            return Granted(await self._late.applied(error))
         except BaseException as error:
             if isinstance(error, LedgerError) and error.outcome == "not_applied":
                 taken.given_back()
             else:
                 taken.doubted()
             raise
+        self._hints.wrote(entry)
         is_ours = entry.spending is not None and entry.spending.grants == names
         if is_ours and not (asked.key is not None and self._is_counted(entry, names)):
             taken.applied(keyed=asked.key is not None)
@@ -380,16 +384,6 @@ class Spender:
         if len(self._recent) > RECENT_MAX:
             self._recent.popitem(last=False)
         return False
-
-    async def _written(self, asked: Asked, counter: str, spending: Spending, end: float) -> Entry:
-        try:
-            entry = await self._writer.spend(
-                asked.change(counter), spending, end=end, noted=asked.noted
-            )
-        except RetryHorizonPassed as error:
-            return await self._late.applied(error)
-        self._hints.wrote(entry)
-        return entry
 
     async def _write_over(
         self, asked: Asked, sought: _Sought, end: float

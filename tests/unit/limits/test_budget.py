@@ -19,6 +19,7 @@ from ledger.core.errors import (
     InvalidInput,
     KeyConflict,
     OutcomeUnknown,
+    RetryHorizonPassed,
     StateConflict,
     Unreachable,
 )
@@ -94,6 +95,19 @@ async def test_parts_of_a_piece_in_each_region_make_a_whole_one() -> None:
             assert isinstance(refused, Refused)
             world.replicate()
             assert (await other.ledger.total("key/42", max_age=0)).value == Decimal("-1.50")
+
+
+@pytest.mark.parametrize("expires", [None, 60])
+async def test_what_is_too_late_to_repeat_uses_nothing_up(expires: int | None) -> None:
+    """A key past the retry horizon, again and again: what the budget had can be spent."""
+    async with opened() as (world, east, _west):
+        budget = east.budget("key/42")
+        spend = budget.spend if expires is None else partial(budget.hold, expires=expires)
+        late = world.clock.now() - timedelta(days=1)
+        for number in range(20):
+            with pytest.raises(RetryHorizonPassed):
+                await spend(1, key=f"job-{number}", at=late)
+        assert await budget.spend(10)
 
 
 async def test_a_repeat_with_its_key_spends_once() -> None:
