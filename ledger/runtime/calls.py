@@ -12,6 +12,7 @@ A call handles that unknown write, or refused request, as it does any other, so 
 Waits in between are cut short by `until_end`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable
 from contextvars import ContextVar
 from types import TracebackType
@@ -99,7 +100,7 @@ async def unless_ended(work: Awaitable[Result]) -> Result:
     raise call.cut()
 
 
-class _InTime:
+class _InTime(ABC):
     """The block of a public call that may take `timeout` seconds; None for no limit.
 
     A call inside another one ends with it at the latest, and the outer one reports the outcome.
@@ -139,9 +140,9 @@ class _InTime:
             raise self.late(call) from None
         return None
 
+    @abstractmethod
     def late(self, call: Call) -> LedgerError:
         """Return the outcome of a call that its end has cut off."""
-        raise NotImplementedError
 
 
 class reading(_InTime):  # noqa: N801 (used as a function is)
