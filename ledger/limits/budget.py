@@ -333,8 +333,8 @@ class Budget(Budgets):
         shared by `weights`, by default as before; those between have the old one.
 
         Raises:
-            StateConflict: another change of windows' limit is announced, the raise of this id was
-                made by another amount, or there were 300 raises within 30 days.
+            StateConflict: a change is announced for windows that begin earlier, the raise of this
+                id was made by another amount, or there were 300 raises within 30 days.
             AmountOverflow: what was spent is too fine to be added up under such a limit.
             InvalidInput: a value breaks a rule.
             BudgetMissing: it has no limit yet.

@@ -94,6 +94,11 @@ def window_of(budget: str, rule: BudgetRule, at: datetime) -> Window:
     return _day(budget, rule.zone, local.date())
 
 
+def previous_of(window: Window, rule: BudgetRule) -> Window:
+    """Return the window before one, of a budget that has windows."""
+    return window_of(window.budget, rule, EPOCH + timedelta(seconds=window.begins - 1))
+
+
 def window_named(counter: str, rule: BudgetRule) -> Window | None:
     """Return the window of this counter, of a budget by its rule; None if it names none."""
     budget, mark, name = counter.rpartition(WINDOW_MARK)

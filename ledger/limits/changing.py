@@ -34,7 +34,7 @@ from ledger.core.errors import (
 )
 from ledger.core.ids import EPOCH
 from ledger.limits import balance, halves, losing, plan, sizes, windows
-from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
+from ledger.limits.calendar import Window, previous_of, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
 from ledger.limits.raises import remembered
 from ledger.limits.reach import Reach
@@ -220,9 +220,13 @@ class LimitChanger:
         if step is None or step.since is None:
             return None
         if now >= step.since:
-            return windows.postpone(limit, self._since(place), now=now, wait=self._wait)
+            since = self._since(place, limit)
+            return windows.postpone(limit, since, now=now, wait=self._wait)
         if limit.shown is not None:
-            return windows.confirm(limit, now=now, looked=limit.shown, wait=self._wait)
+            oldest = previous_of(place.window, place.rule).begins
+            return windows.confirm(
+                limit, now=now, looked=limit.shown, wait=self._wait, oldest=oldest
+            )
         try:
             shown = [
                 (await ControlItems.read(items, place.budget)).limit
@@ -267,7 +271,7 @@ class LimitChanger:
     ) -> windows.LimitStep:
         """Return the step of another amount: of now, or of windows that begin later."""
         terms = self._reach.settings.current.terms
-        since = None if place.window.is_whole else self._since(place)
+        since = None if place.window.is_whole else self._since(place, limit)
         if weights is not None:
             return windows.LimitStep.of(target, weighed(terms, weights), since=since)
         accounts = [Account(region, terms.epoch_of(region)) for region in terms.written]
@@ -456,9 +460,13 @@ class LimitChanger:
             if region in terms.regions
         }
 
-    def _since(self, place: _Place) -> int:
-        """Return when the first window begins that a step announced now can decide."""
+    def _since(self, place: _Place, limit: Limit) -> int:
+        """Return when the first window begins that a step announced now can decide.
+
+        Not before the newest in force does.
+        """
         at = self._reach.clock.now() + timedelta(seconds=self._wait + CONFIRM_SECONDS)
+        at = max(at, EPOCH + timedelta(seconds=limit.begins - 1))
         ends = window_of(place.budget, place.rule, at).ends
         assert ends is not None  # noqa: S101 (it has windows)
         return ends

@@ -49,7 +49,8 @@ class RegionRights:
 class OpenGrant:
     """An amount that one process may spend; times in whole seconds since 1970.
 
-    `is_over` if no request that names it can land any more: it waits to be closed by its entries.
+    `amount` is with what resolved holds of it came to more, or less, than was held. `is_over` if no
+    request that names it can land any more: it waits to be closed by its entries.
     """
 
     region: str
@@ -160,19 +161,25 @@ def state_of(
             RegionRights(
                 account.region,
                 amounts.total_wide((left[account], in_flight(account, items).copy_negate())),
-                one.granted,
-                one.spent,
+                rights.granted,
+                rights.spent,
                 in_flight(account, items),
                 _owed(account, items),
                 terms.is_over(account.region, account.epoch),
             )
-            for account, one in sorted(items.items())
+            for account, rights in sorted(items.items())
         ),
         tuple(
-            OpenGrant(account.region, version, grant.amount, grant.since, grant.expires, over)
-            for account, one in sorted(items.items())
-            for version, grant in sorted(one.grants.items())
-            for over in [is_over(grant)]
+            OpenGrant(
+                account.region,
+                version,
+                amounts.total_wide((grant.amount, rights.adjusted.get(version, _ZERO))),
+                grant.since,
+                grant.expires,
+                is_over(grant),
+            )
+            for account, rights in sorted(items.items())
+            for version, grant in sorted(rights.grants.items())
         ),
         tuple(pairs),
     )

@@ -1,17 +1,18 @@
 """Limits as they change: steps with a beginning, and each region's share of a window.
 
-pk `~budget~COUNTER`, sk `limit#GENERATION`: `revision`, the newest two steps in force, one that is
-announced, and the ids of raises. A window (`key/42@2026-11-22`) is a budget of its own: a region
-makes its item at its first grant, with its share of the step in force *before the window began*. So
-all regions divide the same limit, whenever each first looks. Of a budget that is younger than its
-first step home mints all.
+pk `~budget~COUNTER`, sk `limit#GENERATION`: `revision`, the steps in force that may still decide a
+window, one that is announced, and the ids of raises. A window (`key/42@2026-11-22`) is a budget of
+its own: a region makes its item at its first grant, with its share of the newest step that begins
+with the window, or before it. So all regions divide the same limit, whenever each first looks. Of a
+window older than every step nothing is minted.
 
     in force ── announce ──> announced ── every region shows it ── wait ──> in force
                                  └── its time comes first ──> withdrawn, or announced for later
 
 While a step is announced that would decide a window's share nothing is made: another process may
 know it to be in force, or withdrawn. The wait is that of the contract's terms: after it nobody acts
-on a view from before the announcement. A step must begin after it, else it is withdrawn.
+on a view from before the announcement. A step must begin after it, else it is withdrawn. It may
+begin with the one before it, in force or announced, whose time has not come: it takes its place.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -31,7 +32,6 @@ from ledger.store.conditions import Absent, Equals
 from ledger.store.writes import Put
 
 LIMIT_PREFIX = "limit#"
-STEPS_KEPT = 2
 _PROPORTION = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
 
 _ZERO = Decimal(0)
@@ -124,6 +124,11 @@ class Limit:
     generation: int = 1
 
     @property
+    def begins(self) -> int:
+        """When the newest step in force begins, in whole seconds since 1970; -1 for the first."""
+        return _since(self.steps[-1])
+
+    @property
     def newest(self) -> LimitStep:
         """The step that is announced, else the newest in force: where the limit is going."""
         return self.announced or self.steps[-1]
@@ -139,7 +144,7 @@ class Undecided:
 def step_of(limit: Limit, begins: int) -> LimitStep | Undecided | None:
     """Return the step by which a window that begins at this time is shared.
 
-    None if none was in force before: then home mints all of the newest, and sends.
+    None if none is known that was in force before.
     """
     announced = limit.announced
     if announced is not None and _since(announced) <= begins:
@@ -151,28 +156,31 @@ def step_of(limit: Limit, begins: int) -> LimitStep | Undecided | None:
 def announce(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
     """Announce a step, one at a time, that begins after the wait for it.
 
+    It takes the place of one that is announced for the same windows; the wait begins again.
+
     Raises:
-        StateConflict: another is announced.
-        InvalidInput: it begins too early.
+        StateConflict: another is announced, for other windows.
+        InvalidInput: it begins too early, or before the newest in force.
     """
-    if limit.announced is not None:
+    if limit.announced is not None and limit.announced.since != step.since:
         begins = EPOCH + timedelta(seconds=_since(limit.announced))
         raise StateConflict(
             f"another step of the limit is announced, {amounts.to_text(limit.announced.limit)} from"
             f" {begins:%Y-%m-%dT%H:%M:%SZ} on: repeat the call once that is in force, by"
             " `ledger budget confirm` or whoever spends"
         )
-    earliest = max(now + wait, *(_since(known) for known in limit.steps))
-    if step.since is None or step.since <= earliest:
-        raise InvalidInput(f"a step must begin after {earliest}, got {step.since}")
+    earliest = max(now + wait + 1, limit.begins)
+    if step.since is None or step.since < earliest:
+        raise InvalidInput(f"a step must begin at {earliest} or later, got {step.since}")
     return replace(limit, revision=limit.revision + 1, announced=step, shown=None)
 
 
-def confirm(limit: Limit, *, now: int, looked: int, wait: int) -> Limit | None:
+def confirm(limit: Limit, *, now: int, looked: int, wait: int, oldest: int = 0) -> Limit | None:
     """Put the announced step in force, or withdraw it if its time has come; None while it waits.
 
     `looked` is when whoever confirms began to look at all regions, which all showed it; `wait` is
-    that of the contract's terms, in seconds.
+    that of the contract's terms, in seconds. `oldest` is when the oldest window begins of which a
+    region may still make its item: steps that decide no such window are forgotten.
     """
     step = limit.announced
     if step is None:
@@ -181,7 +189,9 @@ def confirm(limit: Limit, *, now: int, looked: int, wait: int) -> Limit | None:
         return withdraw(limit)
     if now <= looked + wait:
         return None
-    steps = (*limit.steps, step)[-STEPS_KEPT:]
+    before = [known for known in limit.steps if _since(known) < _since(step)]
+    decided = [place for place, known in enumerate(before) if _since(known) <= oldest]
+    steps = (*before[decided[-1] if decided else 0 :], step)
     return replace(withdraw(limit), steps=steps)
 
 

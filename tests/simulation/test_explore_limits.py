@@ -37,7 +37,8 @@ STATES = {
     "hold-settled-for-more": 1_264,
     "hold-extended": 3_722,
     "hold-lost": 1_479,
-    "shares": 5_407,
+    "shares": 26_448,
+    "shares-before": 45_320,
     "raise": 3,
     "bundle-at-once": 8,
     "bundle": 20,
@@ -94,8 +95,9 @@ FOUND = {
     "open-hold-folded": (3, "folded before it was resolved"),
     "folded-before-its-charge-is-shown": (9, "rights made"),
     "holds-of-the-lost-not-counted": (8, "rights made"),
-    "shares-by-view": (10, "rights made"),
-    "shares-at-once": (10, "rights made"),
+    "shares-by-view": (12, "rights made"),
+    "shares-at-once": (12, "rights made"),
+    "steps-forgotten": (18, "stranded"),
     "raised-without-id": (2, "limit too high"),
     "bundle-by-key": (6, "org charged too little"),
     "cached-total": (2, "OVERSOLD"),
@@ -106,7 +108,7 @@ _SLOW = {
     *("hold-settled-for-less", "keyed-refund", "given-by-item"),
     *("topped-up", "two-topped-up", "fetched", "fetched-there-and-back"),
     *("lost-with-rights-fetched", "closed-though-topped-up", "topped-up-though-closed"),
-    "fetched-from-the-lost",
+    *("fetched-from-the-lost", "shares", "shares-before", "steps-forgotten"),
 }
 
 

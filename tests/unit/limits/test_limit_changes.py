@@ -189,6 +189,23 @@ async def test_a_raise_of_windows_holds_now_and_from_a_later_window_on() -> None
         assert not await budget.spend(1)
 
 
+async def test_a_limit_of_the_day_is_raised_several_times_a_day() -> None:
+    """Shortly after one another, and once the change before is in force: today and tomorrow."""
+    async with opened(10, window="day") as (world, east, _west):
+        budget = east.budget("key/42")
+        for number, seconds in enumerate((60, HOUR, 0)):
+            limit = 10 + 5 * (number + 1)
+            raised = await budget.raise_limit(5, id=f"order-{number}")
+            assert raised.limit == raised.later == limit
+            assert await budget.spend(5)
+            for _ in range(seconds // 60):
+                await world.clock.advance(60)
+                world.replicate()
+                await budget.go_on()
+        lowered = await budget.lower_limit(to=12)
+        assert lowered.target == lowered.later == 12
+
+
 async def test_a_step_that_nobody_confirmed_in_time_is_postponed() -> None:
     """So that its window is decided: it has the old limit."""
     async with opened(10, window="day") as (world, east, _west):

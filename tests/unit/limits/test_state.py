@@ -60,6 +60,16 @@ def test_a_grant_that_is_over_is_stranded_until_its_entries_are_read() -> None:
     assert state.stranded == 10
 
 
+def test_what_a_settled_hold_gave_back_is_not_stranded() -> None:
+    """It is free again, though its grant is still open."""
+    [version] = HOME_ITEM.grants
+    item = changed(HOME_ITEM, adjusted={version: Decimal(-3)})
+    [grant] = shown(item, WEST_ITEM).grants
+    state = shown(item, WEST_ITEM, over=grant.expires)
+    assert [state.granted, state.stranded, state.free] == [7, 7, 93]
+    assert state.grants[0].amount == 7
+
+
 def test_what_a_lost_region_has_is_stranded_until_it_is_reclaimed() -> None:
     """What was sent to it, too; then it is minted again, and the limit is as it was."""
     state = shown(HOME_ITEM, WEST_ITEM, lost=(WEST,))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -74,27 +75,49 @@ def test_a_step_comes_into_force_after_the_wait_or_is_withdrawn() -> None:
     assert windows.confirm(LIMIT, now=1000, looked=50, wait=900) is None
 
 
-def test_the_newest_two_steps_are_kept() -> None:
-    """Older windows are over."""
+def test_a_step_takes_the_place_of_one_that_begins_with_it() -> None:
+    """A limit is changed again before its last change decides anything."""
+    again = LimitStep.of(30, {A: 1}, since=1000)
+    announced = windows.announce(Limit(2, (FIRST, NEXT)), again, now=50, wait=900)
+    assert windows.step_of(announced, 1000) == Undecided(1000)
+    confirmed = windows.confirm(announced, now=999, looked=60, wait=900)
+    assert confirmed == Limit(4, (FIRST, again))
+
+
+def test_steps_that_may_still_decide_a_window_are_kept() -> None:
+    """The newest of those in force when the oldest such window began, and all later ones."""
     third = LimitStep.of(30, {A: 1}, since=5000)
     announced = windows.announce(Limit(2, (FIRST, NEXT)), third, now=2000, wait=900)
-    confirmed = windows.confirm(announced, now=4000, looked=2000, wait=900)
-    assert confirmed == Limit(4, (NEXT, third))
+    confirm = partial(windows.confirm, announced, now=4000, looked=2000, wait=900)
+    assert confirm(oldest=999) == Limit(4, (FIRST, NEXT, third))
+    assert confirm(oldest=1000) == Limit(4, (NEXT, third))
+
+
+def test_a_step_does_not_begin_before_the_one_in_force() -> None:
+    """Windows had another length when that was announced."""
+    step = LimitStep.of(30, {A: 1}, since=999)
+    with pytest.raises(InvalidInput, match="must begin at 1000 or later, got 999"):
+        windows.announce(Limit(2, (FIRST, NEXT)), step, now=0, wait=900)
 
 
 @pytest.mark.parametrize("since", [None, 500, 900])
 def test_a_step_begins_after_the_wait(since: int | None) -> None:
     """Else it could not be in force by then."""
     step = LimitStep.of(20, {A: 1}, since=since)
-    with pytest.raises(InvalidInput, match="must begin after 900"):
+    with pytest.raises(InvalidInput, match="must begin at 901 or later"):
         windows.announce(LIMIT, step, now=0, wait=900)
 
 
 def test_one_step_is_announced_at_a_time() -> None:
-    """The message says of which."""
-    announced = windows.announce(LIMIT, NEXT, now=0, wait=900)
+    """The message says of which; for the same windows it takes the other's place, and waits."""
+    announced = replace(windows.announce(LIMIT, NEXT, now=0, wait=900), shown=20)
+    later = replace(NEXT, since=1001)
     with pytest.raises(StateConflict, match="announced, 20 from 1970-01-01T00:16:40Z on: repeat"):
-        windows.announce(announced, NEXT, now=0, wait=900)
+        windows.announce(announced, later, now=0, wait=900)
+    again = LimitStep.of(30, {A: 1}, since=1000)
+    assert windows.announce(announced, again, now=50, wait=900) == Limit(2, (FIRST,), again)
+    with pytest.raises(InvalidInput, match="must begin at 1001 or later"):
+        windows.announce(announced, again, now=100, wait=900)
 
 
 @pytest.mark.parametrize("limit", [LIMIT, Limit(3, (FIRST, NEXT), NEXT)])

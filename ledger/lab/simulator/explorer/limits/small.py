@@ -62,88 +62,117 @@ class Case:
     wrong: Callable[[Any], str]
 
 
-# Shares of a window, while a step of the limit that gives all to another region is announced.
+# Shares of a window, while steps of the limit are announced that give all to another region.
 
 VIEW_LIFE = 1
 WAIT = VIEW_LIFE + 1
-BEGINS = 5
-"""When the window begins, which is when the new step does."""
-_OLD = LimitStep(Decimal(2), {ACCOUNTS[OTHER]: Decimal(2)})
-_NEW = LimitStep(Decimal(2), {ACCOUNTS[HOME]: Decimal(2)}, since=BEGINS)
-_LIMITS = (Limit(0, (_OLD,)), Limit(1, (_OLD,), _NEW))
+BEGINS = 7
+"""When the window begins, which is when each new step does."""
+BEFORE = BEGINS - 1
+"""When the one before it began, of which a region may still make its item."""
+_STEPS = (
+    LimitStep(Decimal(2), {ACCOUNTS[OTHER]: Decimal(2)}),
+    LimitStep(Decimal(2), {ACCOUNTS[HOME]: Decimal(2)}, since=BEGINS),
+    LimitStep(Decimal(2), {ACCOUNTS[OTHER]: Decimal(2)}, since=BEGINS),
+)
+_NONE = -1
 
 Sharing = Callable[[Limit, int], LimitStep | Undecided | None]
+LimitKey = tuple[int, tuple[int, ...], int]
+"""The revision of a limit, its steps in force, and the one that is announced."""
 
 
 class Shares(NamedTuple):
     """The limit at home, in the other region, and as each process read it; that read's age."""
 
-    home: Any
-    other: Any
-    views: tuple[Any, ...]
+    home: LimitKey
+    other: LimitKey
+    views: tuple[tuple[LimitKey, int], ...]
     now: int = 0
     looked: int = -1
     minted: tuple[int, int] = (-1, -1)
 
 
-def _shares_events(sharing: Sharing, *, waits: bool) -> Callable[[Shares], Events]:
+@dataclass(frozen=True, slots=True)
+class Sharings:
+    """How a window that begins at this time is shared, and whether a step waits."""
+
+    sharing: Sharing
+    window: int = BEGINS
+    waits: bool = True
+    forgets: bool = False
+    """Whether only the newest step of two is kept."""
+
+
+def _shares_events(rules: Sharings) -> Callable[[Shares], Events]:
     def events(state: Shares) -> Events:
         if state.now < BEGINS + VIEW_LIFE + 1:
             views = tuple((limit, min(age + 1, VIEW_LIFE + 1)) for limit, age in state.views)
             yield "time passes", state._replace(now=state.now + 1, views=views)
-        yield from _limit_events(state, waits=waits)
+        yield from _limit_events(state, rules)
         for process, shown in enumerate((state.home, state.other)):
             limit, age = state.views[process]
             if limit != shown or age:
                 fresh = replaced(state.views, process, (shown, 0))
                 yield f"process {process} reads the limit", state._replace(views=fresh)
-            if age <= VIEW_LIFE and state.now >= BEGINS and state.minted[process] < 0:
-                step = sharing(_limit(limit), BEGINS)
-                if isinstance(step, LimitStep):
-                    minted = int(step.share_of(ACCOUNTS[process]))
+            if age <= VIEW_LIFE and state.now >= rules.window and state.minted[process] < 0:
+                step = rules.sharing(_limit(limit), rules.window)
+                if not isinstance(step, Undecided):
+                    minted = int(step.share_of(ACCOUNTS[process])) if step else 0
                     after = replaced(state.minted, process, minted)
                     yield f"process {process} mints {minted}", state._replace(minted=after)
 
     return events
 
 
-def _limit_events(state: Shares, *, waits: bool) -> Events:
+def _limit_events(state: Shares, rules: Sharings) -> Events:
     if state.other != state.home:
         yield "the limit reaches the other", state._replace(other=state.home)
+    revision, steps, announced = state.home
     limit = _limit(state.home)
-    if limit.revision == 0 and state.now + WAIT < BEGINS:
-        announced = windows.announce(limit, _NEW, now=state.now, wait=WAIT)
-        home = _key(announced) if waits else _key(Limit(2, (_OLD, _NEW)))
-        yield "home announces the step", state._replace(home=home)
+    step = max(*steps, announced) + 1
+    if step < len(_STEPS) and state.now + WAIT < BEGINS:
+        after = windows.announce(limit, _STEPS[step], now=state.now, wait=WAIT)
+        home = _key(after) if rules.waits else (revision + 1, (0, step), _NONE)
+        yield f"home announces step {step}", state._replace(home=home, looked=-1)
     if limit.announced is not None:
         if state.other == state.home and state.looked < 0:
             yield "home looks at all regions", state._replace(looked=state.now)
         if state.looked >= 0 or state.now >= BEGINS:
             looked = max(state.looked, 0)
-            after = windows.confirm(limit, now=state.now, looked=looked, wait=WAIT)
-            if after is not None:
-                label = "in force" if len(after.steps) > 1 else "withdrawn"
-                yield f"the step is {label}", state._replace(home=_key(after))
+            confirmed = windows.confirm(
+                limit, now=state.now, looked=looked, wait=WAIT, oldest=BEFORE - 1
+            )
+            if confirmed is not None:
+                home = _key(confirmed)
+                if rules.forgets:
+                    home = (home[0], (*steps, *home[1][-1:])[-2:], _NONE)
+                label = "in force" if confirmed.steps != limit.steps else "withdrawn"
+                yield f"step {announced} is {label}", state._replace(home=home)
 
 
-def _key(limit: Limit) -> tuple[int, int, bool]:
-    return limit.revision, len(limit.steps), limit.announced is not None
+def _key(limit: Limit) -> LimitKey:
+    announced = _NONE if limit.announced is None else _STEPS.index(limit.announced)
+    return limit.revision, tuple(_STEPS.index(step) for step in limit.steps), announced
 
 
-def _limit(key: tuple[int, int, bool]) -> Limit:
-    revision, steps, is_announced = key
-    return Limit(revision, (_OLD, _NEW)[:steps], _NEW if is_announced else None)
+def _limit(key: LimitKey) -> Limit:
+    revision, steps, announced = key
+    in_force = tuple(_STEPS[step] for step in steps)
+    return Limit(revision, in_force, None if announced < 0 else _STEPS[announced])
 
 
 def _shares_wrong(state: Shares) -> str:
-    minted = sum(max(0, one) for one in state.minted)
-    is_short = min(state.minted) >= 0 and minted < _OLD.limit
-    return f"stranded: {minted} of {_OLD.limit}" if is_short else _made(state)
+    limit = _STEPS[0].limit
+    minted = sum(max(0, share) for share in state.minted)
+    is_short = min(state.minted) >= 0 and minted < limit
+    return f"stranded: {minted} of {limit}" if is_short else _made(state)
 
 
 def _made(state: Shares) -> str:
-    minted = sum(max(0, one) for one in state.minted)
-    return f"rights made: {minted} of {_OLD.limit}" if minted > _OLD.limit else ""
+    limit = _STEPS[0].limit
+    minted = sum(max(0, share) for share in state.minted)
+    return f"rights made: {minted} of {limit}" if minted > limit else ""
 
 
 def _newest_seen(limit: Limit, begins: int) -> LimitStep:
@@ -152,7 +181,8 @@ def _newest_seen(limit: Limit, begins: int) -> LimitStep:
     return limit.announced or limit.steps[-1]
 
 
-_SHARES = Shares(_key(_LIMITS[0]), _key(_LIMITS[0]), ((_key(_LIMITS[0]), 0),) * 2)
+_FIRST: LimitKey = (0, (0,), _NONE)
+_SHARES = Shares(_FIRST, _FIRST, ((_FIRST, 0),) * 2)
 
 
 # A raise, repeated after its answer was lost, through another home.
@@ -290,14 +320,20 @@ def _cached_wrong(state: Cached) -> str:
 
 
 CASES = {
-    "shares": Case(_SHARES, _shares_events(windows.step_of, waits=True), _shares_wrong),
+    "shares": Case(_SHARES, _shares_events(Sharings(windows.step_of)), _shares_wrong),
+    "shares-before": Case(
+        _SHARES, _shares_events(Sharings(windows.step_of, BEFORE)), _shares_wrong
+    ),
     "raise": Case(Raise(), _raise_events(has_id=True), _raise_wrong),
     "bundle-at-once": Case(Bundle(), _bundle_events(spends.may_fold, at_once=True), _bundle_wrong),
     "bundle": Case(Bundle(), _bundle_events(spends.may_fold, at_once=False), _bundle_wrong),
 }
 MUTANTS = {
-    "shares-by-view": Case(_SHARES, _shares_events(_newest_seen, waits=True), _made),
-    "shares-at-once": Case(_SHARES, _shares_events(windows.step_of, waits=False), _made),
+    "shares-by-view": Case(_SHARES, _shares_events(Sharings(_newest_seen)), _made),
+    "shares-at-once": Case(_SHARES, _shares_events(Sharings(windows.step_of, waits=False)), _made),
+    "steps-forgotten": Case(
+        _SHARES, _shares_events(Sharings(windows.step_of, BEFORE, forgets=True)), _shares_wrong
+    ),
     "raised-without-id": Case(Raise(), _raise_events(has_id=False), _raise_wrong),
     "bundle-by-key": Case(Bundle(), _bundle_events(_fold_by_key, at_once=False), _bundle_wrong),
     "cached-total": Case(Cached(), _cached_events, _cached_wrong),
