@@ -191,12 +191,11 @@ async def test_nothing_is_minted_before_every_region_shows_the_item_that_cut() -
     ("terms", "message"),
     [
         ({"lost": ()}, "must name ap-southeast-2 as lost"),
-        ({"regions": (HOME, WEST, SOUTH)}, "must name ap-southeast-2 as lost"),
         ({"home": NO_HOME}, "must name ap-southeast-2 as lost"),
         ({"given_up_at": START + timedelta(seconds=2)}, "for a day after"),
         ({"given_up_at": None}, "for a day after"),
     ],
-    ids=["not lost", "still of the contract", "pending", "too early", "when is unknown"],
+    ids=["not lost", "pending", "too early", "when is unknown"],
 )
 async def test_it_is_refused_before_its_time(terms: dict[str, object], message: str) -> None:
     """Nothing is written: what it had may still be spent, or arrive."""
@@ -207,6 +206,22 @@ async def test_it_is_refused_before_its_time(terms: dict[str, object], message: 
         with pytest.raises(ContractChangeRefused, match=message):
             await call(regions, SOUTH, "counter")
     assert shown_rights(world.regions, AT_HOME) == before
+
+
+async def test_a_region_that_was_added_again_is_reclaimed_all_the_same() -> None:
+    """Its account of before is lost, its new one and the rights in it are not."""
+    world = world_of()
+    world.regions.heal()
+    world.regions.deliver()
+    again = Account(SOUTH, 2)
+    put_rights(world.regions, granted(again, at=START, minted=0))
+    world.regions.deliver()
+    regions = remaining(world, regions=(HOME, WEST, SOUTH))
+    regions.stores[SOUTH] = regions_of(world).stores[SOUTH]  # type: ignore[index]
+    world.regions.replicas[WEST].described = {SOUTH: "ACTIVE"}
+    assert list(await stakes(regions, SOUTH, "counter")) == [AT_SOUTH]
+    assert await reclaimed(world, regions) == [26]
+    assert not shown_rights(world.regions, again).reclaimed
 
 
 async def test_it_is_refused_while_a_region_lists_it() -> None:
