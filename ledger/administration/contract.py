@@ -216,6 +216,7 @@ def refined(
 
     Raises:
         InvalidInput: there is no such value in a contract.
+        StateConflict: what is there depends on a rule that the value would change.
         SettingsError: the new terms break a rule; see the message.
     """
     terms = contract.terms
@@ -244,6 +245,7 @@ def refined(
     # The rules between the values are those of the settings.
     reach = {region: settings.reach(region) for region in changed.regions}
     checked = Settings(table=settings.table, regions=reach, **values).terms
+    _check_spans(terms, checked)
     # Terms that earlier releases cannot read may be there for good.
     return replace(checked, format=max(terms.format, checked.format))
 
@@ -276,6 +278,23 @@ def _with_rule(name: str, terms: Terms, value: str) -> dict[str, Mapping[str, ob
         return {each: rule for each, rule in rules.items() if each != pattern}
     _check_effective(name, pattern, rules)
     return {**rules, pattern: given}
+
+
+def _check_spans(terms: Terms, wanted: Terms) -> None:
+    """Check that budgets keep the spans of time by which what was spent is counted.
+
+    Raises:
+        StateConflict: a pattern would have others.
+    """
+    for pattern, rule in terms.budgets.items():
+        new = wanted.budgets[pattern]
+        for name in ("window", "rolling", "zone"):
+            old, other = getattr(rule, name), getattr(new, name)
+            if old != other and (name != "zone" or rule.window in {"day", "month"}):
+                raise StateConflict(
+                    f"budgets keep the {name} of {pattern!r}, which is {old}, got {other}: what was"
+                    " spent is counted by it; make budgets of another pattern, and lower these"
+                )
 
 
 def _pattern_and_rule(name: str, value: str) -> tuple[str, Mapping[str, str] | None]:

@@ -24,6 +24,7 @@ from ledger.core.errors import (
     InvalidInput,
     LedgerError,
     SettingsError,
+    StateConflict,
     Unreachable,
 )
 from ledger.core.periods import PeriodRule
@@ -90,14 +91,32 @@ def test_budgets_are_set_by_pattern_and_stay() -> None:
     rule = BudgetRule("day", late=3600.0, on_outage="allow")
     assert first == replace(TERMS, budgets={"key/*": rule}, format=4)
     contract = Contract(terms=first, revision=2)
-    more = changed("budgets", "key/*=window:day,zone:Europe/Berlin", contract=contract)
-    assert more.budgets == {"key/*": BudgetRule("day", "Europe/Berlin")}
+    more = changed("budgets", "key/*=window:day,grant_life:30s", contract=contract)
+    assert more.budgets == {"key/*": BudgetRule("day", grant_life=30.0)}
     assert first.budget_of("key/42@2026-11-25") == rule
     assert first.budget_of("team/7") is None
     exact = changed("budgets", "org=window:month", contract=contract)
     assert exact.budget_of("org@2026-11") == BudgetRule("month")
-    with pytest.raises(InvalidInput, match="budgets keep the rule of 'key/\\*'"):
+    with pytest.raises(StateConflict, match="budgets keep the rule of 'key/\\*'"):
         changed("budgets", "key/*=", contract=contract)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ("window:day", "window:month", "window of 'key/\\*', which is day, got month"),
+        ("window:day", "window:none", "window"),
+        ("window:none", "rolling:24h", "rolling"),
+        ("rolling:24h", "rolling:7d", "rolling"),
+        ("window:day", "window:day,zone:Europe/Berlin", "zone"),
+    ],
+)
+def test_what_budgets_count_by_does_not_change(before: str, after: str, kept: str) -> None:
+    """Of a pattern that is in force: what was spent would count twice, never, or for good."""
+    contract = Contract(terms=changed("budgets", f"key/*={before}"), revision=2)
+    with pytest.raises(StateConflict, match=f"budgets keep the {kept}"):
+        changed("budgets", f"key/*={after}", contract=contract)
+    assert changed("budgets", f"key/*={before}", contract=contract) == contract.terms
 
 
 @pytest.mark.parametrize(
