@@ -253,9 +253,9 @@ class LimitChanger:
             raised = halves.remembering(limit, known, now)
             limit = self._with(place, raised, self._step(place, limit, target, None))
         arrived = terms.given_up_at + timedelta(seconds=losing.ARRIVED_SECONDS + terms.clock_skew)
-        if not place.window.is_whole or self._reach.clock.now() <= arrived:
+        if self._reach.clock.now() <= arrived:
             return limit, []
-        missing = halves.missing_of(limit, items, now)
+        missing = halves.missing_of(limit, items, place.window, now)
         if missing.limit < limit.newest.limit:
             limit = self._with(place, limit, self._step(place, limit, missing.limit, None))
         if not missing.steps:

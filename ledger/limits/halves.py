@@ -6,12 +6,14 @@ replicate one by one: of a home that is lost one may have arrived, and the other
 | arrived alone | what is seen | the next home |
 |---|---|---|
 | rights of a raise | its id is in the rights, not in the limit | adds it to the limit, at once |
-| limit of a raise | its id is in the limit, not in any rights | mints it, once no item can arrive |
+| limit of a raise | its id is in the limit, not in any rights | mints it, once nothing can arrive |
 | limit of a create | nothing but raises was ever minted | mints the rest of it, as late |
 | rights of a lowering | there is less than the limit, and it was made | lowers the limit, as late |
 
-A create of which the rights arrived is made whole by a create (`Administrator.create`), a lowering
-of which the limit arrived by retiring, as any other that is not finished.
+With windows a raise is minted in the one that ran, as long as that runs; what was announced for
+later ones is in the limit alone. A create of which the rights arrived is made whole by a create
+(`Administrator.create`), a lowering of which the limit arrived by retiring, as any other that is
+not finished.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -23,9 +25,13 @@ from functools import partial
 
 from ledger.core import amounts
 from ledger.limits import plan
+from ledger.limits.calendar import Window
 from ledger.limits.raises import RAISE_SECONDS, remembered
 from ledger.limits.rights import Rights
 from ledger.limits.windows import Limit
+
+EDGE_SECONDS = 60
+"""A raise that was planned so shortly after a window began may have been of the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +73,24 @@ def remembering(limit: Limit, raises: Mapping[str, Decimal], now: int) -> Limit:
     return limit
 
 
-def missing_of(limit: Limit, items: Collection[Rights], now: int) -> Missing:
+def missing_of(limit: Limit, items: Collection[Rights], window: Window, now: int) -> Missing:
     """Return what no item has of a limit; `items` are the newest of each account.
 
-    They must be all that ever arrive: what is minted here is minted again if another comes.
+    They must be all that ever arrive: what is minted here is minted again if another comes. Of a
+    window the raises that were made in it are missing; all else is of windows that begin later.
     """
-    raises = sorted(_not_minted(limit, items).items())
+    since = 0 if window.is_whole else window.begins + EDGE_SECONDS
+    raises = sorted(
+        (raise_id, amount)
+        for raise_id, amount in _not_minted(limit, items).items()
+        if limit.raised[raise_id] >= since
+    )
     steps: list[plan.Step] = [
         partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=now)
         for raise_id, amount in raises
     ]
+    if not window.is_whole:
+        return Missing(tuple(steps), limit.newest.limit)
     there = amounts.total_wide((plan.limit_of(tuple(items)), *(amount for _, amount in raises)))
     rest = amounts.total_wide((limit.newest.limit, there.copy_negate()))
     if rest > 0 and _is_unmade(items):

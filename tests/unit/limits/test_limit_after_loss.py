@@ -224,6 +224,25 @@ async def test_a_raise_of_which_only_the_limit_arrived_is_minted_once_nothing_ar
     assert shown[Account(WEST)].raises == {RAISE: Decimal(5)}
 
 
+@pytest.mark.parametrize(("seconds_before", "minted"), [(0, 5), (30 * 86_400, 0)])
+async def test_a_raise_of_the_running_window_is_minted_too(
+    seconds_before: int, minted: int
+) -> None:
+    """Of which only the limit arrived; not one that was made in a window before it."""
+    world = Remaining(window="month", home=made(10), other=None)
+    at = Decimal(int(world.given_up_at.timestamp()) - seconds_before)
+    raised = replace(made(10, 2), raises={RAISE: Decimal(5)}, raised={RAISE: at})
+    world.shown["other"] = raised
+    changer = LimitChanger(await world.reach())
+    for _ in range(2):
+        assert (await changer.go_on(BUDGET)).limit == 0  # its shares nobody has made yet
+    world.clock.pass_by(DAY)
+    for _ in range(2):
+        assert (await changer.go_on(BUDGET)).limit == minted
+    shown = await read_rights(world.stores[WEST], f"{BUDGET}@2026-11")
+    assert sum(item.minted for item in shown.values()) == minted
+
+
 async def test_a_raise_whose_rights_another_region_shows_is_not_minted_again() -> None:
     """A reclaim goes by the newest item that any region shows."""
     world = Remaining(home=made(10), other=None)
