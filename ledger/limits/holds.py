@@ -23,7 +23,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.entry import ADJUSTED, HOLD, RESOLVED, Key
-from ledger.core.errors import InvalidInput, StateConflict
+from ledger.core.errors import InvalidAmount, InvalidInput, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits import rolling
 from ledger.limits.plan import Short, adjust
@@ -59,10 +59,10 @@ def settle(hold: Spend, actual: Decimal) -> Resolved:
 
     Raises:
         StateConflict: the entry is not an open hold.
-        InvalidInput: the amount is below 0.
+        InvalidAmount: the amount is below 0.
     """
     if actual < 0:
-        raise InvalidInput(f"a hold settles for 0 or more, got {amounts.to_text(actual)}")
+        raise InvalidAmount(f"a hold settles for 0 or more, got {amounts.to_text(actual)}")
     return _resolved(hold, actual, "settled")
 
 

@@ -227,9 +227,10 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
     if not fits(number, widest):
         first = amounts.total_wide((widest.scaleb(GROWTH_DIGITS), number, limit)).adjusted()
         finest = Decimal(1).scaleb(first + 1 - amounts.DIGITS_MAX)
+        beside = f" beside a limit of {amounts.to_text(limit)}" if limit >= number else ""
         raise AmountOverflow(
-            f"{what} must be a multiple of {finest:E} beside a limit of {amounts.to_text(limit)}:"
-            f" sums of both must fit in {amounts.DIGITS_MAX} digits; got {amounts.to_text(number)}"
+            f"{what} must be a multiple of {finest:E}{beside}: sums must fit in"
+            f" {amounts.DIGITS_MAX} digits; got {amounts.to_text(number)}"
         )
     return number
 

@@ -21,7 +21,7 @@ SHARE_FOR_RIGHTS = 0.9
 """The part of a request's time for which rights may be waited for; the rest is for the answer."""
 EXPIRES_SCHEMA: dict[str, JsonValue] = {
     "anyOf": [
-        {"type": "number", "exclusiveMinimum": 0, "maximum": 1_000_000_000},
+        {"type": "number", "exclusiveMinimum": 0},
         {"type": "string", "format": "date-time"},
     ],
     "description": "Seconds from now, or a time.",

@@ -304,6 +304,9 @@ def _described(entry: Entry) -> str:
     parts += [f"note {entry.note[:40]!r}"] if entry.note is not None else []
     parts += [f"effective {entry.effective}"] if entry.effective is not None else []
     parts += [f"combined of {entry.count}"] if entry.count != 1 else []
+    if (spending := entry.spending) is not None:
+        kind = "held" if spending.hold is not None else "spent"
+        parts.append(f"{kind} from {', '.join(name or entry.counter for name in spending.budgets)}")
     return " ".join(parts)
 
 

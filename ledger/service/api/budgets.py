@@ -133,7 +133,7 @@ async def extend(request: Request) -> Response:
 async def create(request: Request) -> Response:
     """Give a counter its limit, through the home region.
 
-    201; 200 if it has this limit already, 400 if it has another. A pattern of the contract's
+    201; 200 if it has this limit already, 409 if it has another. A pattern of the contract's
     `budgets` must have the counter.
     """
     counter = counter_in(request.path_params["counter"])
