@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from random import Random
 
@@ -12,7 +12,15 @@ from ledger.core.errors import ContractChangeRefused
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, rule_of, window_of
 from ledger.limits.changing import LimitChanger
-from ledger.limits.losing import Minted, reclaim_lost, stakes
+from ledger.limits.losing import (
+    Minted,
+    Spends,
+    check_lost,
+    is_all_reclaimed,
+    lost_spends,
+    reclaim_lost,
+    stakes,
+)
 from ledger.limits.lost import Stake
 from ledger.limits.reach import Reach
 from ledger.limits.reading import read_budget
@@ -25,11 +33,12 @@ from ledger.settings import Settings
 from ledger.store.port import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LostRights:
     """The budgets of a table, and what a lost region had of them.
 
-    `begun` are the terms of the contract when it was opened: under others nothing is done.
+    `begun` are the terms of the contract when it was opened: under others nothing is done. The
+    tables of all regions are read once for entries of lost grants, however many budgets there are.
     """
 
     regions: Regions
@@ -39,6 +48,7 @@ class LostRights:
     clock: Clock
     randomness: Random
     begun: Terms
+    _spends: Spends | None = field(default=None, init=False)
 
     async def counters(self, budget: str | None) -> list[Window]:
         """Return one budget, or all, by a scan of each region; of windows that which runs.
@@ -56,32 +66,48 @@ class LostRights:
         await self._renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.clock):
-            return await stakes(self.regions, self.lost, window.counter, shares=shares)
+            spends = await self._entries()
+            return await stakes(
+                self.regions, self.lost, window.counter, spends=spends, shares=shares
+            )
 
     async def reclaim(self, window: Window, most: Decimal | None) -> Mapping[Account, Minted]:
         """Mint it again, and go on with its limit; see `ledger.limits.losing.reclaim_lost`."""
         await self._renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.clock):
+            spends = await self._entries()
             minted = await reclaim_lost(
-                self.regions, self.lost, window.counter, most=most, shares=shares
+                self.regions, self.lost, window.counter, most=most, spends=spends, shares=shares
             )
-        await self.put_again(window.budget)
+        await self.go_on(window)
         return minted
 
-    async def is_shown(self, budget: str) -> bool:
-        """Return whether all regions show the limit of a budget alike."""
-        shown = [(await read_budget(store, budget)).limit for store in self.regions.stores.values()]
-        return all(limit == shown[0] for limit in shown)
+    async def is_whole(self, window: Window) -> bool:
+        """Return whether all regions show the limit alike, and no change of it was left in half."""
+        stores = self.regions.stores.values()
+        shown = [(await read_budget(store, window.budget)).limit for store in stores]
+        is_alike = all(limit == shown[0] for limit in shown)
+        return is_alike and not await LimitChanger(self._reach(self.home)).is_torn(window.budget)
 
-    async def put_again(self, budget: str) -> None:
+    async def go_on(self, window: Window) -> None:
         """Write the newest limit that any region shows through home: a lost one may have made it.
+
+        Once all that lost regions had is reclaimed, what they left of a change in half is made.
 
         Raises:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
         await self._renew()
-        await LimitChanger(self._reach(self.home)).go_on(budget)
+        shares, spends = await self._shares(window), await self._entries()
+        is_reclaimed = await is_all_reclaimed(self.regions, window.counter, spends, shares)
+        await LimitChanger(self._reach(self.home)).go_on(window.budget, is_reclaimed=is_reclaimed)
+
+    async def _entries(self) -> Spends:
+        if self._spends is None:
+            await check_lost(self.regions, self.lost)
+            self._spends = await lost_spends(self.regions)
+        return self._spends
 
     async def _renew(self) -> None:
         """Read the contract again, if that is due: a table of many budgets takes a while.

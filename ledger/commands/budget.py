@@ -329,13 +329,11 @@ def reclaim(
         raise InvalidInput(f"--most must be 0 or more, got {most}")
     opening = partial(lost_rights, settings, lost, clock=SystemClock(), randomness=system_random())
 
-    async def look() -> tuple[list[str], list[tuple[Window, Account, Stake]]]:
+    async def look() -> tuple[list[Window], list[tuple[Window, Account, Stake]]]:
         async with opening() as rights:
             counters = await rights.counters(counter or None)
-            hidden = [
-                window.budget for window in counters if not await rights.is_shown(window.budget)
-            ]
-            return hidden, [
+            torn = [window for window in counters if not await rights.is_whole(window)]
+            return torn, [
                 (window, account, stake)
                 for window in counters
                 for account, stake in (await rights.stakes(window)).items()
@@ -343,9 +341,7 @@ def reclaim(
 
     async def mint(windows: Iterable[Window]) -> list[dict[str, Any]]:
         async with opening() as rights:
-            for budget in hidden:
-                await rights.put_again(budget)
-            return [
+            lines = [
                 {
                     "budget": window.budget,
                     "counter": window.counter,
@@ -356,13 +352,16 @@ def reclaim(
                 for window in windows
                 for account, done in (await rights.reclaim(window, at_most)).items()
             ]
+            for window in torn:
+                await rights.go_on(window)
+            return lines
 
-    hidden, found = anyio.run(look)
-    if not found and not hidden:
+    torn, found = anyio.run(look)
+    if not found and not torn:
         say(f"nothing of {lost} is left to be reclaimed", err=True)
         return
-    for budget in hidden:
-        say(f"not every region shows the limit of {budget}: it is written again", err=True)
+    for window in torn:
+        say(f"a change of the limit of {window.budget} is left in part: it is finished", err=True)
     for window, account, stake in found:
         say(f"at stake in {window.counter}: {amounts.to_text(stake.amount)} of {account}", err=True)
     _confirmed(lost, confirm)

@@ -182,17 +182,18 @@ class LimitChanger:
         await self._go_down(place)
         return await self._now(place, target)
 
-    async def go_on(self, budget: str) -> LimitChange:
+    async def go_on(self, budget: str, *, is_reclaimed: bool = False) -> LimitChange:
         """Do what is due for an announced step: note that all show it, confirm, or postpone it.
 
         After the loss of a home what it left is written in this generation; of a change of which
-        one half has arrived the other is made (`ledger.limits.halves`).
+        one half has arrived the other is made (`ledger.limits.halves`), what is to be minted for it
+        only if `is_reclaimed`: all that lost regions had was, and so what others had of it counts.
 
         Raises:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
         place = await self._place(budget)
-        await self._do_due(place)
+        await self._do_due(place, is_reclaimed=is_reclaimed)
         done = await self._now(place, None)
         if place.window.is_whole and place.lost and done.limit > done.target:
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
@@ -200,7 +201,17 @@ class LimitChanger:
                 done = await self._now(place, None)
         return done
 
-    async def _do_due(self, place: _Place) -> None:
+    async def is_torn(self, budget: str) -> bool:
+        """Return whether a lost home left a change of a limit in half, to be made by `go_on`.
+
+        Raises:
+            BudgetMissing, HomeMoving, StoreError: it may be repeated.
+        """
+        place = await self._place(budget)
+        limit = (await self._limits(place))[0]
+        return await self._torn(place, limit, is_reclaimed=True) != (limit, [])
+
+    async def _do_due(self, place: _Place, *, is_reclaimed: bool = False) -> None:
         """Write what is due for the limit, as `go_on`, in one transaction."""
 
         async def planned() -> list[Put]:
@@ -208,7 +219,7 @@ class LimitChanger:
             after = await self._due(place, limit)
             if after is None and limit.generation < place.generation:
                 after = windows.adopt(limit)
-            raised, rights = await self._torn(place, after or limit)
+            raised, rights = await self._torn(place, after or limit, is_reclaimed=is_reclaimed)
             if raised != (after or limit):
                 after = replace(raised, revision=limit.revision + 1)
             return [*rights, *([] if after is None else [self._limit_put(place, limit, after)])]
@@ -237,10 +248,13 @@ class LimitChanger:
         is_shown = all(other is not None and other.revision >= limit.revision for other in shown)
         return windows.note_shown(limit, now) if is_shown else None
 
-    async def _torn(self, place: _Place, limit: Limit) -> tuple[Limit, list[Put]]:
+    async def _torn(
+        self, place: _Place, limit: Limit, *, is_reclaimed: bool
+    ) -> tuple[Limit, list[Put]]:
         """Return a limit as it is to be after the loss of a home, and what mints the rest of it.
 
-        What it has and was not minted may still arrive for a day after the loss.
+        What it has and was not minted may still arrive for a day after the loss, and others may
+        have taken of it what they show: that counts once it is reclaimed.
         """
         terms = self._reach.settings.current.terms
         items = await self._reach.left(place.window.counter)
@@ -253,7 +267,7 @@ class LimitChanger:
             raised = halves.remembering(limit, known, now)
             limit = self._with(place, raised, self._step(place, limit, target, None))
         arrived = terms.given_up_at + timedelta(seconds=losing.ARRIVED_SECONDS + terms.clock_skew)
-        if self._reach.clock.now() <= arrived:
+        if not is_reclaimed or self._reach.clock.now() <= arrived:
             return limit, []
         missing = halves.missing_of(limit, items, place.window, now)
         if missing.limit < limit.newest.limit:

@@ -6,9 +6,12 @@ replicate one by one: of a home that is lost one may have arrived, and the other
 | arrived alone | what is seen | the next home |
 |---|---|---|
 | rights of a raise | its id is in the rights, not in the limit | adds it to the limit, at once |
-| limit of a raise | its id is in the limit, not in any rights | mints it, once nothing can arrive |
-| limit of a create | nothing but raises was ever minted | mints the rest of it, as late |
+| limit of a raise | its id is in the limit, not in any rights | mints it, after a reclaim |
+| limit of a create | nothing but raises was ever minted | mints the rest of it, after that, too |
 | rights of a lowering | there is less than the limit, and it was made | lowers the limit, as late |
+
+A reclaim is a day after the loss, when nothing arrives any more. Other regions may have taken from
+the lost home of what is minted so, and its entries may be of that: the reclaim charges both.
 
 With windows a raise is minted in the one that ran, as long as that runs; what was announced for
 later ones is in the limit alone. A create of which the rights arrived is made whole by a create
@@ -102,11 +105,12 @@ def missing_of(limit: Limit, items: Collection[Rights], window: Window, now: int
 def _is_unmade(items: Collection[Rights]) -> bool:
     """Return whether items have minted nothing but raises.
 
-    Once something was reclaimed the budget had been made.
+    What was reclaimed with something left had been minted, or sent there.
     """
     raised = amounts.total_wide(amount for item in items for amount in item.raises.values())
     minted = amounts.total_wide(item.minted for item in items)
-    return minted <= raised and not any(item.reclaimed for item in items)
+    reclaimed = [amount for item in items for amount in item.reclaimed.values()]
+    return minted <= raised and all(amount <= 0 for amount in reclaimed)
 
 
 def _not_minted(limit: Limit, items: Collection[Rights]) -> dict[str, Decimal]:

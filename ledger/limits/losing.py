@@ -8,14 +8,14 @@
 An operator's decision, never automatic. Each step may be repeated, by anybody.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 
 from ledger.core import keys
-from ledger.core.contract import NO_HOME
+from ledger.core.contract import NO_HOME, Terms
 from ledger.core.errors import ContractChangeRefused
 from ledger.limits.lost import (
     Stake,
@@ -42,6 +42,8 @@ TRIES_MAX = 8
 """How often an item is read and written again that its region writes at the same time."""
 Shown = Mapping[str, Mapping[Account, Rights]]
 """What each region shows of a budget."""
+Spends = Mapping[str, Sequence[Spend]]
+"""Entries of grants by accounts that are over, by the budget that the grants are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,18 @@ class Minted:
 
 
 async def stakes(
-    regions: Regions, lost: str, counter: str, *, shares: Mapping[Account, Decimal] | None = None
+    regions: Regions,
+    lost: str,
+    counter: str,
+    *,
+    spends: Spends | None = None,
+    shares: Mapping[Account, Decimal] | None = None,
 ) -> Mapping[Account, Stake]:
     """Return what is at stake in each account of a lost region that was not reclaimed yet.
 
     It is also the most that the region may have acknowledged and nobody will ever see. Nothing is
-    written. `shares` are those of a window whose item a lost account may have made, unseen.
+    written. `spends` are `lost_spends`, by default of now; `shares` are those of a window whose
+    item a lost account may have made, unseen.
 
     Raises:
         ContractChangeRefused: it is too early.
@@ -66,8 +74,9 @@ async def stakes(
         StoreError: a region cannot be read.
     """
     await check_lost(regions, lost)
+    found = (await lost_spends(regions) if spends is None else spends).get(counter, ())
     shown = await _shown(regions, counter)
-    accounts = _lost_accounts(regions, lost, shown, shares or {})
+    accounts = _lost_accounts(regions, [lost], shown, shares or {}, _named(found, counter))
     as_cut = {
         region: {
             account: _cut(item, accounts) or item if regions.keeps(account) else item
@@ -75,7 +84,7 @@ async def stakes(
         }
         for region, items in shown.items()
     }
-    return await _stakes(regions, counter, accounts, as_cut)
+    return _stakes(regions, counter, accounts, as_cut, found)
 
 
 async def reclaim_lost(
@@ -84,14 +93,16 @@ async def reclaim_lost(
     counter: str,
     *,
     most: Decimal | None = None,
+    spends: Spends | None = None,
     shares: Mapping[Account, Decimal] | None = None,
 ) -> Mapping[Account, Minted]:
     """Mint again what a lost region had, in home's item, and return it by account; once.
 
     At most `most` in each account: whoever owes what was acknowledged there reclaims less. A
     budget without an item at home is minted in that of the first account that remains; where none
-    does home's is made, with its share. `shares` are those of a window: of lost accounts that may
-    have made an item unseen, and of home.
+    does home's is made, with its share. `spends` are `lost_spends`, read once the region's day had
+    passed, by default now; `shares` are those of a window: of lost accounts that may have made an
+    item unseen, and of home.
 
     Raises:
         ContractChangeRefused: it is too early, or not every region shows yet that the lost one is
@@ -101,8 +112,9 @@ async def reclaim_lost(
         StoreError: a region cannot be read or written; run it again.
     """
     await check_lost(regions, lost)
+    entries = (await lost_spends(regions) if spends is None else spends).get(counter, ())
     shown = await _shown(regions, counter)
-    accounts = _lost_accounts(regions, lost, shown, shares or {})
+    accounts = _lost_accounts(regions, [lost], shown, shares or {}, _named(entries, counter))
     if not accounts:
         return {}
     own = _own(regions, shown) or [await _made_at_home(regions, counter, shares, accounts.values())]
@@ -123,7 +135,7 @@ async def reclaim_lost(
             f"not every region shows the last of {again[0]} of budget {counter!r} yet, which is"
             " written again: run this again"
         )
-    found = await _stakes(regions, counter, accounts, shown)
+    found = _stakes(regions, counter, accounts, shown, entries)
     minted = {}
     for account, stake in found.items():
         amount = stake.amount if most is None else min(stake.amount, most)
@@ -132,6 +144,22 @@ async def reclaim_lost(
         if await _change(regions, counter, into.account, plan):
             minted[account] = Minted(stake, amount)
     return minted
+
+
+async def is_all_reclaimed(
+    regions: Regions, counter: str, spends: Spends, shares: Mapping[Account, Decimal] | None
+) -> bool:
+    """Return whether every account of a lost region that anything names was reclaimed.
+
+    Raises:
+        DamagedItem: a rights item cannot be read.
+        StoreError: a region cannot be read.
+    """
+    shown = await _shown(regions, counter)
+    named = _named(spends.get(counter, ()), counter)
+    accounts = _lost_accounts(regions, regions.terms.lost, shown, shares or {}, named)
+    everything = [item for items in shown.values() for item in items.values()]
+    return all(is_reclaimed(everything, account) for account in accounts)
 
 
 async def _put_again(
@@ -198,14 +226,20 @@ async def _shown(regions: Regions, counter: str) -> Shown:
 
 
 def _lost_accounts(
-    regions: Regions, lost: str, shown: Shown, shares: Mapping[Account, Decimal]
+    regions: Regions,
+    lost: Collection[str],
+    shown: Shown,
+    shares: Mapping[Account, Decimal],
+    named: Iterable[Account],
 ) -> dict[Account, Rights]:
-    """Return the newest item shown of each account of a lost region, also of those shown nowhere.
+    """Return the newest item shown of each account of lost regions, also of those shown nowhere.
 
-    Such an account is known by what was sent to it, or by its share.
+    Such an account is known by what was sent to it or taken from it, by its share, or `named` by
+    entries of its grants.
     """
     items = [item for there in shown.values() for item in there.values()]
-    named = {item.account for item in items} | {to for item in items for to in item.sent}
+    known = {*named, *shares, *(item.account for item in items)}
+    known.update(account for item in items for account in (*item.sent, *item.taken))
     return {
         account: rolled(
             newest(
@@ -216,9 +250,14 @@ def _lost_accounts(
             regions.now(),
             margin=margin_of(regions.terms),
         )
-        for account in sorted(named | shares.keys())
-        if account.region == lost and regions.terms.is_over(account.region, account.epoch)
+        for account in sorted(known)
+        if account.region in lost and regions.terms.is_over(account.region, account.epoch)
     }
+
+
+def _named(spends: Iterable[Spend], counter: str) -> set[Account]:
+    """Return the accounts of a budget's grants that entries name."""
+    return {name.account for spend in spends for name in spend.grants if name.budget == counter}
 
 
 def _cut(item: Rights, accounts: Iterable[Account]) -> Rights | None:
@@ -289,23 +328,24 @@ async def _change(
     )
 
 
-async def _stakes(
-    regions: Regions, counter: str, accounts: Mapping[Account, Rights], shown: Shown
+def _stakes(
+    regions: Regions,
+    counter: str,
+    accounts: Mapping[Account, Rights],
+    shown: Shown,
+    spends: Iterable[Spend],
 ) -> Mapping[Account, Stake]:
     """Return the stakes of those accounts for which nothing was minted yet."""
     everything = [item for items in shown.values() for item in items.values()]
-    left = [account for account in accounts if not is_reclaimed(everything, account)]
-    if not left:
-        return {}
-    spends = await _spends(regions, counter, left)
     return {
         account: stake_of(
-            accounts[account],
+            base,
             _others(regions, account, shown),
-            _counting(regions, accounts[account], spends),
+            _counting(regions, base, spends),
             budget=counter,
         )
-        for account in left
+        for account, base in accounts.items()
+        if not is_reclaimed(everything, account)
     }
 
 
@@ -336,20 +376,28 @@ def _others(regions: Regions, lost: Account, shown: Shown) -> list[Rights]:
     return others
 
 
-async def _spends(regions: Regions, counter: str, accounts: Iterable[Account]) -> list[Spend]:
-    """Return all entries that any region shows of a budget's grants by these accounts.
+async def lost_spends(regions: Regions) -> Spends:
+    """Return all entries that any region shows of grants by accounts that are over, by budget.
 
-    The whole table is searched: which counters' entries a grant of several limits paid for is said
-    by the grant, and its item may not have arrived.
+    Every region's table is read whole: which counters' entries a grant of several limits paid for
+    is said by the grant, and its item may not have arrived. What is read a day after a region was
+    given up stays enough: no entry is added, and one that is folded later is charged.
+
+    Raises:
+        DamagedItem: what an entry says of its grants cannot be read.
+        StoreError: a region cannot be read.
     """
-    wanted = frozenset(accounts)
-    reads = [partial(_scan, store, counter, wanted) for store in regions.stores.values()]
-    found = await run_requests(reads, at_once=len(reads))
-    return [spend for spends in found for spend in spends]
+    reads = [partial(_scan, store, regions.terms) for store in regions.stores.values()]
+    found: dict[str, list[Spend]] = {}
+    for spends in await run_requests(reads, at_once=len(reads)):
+        for budget, spend in spends:
+            found.setdefault(budget, []).append(spend)
+    return found
 
 
-async def _scan(store: Store, counter: str, wanted: frozenset[Account]) -> list[Spend]:
-    found: list[Spend] = []
+async def _scan(store: Store, terms: Terms) -> list[tuple[str, Spend]]:
+    """Return the entries that one region shows, each with every budget that it names so."""
+    found: list[tuple[str, Spend]] = []
     scan = Scan(attributes=ATTRIBUTES, consistent=True)
     while True:
         page = await store.scan(scan)
@@ -359,8 +407,12 @@ async def _scan(store: Store, counter: str, wanted: frozenset[Account]) -> list[
             if place is None or spend is None:
                 continue
             names = tuple(replace(name, budget=name.budget or place[0]) for name in spend.grants)
-            if any(name.budget == counter and name.account in wanted for name in names):
-                found.append(replace(spend, grants=names))
+            over = {
+                name.budget
+                for name in names
+                if terms.is_over(name.account.region, name.account.epoch)
+            }
+            found += [(budget, replace(spend, grants=names)) for budget in sorted(over)]
         if page.after is None:
             return found
         scan = scan.next(page)

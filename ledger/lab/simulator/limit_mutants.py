@@ -140,7 +140,9 @@ def put_as_read(changer: changing.LimitChanger, place: Any, before: Limit, after
     return Put(item, Equals("revision", {"N": str(before.revision)}))
 
 
-async def half_raises(changer: object, place: object, limit: Limit) -> tuple[Limit, list[Put]]:
+async def half_raises(
+    changer: object, place: object, limit: Limit, **_: bool
+) -> tuple[Limit, list[Put]]:
     """Leave what a lost home left of a raise as it is."""
     del changer, place
     return limit, []

@@ -103,7 +103,7 @@ class LostRightsOperator:
         counters = await rights.counters(None)
         windows = [window for window in counters if await rights.stakes(window)]
         for window in counters:
-            await rights.put_again(window.budget)
+            await rights.go_on(window)
         for window in windows:
             minted = await rights.reclaim(window, self._most)
             self._world.note(lambda minted=minted: f"{process.name} reclaims {minted}")  # type: ignore[misc]

@@ -143,8 +143,8 @@ async def test_a_limit_that_not_every_region_shows_is_found_and_put_again(
         )
         [window] = await rights.counters(None)
         assert window.budget == "key/42"
-        assert not await rights.is_shown("key/42")
-        await rights.put_again("key/42")
+        assert not await rights.is_whole(window)
+        await rights.go_on(window)
         [put] = (await home.query(Query("~budget~key/42"))).items
         assert put["sk"] == {"S": "limit#0002"}
 

@@ -200,25 +200,22 @@ async def test_a_raise_of_which_only_the_rights_arrived_is_in_the_limit(region: 
     assert (await changer.go_on(BUDGET)).target == 12
 
 
-@pytest.mark.parametrize("repeats", [True, False])
-async def test_a_raise_of_which_only_the_limit_arrived_is_minted_once_nothing_arrives(
-    *, repeats: bool
-) -> None:
-    """Not before: its rights may be on their way."""
+async def test_a_raise_of_which_only_the_limit_arrived_is_minted_once_all_is_reclaimed() -> None:
+    """Not before: its rights may be on their way, or others may have taken of them."""
     world = Remaining(home=made(10), other=None)
     world.shown["other"] = with_raise(world, made(10))
     changer = LimitChanger(await world.reach())
     await show_rights(world, WEST, is_raised=False)
-    call = changer.go_on
-    if repeats:
-        call = lambda budget: changer.raise_limit(budget, 5, RAISE, None)  # noqa: E731
-    for _ in range(2):
-        done = await call(BUDGET)
-        assert [done.limit, done.target] == [10, 15]
+    assert not await changer.is_torn(BUDGET)
+    await changer.go_on(BUDGET, is_reclaimed=True)
     world.clock.pass_by(DAY)
+    assert await changer.is_torn(BUDGET)
+    for done in (await changer.go_on(BUDGET), await changer.raise_limit(BUDGET, 5, RAISE, None)):
+        assert [done.limit, done.target] == [10, 15]
     for _ in range(2):
-        done = await call(BUDGET)
+        done = await changer.go_on(BUDGET, is_reclaimed=True)
         assert [done.limit, done.target] == [15, 15]
+    assert not await changer.is_torn(BUDGET)
     shown = await read_rights(world.stores[WEST], BUDGET)
     assert shown[Account(WEST)].minted == 5
     assert shown[Account(WEST)].raises == {RAISE: Decimal(5)}
@@ -234,11 +231,11 @@ async def test_a_raise_of_the_running_window_is_minted_too(
     raised = replace(made(10, 2), raises={RAISE: Decimal(5)}, raised={RAISE: at})
     world.shown["other"] = raised
     changer = LimitChanger(await world.reach())
-    for _ in range(2):
-        assert (await changer.go_on(BUDGET)).limit == 0  # its shares nobody has made yet
+    await changer.go_on(BUDGET, is_reclaimed=True)
     world.clock.pass_by(DAY)
+    assert (await changer.go_on(BUDGET)).limit == 0  # its shares nobody has made yet
     for _ in range(2):
-        assert (await changer.go_on(BUDGET)).limit == minted
+        assert (await changer.go_on(BUDGET, is_reclaimed=True)).limit == minted
     shown = await read_rights(world.stores[WEST], f"{BUDGET}@2026-11")
     assert sum(item.minted for item in shown.values()) == minted
 
@@ -251,7 +248,7 @@ async def test_a_raise_whose_rights_another_region_shows_is_not_minted_again() -
     await show_rights(world, WEST, is_raised=False)
     await show_rights(world, SOUTH, is_raised=True)
     world.clock.pass_by(DAY)
-    assert (await changer.go_on(BUDGET)).target == 15
+    assert (await changer.go_on(BUDGET, is_reclaimed=True)).target == 15
     assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
 
 
@@ -273,7 +270,7 @@ async def test_a_budget_of_which_only_the_rights_arrived_is_made_without_minting
 
 
 @pytest.mark.parametrize("is_raised", [True, False])
-async def test_a_budget_of_which_only_the_limit_arrived_is_minted_once_nothing_arrives(
+async def test_a_budget_of_which_only_the_limit_arrived_is_minted_once_all_is_reclaimed(
     *, is_raised: bool
 ) -> None:
     """All of it, with its raises; not before: its rights may be on their way."""
@@ -284,7 +281,7 @@ async def test_a_budget_of_which_only_the_limit_arrived_is_minted_once_nothing_a
     changer = LimitChanger(await world.reach())
     for at, has in ((0, 0), (DAY, limit), (0, limit)):
         world.clock.pass_by(at)
-        done = await changer.go_on(BUDGET)
+        done = await changer.go_on(BUDGET, is_reclaimed=True)
         assert [done.limit, done.target] == [has, limit]
     done = await changer.raise_limit(BUDGET, 5, RAISE, None)
     assert [done.limit, done.target] == [15, 15]
@@ -309,7 +306,7 @@ async def test_a_lowering_of_which_only_the_rights_arrived_is_in_the_limit() -> 
     await world.stores[SOUTH].write(Put(rights_item(rights, BUDGET)))
     for at, target in ((0, 10), (DAY, 6)):
         world.clock.pass_by(at)
-        done = await changer.go_on(BUDGET)
+        done = await changer.go_on(BUDGET, is_reclaimed=True)
         assert [done.limit, done.target] == [6, target]
 
 

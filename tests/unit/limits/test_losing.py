@@ -24,7 +24,13 @@ from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import ContractChangeRefused
-from ledger.limits.losing import ARRIVED_SECONDS, reclaim_lost, stakes
+from ledger.limits.losing import (
+    ARRIVED_SECONDS,
+    is_all_reclaimed,
+    lost_spends,
+    reclaim_lost,
+    stakes,
+)
 from ledger.limits.lost import Stake, cut_off, mint_again, stake_of
 from ledger.limits.plan import create, send, take_up
 from ledger.limits.reclaiming import Regions
@@ -125,6 +131,31 @@ async def test_an_account_that_nobody_ever_saw_had_what_was_sent_to_it() -> None
     world = world_of(arrived=False)
     assert await reclaimed(world, remaining(world)) == [SENT]
     assert spendable(world) == 100
+
+
+async def test_an_account_that_only_entries_name_owes_what_they_spent() -> None:
+    """Of two regions that were lost: what the other had sent it nobody shows either."""
+    world = World()
+    put_rights(world.regions, granted(AT_HOME, at=START))
+    world.regions.put(HOME, spend_item(60, GrantName(AT_SOUTH, 2), at=START))
+    world.regions.deliver()
+    regions = remaining(world)
+    spends = await lost_spends(regions)
+    assert not await is_all_reclaimed(regions, "counter", spends, None)
+    assert (await stakes(regions, SOUTH, "counter"))[AT_SOUTH].amount == -60
+    assert await reclaimed(world, regions) == [-60]
+    assert shown_rights(world.regions, AT_HOME).available == 100 - 60
+    assert await is_all_reclaimed(regions, "counter", spends, None)
+
+
+async def test_an_account_that_was_taken_from_owes_what_it_is_not_shown_to_have() -> None:
+    """Its item never arrived: what it had is minted by the half of a change that did."""
+    world = World()
+    put_rights(world.regions, changed(granted(AT_HOME, at=START), taken={AT_SOUTH: Decimal(75)}))
+    world.regions.deliver()
+    regions = remaining(world)
+    assert (await stakes(regions, SOUTH, "counter"))[AT_SOUTH].amount == -75
+    assert await reclaimed(world, regions) == [-75]
 
 
 async def test_a_share_of_a_window_may_have_been_made_unseen() -> None:
