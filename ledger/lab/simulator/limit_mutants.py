@@ -10,13 +10,14 @@ from typing import Any
 
 from compactor import budgets as budgets_of_passes
 from compactor import plan as plan_of_passes
+from ledger.administration import budgets as lost_budgets
 from ledger.core.entry import ADJUSTED, GRANT, Key
 from ledger.lab.simulator.budget_mutants import budget_mutant
 from ledger.lab.simulator.budgets import NAMES, has_windows, keeps_budgets, lets_through
 from ledger.lab.simulator.budgets import let_through as let_through_of
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.scenario import draw
-from ledger.limits import changing, holds, let_through, losing, plan, shares
+from ledger.limits import changing, holds, let_through, plan, shares
 from ledger.limits.allowance import Settling, Taken
 from ledger.limits.holds import Apart, Resolved
 from ledger.limits.plan import Short
@@ -148,9 +149,9 @@ async def half_raises(
     return limit, []
 
 
-async def no_spends(*_: object) -> list[Any]:
+async def no_spends(*_: object) -> dict[str, Any]:
     """Leave out what a lost region spent."""
-    return []
+    return {}
 
 
 LIMIT_MUTANTS = (
@@ -246,7 +247,7 @@ LIMIT_MUTANTS = (
         "of what a lost region had its entries are taken off that it may not have charged",
         "what was spent there is minted again",
         60,
-        (losing, "_spends", no_spends),
+        (lost_budgets, "lost_spends", no_spends),
         worlds=loses_budgets,
     ),
 )
