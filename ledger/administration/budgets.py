@@ -1,14 +1,14 @@
-"""What a lost region had of budgets, as operators look at it and mint it again."""
+"""All budgets of a table, as operators mint again what was lost, or count anew after a restore."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from random import Random
 
 from ledger.contract.opening import OpenTable, open_table
 from ledger.core.contract import Terms
-from ledger.core.errors import ContractChangeRefused
+from ledger.core.errors import BudgetUndecided, ContractChangeRefused
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, rule_of, window_of
 from ledger.limits.changing import LimitChanger
@@ -23,10 +23,12 @@ from ledger.limits.losing import (
 )
 from ledger.limits.lost import Stake
 from ledger.limits.reach import Reach
-from ledger.limits.reading import read_budget
+from ledger.limits.reading import read_budget, read_rights
 from ledger.limits.reclaiming import Regions
-from ledger.limits.rights import Account
-from ledger.limits.windows import Undecided, step_of
+from ledger.limits.recounting import Recounted, named_newer, recount_budget
+from ledger.limits.rights import Account, Rights
+from ledger.limits.shares import created
+from ledger.limits.windows import Limit, Undecided, step_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
@@ -34,21 +36,18 @@ from ledger.store.port import Store
 
 
 @dataclass(slots=True)
-class LostRights:
-    """The budgets of a table, and what a lost region had of them.
+class TableBudgets:
+    """The budgets of a table, through all its regions.
 
-    `begun` are the terms of the contract when it was opened: under others nothing is done. The
-    tables of all regions are read once for entries of lost grants, however many budgets there are.
+    `begun` are the terms of the contract when it was opened: under others nothing is done.
     """
 
     regions: Regions
-    lost: str
     home: Store
     table: OpenTable
     clock: Clock
     randomness: Random
     begun: Terms
-    _spends: Spends | None = field(default=None, init=False)
 
     async def counters(self, budget: str | None) -> list[Window]:
         """Return one budget, or all, by a scan of each region; of windows that which runs.
@@ -61,9 +60,59 @@ class LostRights:
         names = [budget] if budget is not None else await self._all()
         return [window_of(name, rule_of(terms, name), now) for name in names]
 
+    async def renew(self) -> None:
+        """Read the contract again, if that is due: a table of many budgets takes a while.
+
+        Raises:
+            ContractChangeRefused: it has changed meanwhile.
+            ContractStale: it cannot be read.
+        """
+        await self.table.view.renew()
+        if self.table.view.current.terms != self.begun:
+            raise ContractChangeRefused(
+                "the table's contract has changed meanwhile: run this again, which goes by it"
+            )
+
+    def reach(self, store: Store) -> Reach:
+        """Return what reaches budgets in all regions, from one of them."""
+
+        async def others() -> Mapping[str, Store]:
+            stores = self.regions.stores.items()
+            return {region: other for region, other in stores if other is not store}
+
+        return Reach(
+            store=store,
+            settings=self.table.view,
+            clock=self.clock,
+            randomness=self.randomness,
+            others=others,
+        )
+
+    async def limit_of(self, window: Window) -> Limit | None:
+        """Return the limit of a budget; None if it has none."""
+        reach = self.reach(self.home)
+        return await reach.limit_of(window.budget, reach.items(self.home))
+
+    async def _all(self) -> list[str]:
+        reaches = [self.reach(store) for store in self.regions.stores.values()]
+        names = [state.budget for reach in reaches async for state in Administrator(reach).states()]
+        return sorted({*names})
+
+
+@dataclass(slots=True)
+class LostRights(TableBudgets):
+    """The budgets of a table, and what a lost region had of them.
+
+    The tables of all regions are read once for entries of lost grants, however many budgets there
+    are.
+    """
+
+    lost: str
+    _spends: Spends | None = field(default=None, init=False)
+
     async def stakes(self, window: Window) -> Mapping[Account, Stake]:
         """Return what is at stake of a budget; see `ledger.limits.losing.stakes`."""
-        await self._renew()
+        await self.renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.clock):
             spends = await self._entries()
@@ -73,7 +122,7 @@ class LostRights:
 
     async def reclaim(self, window: Window, most: Decimal | None) -> Mapping[Account, Minted]:
         """Mint it again, and go on with its limit; see `ledger.limits.losing.reclaim_lost`."""
-        await self._renew()
+        await self.renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.clock):
             spends = await self._entries()
@@ -88,7 +137,7 @@ class LostRights:
         stores = self.regions.stores.values()
         shown = [(await read_budget(store, window.budget)).limit for store in stores]
         is_alike = all(limit == shown[0] for limit in shown)
-        return is_alike and not await LimitChanger(self._reach(self.home)).is_torn(window.budget)
+        return is_alike and not await LimitChanger(self.reach(self.home)).is_torn(window.budget)
 
     async def go_on(self, window: Window) -> None:
         """Write the newest limit that any region shows through home: a lost one may have made it.
@@ -98,48 +147,16 @@ class LostRights:
         Raises:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
-        await self._renew()
+        await self.renew()
         shares, spends = await self._shares(window), await self._entries()
         is_reclaimed = await is_all_reclaimed(self.regions, window.counter, spends, shares)
-        await LimitChanger(self._reach(self.home)).go_on(window.budget, is_reclaimed=is_reclaimed)
+        await LimitChanger(self.reach(self.home)).go_on(window.budget, is_reclaimed=is_reclaimed)
 
     async def _entries(self) -> Spends:
         if self._spends is None:
             await check_lost(self.regions, self.lost)
             self._spends = await lost_spends(self.regions)
         return self._spends
-
-    async def _renew(self) -> None:
-        """Read the contract again, if that is due: a table of many budgets takes a while.
-
-        Raises:
-            ContractChangeRefused: it has changed meanwhile.
-            ContractStale: it cannot be read.
-        """
-        await self.table.view.renew()
-        if self.table.view.current.terms != self.begun:
-            raise ContractChangeRefused(
-                "the table's contract has changed meanwhile: run this again, which goes by it"
-            )
-
-    async def _all(self) -> list[str]:
-        reaches = [self._reach(store) for store in self.regions.stores.values()]
-        names = [state.budget for reach in reaches async for state in Administrator(reach).states()]
-        return sorted({*names})
-
-    def _reach(self, store: Store) -> Reach:
-        """Return what reaches budgets in all regions, from one of them."""
-
-        async def others() -> Mapping[str, Store]:
-            return {name: one for name, one in self.regions.stores.items() if one is not store}
-
-        return Reach(
-            store=store,
-            settings=self.table.view,
-            clock=self.clock,
-            randomness=self.randomness,
-            others=others,
-        )
 
     async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
         """Return the shares of a window, that a lost region may have made, unseen; None of none.
@@ -148,10 +165,49 @@ class LostRights:
         """
         if window.is_whole:
             return None
-        reach = self._reach(self.home)
-        limit = await reach.limit_of(window.budget, reach.items(self.home))
+        limit = await self.limit_of(window)
         step = None if limit is None else step_of(limit, window.begins)
         return {} if step is None or isinstance(step, Undecided) else step.shares
+
+
+@dataclass(slots=True)
+class RestoredBudgets(TableBudgets):
+    """The budgets of a table that was restored to a point in time."""
+
+    async def recount(self, budget: str | None) -> Mapping[str, Mapping[Account, Recounted]]:
+        """Count one budget, or all, anew; return what was changed, by counter.
+
+        Raises:
+            As `ledger.limits.recounting.recount_budget`; and BudgetMissing, ContractChangeRefused.
+        """
+        windows = await self.counters(budget)
+        shown = [(window, await read_rights(self.home, window.counter)) for window in windows]
+        versions = {
+            window.counter: {account: rights.version for account, rights in items.items()}
+            for window, items in shown
+        }
+        await self.renew()
+        spends = await named_newer(self.regions, versions)
+        found = {}
+        for window in windows:
+            await self.renew()
+            made = await self._made(window)
+            with signed_within(self.table.view.validity, self.clock):
+                found[window.counter] = await recount_budget(
+                    self.regions, window.counter, spends, made
+                )
+        return {counter: changed for counter, changed in found.items() if changed}
+
+    async def _made(self, window: Window) -> Mapping[Account, Rights]:
+        """Return what each account makes that has no item; none while its share is undecided."""
+        limit, terms = await self.limit_of(window), self.regions.terms
+        made: dict[Account, Rights] = {}
+        for region in terms.written:
+            rights = Rights(Account(region, terms.epoch_of(region)))
+            with suppress(BudgetUndecided):
+                first = None if limit is None else created(rights, window=window, limit=limit)
+                made[rights.account] = first or rights
+        return made
 
 
 @asynccontextmanager
@@ -163,8 +219,29 @@ async def lost_rights(
     Raises:
         As `open_table`.
     """
+    async with _opened(settings, clock=clock, randomness=randomness) as found:
+        yield LostRights(*found, lost)
+
+
+@asynccontextmanager
+async def restored_budgets(
+    settings: Settings, *, clock: Clock, randomness: Random
+) -> AsyncIterator[RestoredBudgets]:
+    """Open every region of a table that was restored, to count its budgets anew.
+
+    Raises:
+        As `open_table`.
+    """
+    async with _opened(settings, clock=clock, randomness=randomness) as found:
+        yield RestoredBudgets(*found)
+
+
+@asynccontextmanager
+async def _opened(
+    settings: Settings, *, clock: Clock, randomness: Random
+) -> AsyncIterator[tuple[Regions, Store, OpenTable, Clock, Random, Terms]]:
     async with open_table(settings, clock=clock, randomness=randomness) as table:
         current = table.view.current
         regions = Regions(table.stores, current.terms, clock)
         home = table.stores[current.home]  # the terms name none while it is moved
-        yield LostRights(regions, lost, home, table, clock, randomness, current.terms)
+        yield regions, home, table, clock, randomness, current.terms

@@ -2,7 +2,7 @@
 
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from decimal import Decimal
@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import anyio
 import typer
 
-from ledger.administration.budgets import lost_rights
+from ledger.administration.budgets import lost_rights, restored_budgets
 from ledger.commands.options import amount_of, iso_time
 from ledger.commands.record import with_outcome
 from ledger.commands.regions import Region, region_of
@@ -25,6 +25,7 @@ from ledger.limits.changing import LimitChange
 from ledger.limits.explaining import explained
 from ledger.limits.lost import Stake
 from ledger.limits.outcomes import Granted, Refused
+from ledger.limits.recounting import Recounted
 from ledger.limits.rights import Account
 from ledger.limits.state import BudgetState
 from ledger.runtime.clock import SystemClock, system_random
@@ -371,6 +372,47 @@ def reclaim(
         return
     for done in minted:
         say(f"{done['counter']}: {done['minted']} of {done['account']} minted again")
+
+
+@app.command()
+def recount(
+    counter: Annotated[
+        str, typer.Argument(help="Counter of the budget.", show_default="all of the table")
+    ] = "",
+    *,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count budgets anew after their table was restored to a point in time, before anybody spends.
+
+    What was spent, or moved between regions, and is not in a budget's own items is charged there.
+    No compactor may have run since. Tables of every region are scanned. If interrupted, run it
+    again; done twice, or on a table that was not restored, it changes nothing.
+    """
+    settings = Settings.load(config)
+
+    async def counted() -> Mapping[str, Mapping[Account, Recounted]]:
+        opening = restored_budgets(settings, clock=SystemClock(), randomness=system_random())
+        async with opening as budgets:
+            return await budgets.recount(counter or None)
+
+    lines = [
+        {
+            "counter": name,
+            "account": str(account),
+            "charged": amounts.to_text(done.charged),
+            "sent": amounts.to_text(done.sent),
+        }
+        for name, changed in anyio.run(counted).items()
+        for account, done in changed.items()
+    ]
+    if as_json:
+        print_json(lines)
+        return
+    for line in lines:
+        say("{counter}: {charged} charged to {account}, {sent} sent by it".format(**line))
+    if not lines:
+        say("every budget's items know of all that was spent and moved", err=True)
 
 
 def _confirmed(lost: str, confirm: str | None) -> None:

@@ -98,7 +98,7 @@ class LostRightsOperator:
         if home is None:
             raise HomeMoving("home is lost, and no other is in force")
         rights = LostRights(
-            regions, lost, home, table, process.clock, process.random, view.current.terms
+            regions, home, table, process.clock, process.random, view.current.terms, lost
         )
         counters = await rights.counters(None)
         windows = [window for window in counters if await rights.stakes(window)]

@@ -1,0 +1,191 @@
+"""Budgets of a table that was restored to a point in time: what was spent is counted anew.
+
+A restore takes items as one region showed them then, and items replicate one by one: beside a
+rights item there may be entries, and transfers, that are newer::
+
+    entries of eu-west-1's grant 7 ── shown        its rights item ── shown as of version 5
+    home has taken 5 of eu-west-1 ── shown         eu-west-1 has sent 5 ── not shown
+
+What is spent under grants that the item does not know is charged to it, what others have taken it
+has sent, and it goes on behind the last version that anything names: so no new grant has the name
+of one that was used. Done twice it changes nothing; on a table at work neither, since an item is
+never older than what its own region shows of it.
+
+To be done before anybody spends, closes or merges: each write of an item is a version more.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+
+from ledger.core import amounts, keys
+from ledger.core.contract import Terms
+from ledger.core.errors import StateConflict
+from ledger.limits.reading import read_own, read_rights
+from ledger.limits.reclaiming import ATTRIBUTES, Regions
+from ledger.limits.rights import NO_GRANT, Account, Rights, condition_of, rights_item
+from ledger.limits.rolling import dated
+from ledger.limits.spends import Spend, spend_of
+from ledger.runtime.tasks import run_requests
+from ledger.store.port import Store
+from ledger.store.reads import Scan
+from ledger.store.writes import Applied, Put
+
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Recounted:
+    """What was charged to an account, and how much it has sent that it did not show."""
+
+    charged: Decimal
+    sent: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a region shows of an account beside its item: entries of its grants, and takers."""
+
+    spends: tuple[Spend, ...] = ()
+    taken: Mapping[Account, Decimal] | None = None
+
+
+def recount(rights: Rights, named: Named, budget: str, now: float) -> Rights | None:
+    """Return an item that knows all that names it; None if it does already.
+
+    Raises:
+        AmountOverflow: a sum does not fit in 38 digits.
+    """
+    missing: dict[str, Decimal] = {}
+    last = rights.version
+    for spend in named.spends:
+        versions = _versions(spend, rights.account, budget)
+        last = max(last, *versions)
+        if max(versions) > rights.version and not _is_open(rights, spend, budget):
+            missing[spend.id] = spend.amount
+    sent = {
+        taker: max(amount, rights.sent.get(taker, _ZERO))
+        for taker, amount in (named.taken or {}).items()
+    }
+    after = replace(
+        rights,
+        charged=amounts.total((rights.charged, *missing.values())),
+        sent={**rights.sent, **{taker: amount for taker, amount in sent.items() if amount}},
+    )
+    if after == rights and last == rights.version:
+        return None
+    return dated(replace(after, version=last + 1), now)
+
+
+def _versions(spend: Spend, account: Account, budget: str) -> list[int]:
+    """Return the versions of an account's item that an entry names; 0 for none."""
+    names = (*spend.grants, *spend.adjusted)
+    found = [name.version for name in names if (name.budget, name.account) == (budget, account)]
+    return [NO_GRANT, *found]
+
+
+def _is_open(rights: Rights, spend: Spend, budget: str) -> bool:
+    """Return whether an entry is of a grant that the item has open: it is closed by its entries."""
+    return any(
+        (name.budget, name.account) == (budget, rights.account) and name.version in rights.grants
+        for name in spend.grants
+    )
+
+
+async def named_newer(
+    regions: Regions, versions: Mapping[str, Mapping[Account, int]]
+) -> list[Spend]:
+    """Return the entries that name a later version of a rights item than that of `versions`.
+
+    By counter and account; an item that is not there has none. Each region's table is read whole.
+
+    Raises:
+        DamagedItem: what an entry says of its grants cannot be read.
+        StoreError: a region cannot be read.
+    """
+    reads = [partial(_scan, store, regions.terms, versions) for store in regions.stores.values()]
+    found = await run_requests(reads, at_once=len(reads))
+    return list({(spend.id, spend.grants): spend for part in found for spend in part}.values())
+
+
+async def _scan(
+    store: Store, terms: Terms, versions: Mapping[str, Mapping[Account, int]]
+) -> list[Spend]:
+    found: list[Spend] = []
+    scan = Scan(attributes=ATTRIBUTES, consistent=True)
+    while True:
+        page = await store.scan(scan)
+        for item in page.items:
+            place = keys.counter_of(item["pk"]["S"])
+            spend = spend_of(item) if place is not None else None
+            if place is None or spend is None:
+                continue
+            grants, adjusted = (
+                tuple(replace(name, budget=name.budget or place[0]) for name in names)
+                for names in (spend.grants, spend.adjusted)
+            )
+            if any(
+                name.budget in versions
+                and name.version > versions[name.budget].get(name.account, 0)
+                and not terms.is_over(name.account.region, name.account.epoch)
+                for name in (*grants, *adjusted)
+            ):
+                found.append(replace(spend, grants=grants, adjusted=adjusted))
+        if page.after is None:
+            return found
+        scan = scan.next(page)
+
+
+async def recount_budget(
+    regions: Regions,
+    counter: str,
+    spends: Iterable[Spend],
+    made: Mapping[Account, Rights],
+) -> Mapping[Account, Recounted]:
+    """Count a budget, or a window of it, anew in each region's item; return what was changed.
+
+    `spends` are `named_newer`; `made` is what an account that has no item would make.
+
+    Raises:
+        StateConflict: an item was written meanwhile: nobody may spend yet.
+        AmountOverflow: a sum does not fit in 38 digits.
+        DamagedItem: a rights item cannot be read.
+        StoreError: a region cannot be read or written; run it again.
+    """
+    home = regions.stores[regions.terms.home]
+    shown = await read_rights(home, counter)
+    taken: dict[Account, dict[Account, Decimal]] = {}
+    for taker, item in shown.items():
+        for giver, amount in item.taken.items():
+            taken.setdefault(giver, {})[taker] = amount
+    own = [
+        spend
+        for spend in spends
+        if any(name.budget == counter for name in (*spend.grants, *spend.adjusted))
+    ]
+    found: dict[Account, Recounted] = {}
+    for account in sorted(made.keys() | shown.keys() | taken.keys()):
+        if not regions.keeps(account):
+            continue
+        store = regions.stores[account.region]
+        before = await read_own(store, counter, account)
+        base = before or made.get(account, Rights(account))
+        named = Named(tuple(own), taken.get(account))
+        after = recount(base, named, counter, regions.now())
+        if after is None:
+            continue
+        put = Put(rights_item(after, counter), condition_of(before or Rights(account)))
+        if not isinstance(await store.write(put), Applied):
+            raise StateConflict(
+                f"{account} of budget {counter!r} was written meanwhile: nobody may spend before"
+                " all is counted; run this again"
+            )
+        found[account] = _difference(base, after)
+    return found
+
+
+def _difference(before: Rights, after: Rights) -> Recounted:
+    charged = amounts.total_wide((after.charged, before.charged.copy_negate()))
+    sent = (*after.sent.values(), *(amount.copy_negate() for amount in before.sent.values()))
+    return Recounted(charged, amounts.total_wide(sent))
