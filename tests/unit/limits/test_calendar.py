@@ -1,11 +1,15 @@
 """Windows by their names."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from ledger.core.budgets import BudgetRule, WindowName
-from ledger.limits.calendar import window_named, window_of
+from ledger.core.errors import BudgetMissing
+from ledger.limits.calendar import rule_of, window_named, window_of
+from ledger.testing import MemoryGlobalTable
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
@@ -24,6 +28,23 @@ def test_a_window_is_known_by_its_counter(window: WindowName, zone: str, at: dat
     rule = BudgetRule(window=window, zone=zone)
     found = window_of("key/42", rule, at)
     assert window_named(found.counter, rule) == found
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "Australia/Lord_Howe"])
+def test_an_hour_is_named_in_utc_whatever_zone_the_time_is_in(zone: str) -> None:
+    """So spends of one instant are of one window, with zones of half hours, too."""
+    at = datetime(2026, 11, 25, 14, 45, tzinfo=UTC)
+    found = window_of("key/42", BudgetRule(window="hour"), at.astimezone(ZoneInfo(zone)))
+    assert found.counter == "key/42@2026-11-25T14Z"
+    assert found.begins == at.replace(minute=0).timestamp()
+
+
+def test_a_pattern_that_is_announced_is_told_from_none() -> None:
+    """The call is repeated for one, and a pattern is added for the other."""
+    terms = replace(MemoryGlobalTable().settings.terms, budgets_coming=("key/*",))
+    for budget, said in (("key/42", "is announced: repeat the call"), ("team", "add one by")):
+        with pytest.raises(BudgetMissing, match=said):
+            rule_of(terms, budget)
 
 
 def test_a_budget_without_windows_is_its_own() -> None:

@@ -147,10 +147,12 @@ def test_a_hold_that_left_a_rolling_window_gives_nothing_back(
     """Less is charged, and as much less will come back; what it came to more counts anew."""
     entry = str(entry_id(START, 1))
     hold = replace(HOLD, id=entry)
-    rights = replace(RIGHTS, grants={}, charged=D(5), bucket=int(HOUR))
+    made, now = START.timestamp(), START.timestamp() + age
+    buckets = {int(made // HOUR): D(5)}
+    rights = replace(RIGHTS, grants={}, charged=D(5), bucket=int(HOUR), buckets=buckets)
     resolved = holds.settle(hold, D(actual))
-    now = START.timestamp() + age
     apart = holds.charge_apart(resolved, {"": rights}, now=now)
     assert isinstance(apart, Apart)
     [after] = apart.items
     assert [after.charged, after.returned] == [charged, returned]
+    assert after.buckets.get(int(now // HOUR), 0) == max(actual - 5, 0)

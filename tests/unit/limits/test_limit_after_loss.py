@@ -240,13 +240,20 @@ async def test_a_raise_of_the_running_window_is_minted_too(
     assert sum(item.minted for item in shown.values()) == minted
 
 
-async def test_a_raise_whose_rights_another_region_shows_is_not_minted_again() -> None:
-    """A reclaim goes by the newest item that any region shows."""
+@pytest.mark.parametrize("region", [WEST, SOUTH])
+@pytest.mark.parametrize("is_reached", [True, False])
+async def test_a_raise_whose_rights_a_region_shows_is_not_minted_again(
+    region: str, *, is_reached: bool
+) -> None:
+    """A reclaim goes by the newest item that any region shows, and waits for all of them."""
     world = Remaining(home=made(10), other=None)
     world.shown["other"] = with_raise(world, made(10))
     changer = LimitChanger(await world.reach())
-    await show_rights(world, WEST, is_raised=False)
-    await show_rights(world, SOUTH, is_raised=True)
+    for each in (WEST, SOUTH):
+        await show_rights(world, each, is_raised=each == region)
+    await changer.go_on(BUDGET)
+    if not is_reached:
+        del world.reached[SOUTH]
     world.clock.pass_by(DAY)
     assert (await changer.go_on(BUDGET, is_reclaimed=True)).target == 15
     assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
@@ -308,6 +315,17 @@ async def test_a_lowering_of_which_only_the_rights_arrived_is_in_the_limit() -> 
         world.clock.pass_by(at)
         done = await changer.go_on(BUDGET, is_reclaimed=True)
         assert [done.limit, done.target] == [6, target]
+
+
+async def test_a_reclaimed_share_that_nobody_saw_counts_in_a_windows_limit() -> None:
+    """Else the window is lowered by less than was asked for."""
+    world = Remaining(window="month", home=made(10), other=made(10))
+    changer = LimitChanger(await world.reach())
+    home = plan_of(Account(WEST), Decimal(10), lost=Account(HOME))
+    await world.stores[WEST].write(Put(rights_item(home, f"{BUDGET}@2026-11")))
+    assert (await changer.lower_limit(BUDGET, 6, None)).limit == 6
+    shown = await read_rights(world.stores[WEST], f"{BUDGET}@2026-11")
+    assert shown[Account(WEST)].available == 6
 
 
 def plan_of(account: Account, amount: Decimal, *, lost: Account) -> Rights:

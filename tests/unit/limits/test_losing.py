@@ -202,6 +202,27 @@ async def test_all_regions_show_the_newest_item_of_a_lost_one_in_the_end(knows: 
     assert [shown[0].version, shown[0].charged] == [south.version + 1, 3]
 
 
+@pytest.mark.parametrize("knows", [HOME, WEST])
+async def test_nothing_is_minted_before_every_region_shows_the_lost_item(knows: str) -> None:
+    """Every region shows the cut, and one alone the newest item of the lost region."""
+    world = world_of()
+    for account in (AT_HOME, AT_WEST):
+        put_rights(world.regions, cut(shown_rights(world.regions, account), AT_SOUTH))
+    world.regions.deliver()
+    world.regions.heal()
+    world.regions.pause(SOUTH, WEST if knows == HOME else HOME)
+    south = shown_rights(world.regions, AT_SOUTH)
+    put_rights(world.regions, changed(south, charged=Decimal(3)))
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    regions = remaining(world)
+    with pytest.raises(ContractChangeRefused, match="not every region shows the last of"):
+        await reclaim_lost(regions, SOUTH, "counter")
+    assert not shown_rights(world.regions, AT_HOME).reclaimed
+    world.regions.deliver()
+    assert await reclaimed(world, regions) == [23]
+
+
 async def test_nothing_is_minted_before_every_region_shows_the_item_that_cut() -> None:
     """A region that does not show it at all does not show the cut either."""
     world = World()
@@ -387,6 +408,22 @@ async def test_two_regions_are_reclaimed_one_after_the_other() -> None:
     found = await reclaim_lost(alone, WEST, "counter")
     assert whole(*(minted.amount for minted in found.values())) == [5]
     assert shown_rights(world.regions, AT_HOME).available == 100
+
+
+@pytest.mark.parametrize("order", [(SOUTH, HOME), (HOME, SOUTH)])
+async def test_what_a_home_reclaimed_that_is_lost_by_now_is_not_minted_again(
+    order: tuple[str, str],
+) -> None:
+    """It is in the stake of that home, whichever is reclaimed first."""
+    world = world_of()
+    assert await reclaimed(world, remaining(world)) == [26]
+    world.regions.isolate(HOME)
+    regions = remaining(world, home=WEST, regions=(WEST,), lost=(SOUTH, HOME), generation=3)
+    alone = replace(regions, stores={WEST: regions_of(world).stores[WEST]})
+    for lost in order:
+        found = await reclaim_lost(alone, lost, "counter")
+        assert whole(*(minted.amount for minted in found.values())) == [96] * (lost == HOME)
+    assert shown_rights(world.regions, AT_WEST).available == 96
 
 
 async def test_what_was_cut_off_by_a_region_lost_since_is_compared_with_its_last_item() -> None:

@@ -2,16 +2,19 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 from support.serving import AWAY, HOME, Served, served
 
-from ledger.core.errors import OutcomeUnknown
+from ledger.core.errors import OutcomeUnknown, StateConflict
 from ledger.ledger import budget_parts
 from ledger.limits.asked import Asked
+from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.outcomes import Refused
 from ledger.service import schemas
 from ledger.service.access.port import Access
@@ -231,6 +234,85 @@ async def test_rights_are_waited_for_within_the_requests_time(
         for path, more in ((SPENDS, {}), (HOLDS, {"expires": 60})):
             answer = await service.post(path, {**body, **more}, **headers)
             assert (answer.status_code, seen.pop()) == (409, waited)
+
+
+AT = "2026-11-21T06:50:00+00:00"
+OF_HOLD = {"counter": "key/42"}
+WEIGHTS = {HOME: 2, AWAY: 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "called", "passed"),
+    [
+        ("POST", SPENDS, {"amount": "1", "note": "call"}, (Budgets, "spend"), {"note": "call"}),
+        (
+            "POST",
+            HOLDS,
+            {"amount": "1", "note": "call", "expires": 60},
+            (Budgets, "hold"),
+            {"note": "call", "expires": 60},
+        ),
+        (
+            "POST",
+            "/v1/holds/{}/settle",
+            {**OF_HOLD, "actual": "1", "over": True},
+            (Hold, "settle"),
+            {"over": True},
+        ),
+        ("POST", "/v1/holds/{}/void", OF_HOLD, (Hold, "void"), {}),
+        ("POST", "/v1/holds/{}/extend", {**OF_HOLD, "expires": 90}, (Hold, "extend"), {}),
+        (
+            "PUT",
+            "/v1/budgets/key%2F42",
+            {"limit": "10", "weights": WEIGHTS},
+            (Budget, "create"),
+            {"weights": WEIGHTS},
+        ),
+        (
+            "GET",
+            f"/v1/budgets/key%2F42?at={quote(AT)}",
+            None,
+            (Budget, "state"),
+            {"at": datetime.fromisoformat(AT)},
+        ),
+        (
+            "GET",
+            f"/v1/budgets?id=key%2F42&at={quote(AT)}",
+            None,
+            (Budget, "state"),
+            {"at": datetime.fromisoformat(AT)},
+        ),
+    ],
+    ids=lambda one: one[1] if isinstance(one, tuple) else "",
+)
+async def test_what_a_request_asks_for_reaches_the_library(
+    method: str,
+    path: str,
+    body: dict[str, Any] | None,
+    called: tuple[type, str],
+    passed: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the time that it may take, of `Prefer: wait=N`."""
+    seen: list[dict[str, Any]] = []
+
+    async def refuse(*_: object, **given: Any) -> None:
+        seen.append(given)
+        raise StateConflict("it was called")
+
+    async with spending() as service:
+        held = (await service.post(HOLDS, {"amount": "1", "expires": 60})).json()
+        monkeypatch.setattr(*called, refuse)
+        answer = await service.http.request(
+            method,
+            path.format(held["id"].replace("#", "%23")),
+            json=body,
+            headers={"Prefer": "wait=7"},
+        )
+    assert (answer.status_code, answer.json()["detail"]) == (409, "it was called")
+    [given] = seen
+    assert {name: given[name] for name in passed} == passed
+    assert given["timeout"] == 7
 
 
 @pytest.mark.parametrize(
