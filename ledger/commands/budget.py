@@ -109,6 +109,8 @@ def show(
     For all the whole table is scanned: half a read unit is charged for every 4 KB of it.
     """
     moment = iso_time("--at", at)
+    if moment is not None and not counter:
+        raise InvalidInput(f"--at is of one budget, got {at} and no counter")
 
     async def call(table: Table) -> list[BudgetState]:
         if counter:
@@ -157,9 +159,14 @@ def raise_command(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Raise the limit by an amount while spending goes on, once for each --id, within 30 days."""
+    """Raise the limit by an amount while spending goes on, once for each --id, within 30 days.
+
+    Without one the raise gets an id, which is said first: interrupted it is repeated with that.
+    """
     more, shared = amount_of(amount), _weights(weights)
     name = raise_id if raise_id is not None else str(uuid.uuid4())
+    if raise_id is None:
+        say(f"to repeat this raise: --id {name}", err=True)
 
     async def call(table: Table) -> LimitChange:
         try:

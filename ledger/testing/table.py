@@ -40,7 +40,8 @@ class MemoryGlobalTable:
     an order drawn from `seed`, as global tables replicate item by item in any order. All durations
     are on `clock`, so that a test that waits for half an hour takes none. A page of a Query has up
     to `page_items_max` items, so that few of them exercise paging. `settings` are any fields
-    of `Settings`; what processes must have equal is in the table's contract, as in any table.
+    of `Settings`; what processes must have equal is in the table's contract, as in any table, and a
+    `ledger` goes by that; a `table` goes by the settings.
 
     It is used from one event loop, and from plain code through `sync_ledger`.
 

@@ -19,6 +19,7 @@ from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.calendar import Window
 from ledger.limits.losing import Minted
 from ledger.limits.lost import Stake
+from ledger.limits.recounting import Recounted
 from ledger.limits.rights import Account
 from ledger.settings import Settings
 from ledger.table import Table
@@ -180,7 +181,9 @@ def test_an_unknown_raise_says_its_id(desk: Desk, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Budget, "raise_limit", unanswered)
     ran = desk.run("raise", COUNTER, "5")
     assert ran.status == 1
-    assert ran.errors.startswith("error: no answer; repeat with --id ")
+    said, error = ran.errors.splitlines()
+    assert said.startswith("to repeat this raise: --id ")
+    assert error == f"error: no answer; repeat with {said.partition(': ')[2]}"
 
 
 def test_budgets_are_listed(desk: Desk) -> None:
@@ -233,6 +236,7 @@ def test_a_budget_is_explained(desk: Desk) -> None:
         (("hold", COUNTER, "1", "--expires", "soon"), "--expires must be a duration above 0"),
         (("spend", COUNTER, "1", "--wait", "-5m"), "--wait must be a duration, such"),
         (("lower", COUNTER, "1"), "create it first"),
+        (("show", "--at", "2026-11-21T00:00Z"), "--at is of one budget, got 2026-11-21T00:00Z and"),
         (("reclaim", "--lost", WEST, "--most", "-1"), "--most must be 0 or more"),
     ],
     ids=lambda one: " ".join(one) if isinstance(one, tuple) else "",
@@ -363,3 +367,25 @@ def test_a_reclaim_shows_the_stake_and_asks(lost: list[Decimal | None], desk: De
     assert (bounded["at_stake"], bounded["minted"]) == ("7", "2")
     assert lost == [None, Decimal(2)]
     assert "nothing of eu-west-1 is left" in desk.run("reclaim", "x", "--lost", WEST).errors
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_recount_says_what_it_charged(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By counter and account; where nothing was to be done it says that."""
+    found = [{COUNTER: {Account(WEST): Recounted(Decimal(3), Decimal(0))}}, {}]
+    asked: list[str | None] = []
+
+    class Budgets:
+        async def recount(self, budget: str | None) -> dict[str, dict[Account, Recounted]]:
+            asked.append(budget)
+            return found[len(asked) - 1]
+
+    @asynccontextmanager
+    async def opened(*_: object, **__: object) -> AsyncIterator[Budgets]:
+        yield Budgets()
+
+    monkeypatch.setattr(commands, "restored_budgets", opened)
+    line = f"{COUNTER}: 3 charged to eu-west-1.1/0, 0 sent by it\n"
+    assert desk.run("recount").out == line
+    assert "know of all that was spent" in desk.run("recount", COUNTER).errors
+    assert asked == [None, COUNTER]
