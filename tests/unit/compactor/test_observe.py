@@ -16,12 +16,14 @@ from ledger.core.errors import (
     StoreError,
     Unreachable,
 )
+from ledger.core.keys import NET_PREFIX
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.writes import Put
+from ledger.testing import MemoryGlobalTable
 from ledger.testing.clock import START, ManualClock
 
 KEY = str(entry_id(START, 1))
@@ -135,3 +137,26 @@ async def test_a_net_of_another_generation_is_refused() -> None:
     nets = NetReader(stores[HOME], generation=1)
     with pytest.raises(DamagedItem, match=f"{WEST} has a net of generation 9.*contract is of 1"):
         await observe(stores, "counter", home=HOME, clock=ManualClock(), nets=nets)
+
+
+async def test_entries_that_wait_for_grants_hold_up_none_behind_them() -> None:
+    """More open holds than a fold takes: what was spent after them is merged."""
+    options = {"fold_max": 2, "fold_min": 1, "scan_every": 0}
+    world = MemoryGlobalTable(budgets={"key/*": {}}, compactor=options, page_items_max=2)
+    async with world.table() as table:
+        await table.budget("key/42").create(100)
+        for _ in range(7):
+            assert await table.budget("key/42").hold(1, expires=10 * 86_400)
+        for _ in range(5):
+            assert await table.budget("key/42").spend(1)
+    for _ in range(12):
+        await world.pass_time(1_000)
+        await world.compact()
+    query, left = Query("key/42"), list[Item]()
+    while True:
+        page = await world.store("us-east-1").query(query)
+        left += [item for item in page.items if not item["sk"]["S"].startswith(NET_PREFIX)]
+        if page.after is None:
+            break
+        query = query.next(page)
+    assert ["hold" in item for item in left] == [True] * 7
