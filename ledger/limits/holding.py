@@ -197,18 +197,27 @@ class Holder:
         grants of its own region: it is resolved there, and nowhere else.
 
         Raises:
+            StateConflict: that region was lost, or taken out: nobody can resolve it but its expiry.
             Unreachable: that region cannot be reached from here, or shows another's entry so far.
         """
         grants = entry.spending.grants if entry.spending else ()
+        terms = self._reach.settings.current.terms
         try:
-            region = GrantName.parse(grants[0]).account.region if grants else entry.region
+            account = GrantName.parse(grants[0]).account if grants else None
         except ValueError as error:
             raise InvalidInput(f"entry {entry.id}: {error}") from None
+        region = entry.region if account is None else account.region
         for _ in range(2):
+            if account is not None and terms.is_over(account.region, account.epoch):
+                raise StateConflict(
+                    f"hold {entry.id} of {entry.counter!r} is of {account.region}, which was lost"
+                    " or taken out since: it is resolved once it expires, by the compactor"
+                )
             store = await self._store_in(region)
             item, hold = await self._read(store, entry)
-            region = hold.grants[0].account.region
-            if region == store.region:
+            account = hold.grants[0].account
+            region = account.region
+            if region == store.region and not terms.is_over(region, account.epoch):
                 return store, item, hold
         raise Unreachable(f"hold {entry.id} was made in two regions, which do not agree on it yet")
 

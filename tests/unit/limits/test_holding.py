@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from ledger.core import keys
+from ledger.core.contract import Terms
 from ledger.core.errors import InvalidInput, LedgerError, OutcomeUnknown, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.ledger import budget_parts
@@ -142,3 +143,18 @@ async def test_a_hold_that_was_resolved_is_not_extended() -> None:
         await made.settled(1)
         with pytest.raises(StateConflict, match="was resolved"):
             await made.hold.extend(900)
+
+
+async def test_a_hold_of_a_lost_region_is_resolved_by_its_expiry_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the region was added again: its grants are of an account that is over."""
+    async with held() as made:
+
+        def is_over(_: Terms, region: str, epoch: int) -> bool:
+            return (region, epoch) == (EAST, 1)
+
+        monkeypatch.setattr(Terms, "is_over", is_over)
+        for call in (made.hold.settle(1), made.hold.void(), made.hold.extend(900)):
+            with pytest.raises(StateConflict, match="is of us-east-1, which was lost or taken out"):
+                await call
