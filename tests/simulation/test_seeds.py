@@ -21,7 +21,10 @@ from ledger.lab.simulator.run import Result, run_seed
 from ledger.lab.simulator.scenario import draw, keeps_archive, keeps_periods
 
 FEW_SEEDS = 4
-LONGEST_REGRESSIONS = {1, 6, 13, 19, 325, 30993, 40002, 40112}
+LONGEST_REGRESSIONS = {
+    *(1, 6, 13, 19, 325, 30993, 40002, 40112, 470000261),
+    *(500020043, 500026543, 500039491, 500156036),
+}
 """Those that take three quarters of a second and more; the others take half a second."""
 LONGEST_MUTANTS = {"index-one-generation", "shards-of-today", "stale-view"}
 """Those that are found after half a minute or more."""
@@ -182,6 +185,7 @@ def test_command_runs_only_worlds_that_have_what_is_asked_for(
     assert CliRunner().invoke(app, ["--having", "luck"]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_command_prints_the_table_of_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line for each rule: what breaks without it, and how many seeds show that."""
     some = {name: MUTANTS[name] for name in ("one-transaction", "no-version")}
