@@ -138,7 +138,7 @@ async def observe(
     if nets is not None:
         _check_generation(collections, partition, nets.generation)
     rights = await _rights(stores, partition, own.collection) if with_rights else {}
-    if with_rights and reach is not None and own.upto is not None:
+    if rights and reach is not None and own.upto is not None:
         waiting = _waiting(own.collection, rights, reach.settled)
         if waiting > reach.waiting and own.pages < PAGES_WHOLE_MAX:
             # Open holds, or grants of a lost region: what comes after them is merged all the same.

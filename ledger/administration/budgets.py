@@ -181,11 +181,10 @@ class RestoredBudgets(TableBudgets):
             As `ledger.limits.recounting.recount_budget`; and BudgetMissing, ContractChangeRefused.
         """
         windows = await self.counters(budget)
-        shown = [(window, await read_rights(self.home, window.counter)) for window in windows]
-        versions = {
-            window.counter: {account: rights.version for account, rights in items.items()}
-            for window, items in shown
-        }
+        versions = {}
+        for window in windows:
+            items = await read_rights(self.home, window.counter)
+            versions[window.counter] = {account: item.version for account, item in items.items()}
         await self.renew()
         spends = await named_newer(self.regions, versions)
         found = {}

@@ -14,7 +14,6 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 
-from ledger.core import keys
 from ledger.core.contract import NO_HOME, Terms
 from ledger.core.errors import ContractChangeRefused
 from ledger.limits.lost import (
@@ -27,13 +26,12 @@ from ledger.limits.lost import (
 )
 from ledger.limits.plan import create
 from ledger.limits.reading import read_own, read_rights
-from ledger.limits.reclaiming import ATTRIBUTES, Regions
+from ledger.limits.reclaiming import Regions, all_spends
 from ledger.limits.rights import Account, Rights, condition_of, rights_item, write_of
 from ledger.limits.rolling import dated, has_returned, margin_of, rolled
-from ledger.limits.spends import Spend, spend_of
+from ledger.limits.spends import Spend
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
-from ledger.store.reads import Scan
 from ledger.store.writes import Applied, Put
 
 ARRIVED_SECONDS = 86_400.0
@@ -398,21 +396,10 @@ async def lost_spends(regions: Regions) -> Spends:
 async def _scan(store: Store, terms: Terms) -> list[tuple[str, Spend]]:
     """Return the entries that one region shows, each with every budget that it names so."""
     found: list[tuple[str, Spend]] = []
-    scan = Scan(attributes=ATTRIBUTES, consistent=True)
-    while True:
-        page = await store.scan(scan)
-        for item in page.items:
-            place = keys.counter_of(item["pk"]["S"])
-            spend = spend_of(item) if place is not None else None
-            if place is None or spend is None:
-                continue
-            names = tuple(replace(name, budget=name.budget or place[0]) for name in spend.grants)
-            over = {
-                name.budget
-                for name in names
-                if terms.is_over(name.account.region, name.account.epoch)
-            }
-            found += [(budget, replace(spend, grants=names)) for budget in sorted(over)]
-        if page.after is None:
-            return found
-        scan = scan.next(page)
+    async for spend in all_spends(store):
+        accounts = ((name.budget, name.account) for name in spend.grants)
+        over = {
+            budget for budget, account in accounts if terms.is_over(account.region, account.epoch)
+        }
+        found += [(budget, spend) for budget in sorted(over)]
+    return found

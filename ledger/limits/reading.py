@@ -23,6 +23,8 @@ from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
 
+EVENTUALLY = Scan()
+"""A scan of whole items, each as the region showed it lately."""
 _LAST = f"{RIGHTS_PREFIX}\U0010ffff"
 
 
@@ -85,13 +87,12 @@ async def read_rights(store: Store, counter: str) -> dict[Account, Rights]:
         query = query.next(page)
 
 
-async def scanned(store: Store) -> AsyncIterator[Item]:
-    """Yield all items of the table, eventually consistent: each is read and charged.
+async def scanned(store: Store, scan: Scan = EVENTUALLY) -> AsyncIterator[Item]:
+    """Yield all items of the table, by default eventually consistent: each is read and charged.
 
     Raises:
         StoreError: the region cannot be read.
     """
-    scan = Scan()
     while True:
         page = await store.scan(scan)
         for item in page.items:

@@ -11,7 +11,7 @@ was spent. The order is what makes that right (`plan.reclaim`):
 A write that comes late, or loses its race, changes nothing; the next call reads and plans again.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -26,7 +26,7 @@ from ledger.limits.calendar import window_named
 from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.let_through import ENTRIES_MAX, Charged, charge_let_through, item_to_charge
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
-from ledger.limits.reading import date_in, read_budget, read_own, read_rights
+from ledger.limits.reading import date_in, read_budget, read_own, read_rights, scanned
 from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
 from ledger.limits.rolling import dated
 from ledger.limits.spends import (
@@ -40,7 +40,7 @@ from ledger.limits.spends import (
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
-from ledger.store.reads import Query
+from ledger.store.reads import Query, Scan
 from ledger.store.writes import Applied
 
 ATTRIBUTES = ("pk", "sk", "change", GRANT, HOLD, RESOLVED, ADJUSTED)
@@ -341,10 +341,23 @@ async def _read(store: Store, counter: str, expires: int, terms: Terms) -> list[
         query = Query(keys.partition_key(counter, shard), last=bound, attributes=ATTRIBUTES)
         while True:
             page = await store.query(query)
-            for spend in filter(None, map(spend_of, page.items)):
-                whole = [replace(name, budget=name.budget or counter) for name in spend.grants]
-                found.append(replace(spend, grants=tuple(whole)))
+            shown = filter(None, map(spend_of, page.items))
+            found += [spend.named_in(counter) for spend in shown]
             if page.after is None:
                 break
             query = query.next(page)
     return found
+
+
+async def all_spends(store: Store) -> AsyncIterator[Spend]:
+    """Yield what all entries of a region say of grants, strongly consistent, with whole names.
+
+    Raises:
+        DamagedItem: what an entry says of its grants cannot be read.
+        StoreError: the region cannot be read.
+    """
+    async for item in scanned(store, Scan(attributes=ATTRIBUTES, consistent=True)):
+        place = keys.counter_of(item["pk"]["S"])
+        spend = None if place is None else spend_of(item)
+        if place is not None and spend is not None:
+            yield spend.named_in(place[0])

@@ -19,17 +19,16 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 
-from ledger.core import amounts, keys
+from ledger.core import amounts
 from ledger.core.contract import Terms
 from ledger.core.errors import StateConflict
 from ledger.limits.reading import read_own, read_rights
-from ledger.limits.reclaiming import ATTRIBUTES, Regions
-from ledger.limits.rights import NO_GRANT, Account, Rights, condition_of, rights_item
+from ledger.limits.reclaiming import Regions, all_spends
+from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, condition_of, rights_item
 from ledger.limits.rolling import dated
-from ledger.limits.spends import Spend, spend_of
+from ledger.limits.spends import Spend
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
-from ledger.store.reads import Scan
 from ledger.store.writes import Applied, Put
 
 _ZERO = Decimal(0)
@@ -47,8 +46,8 @@ class Recounted:
 class Named:
     """What a region shows of an account beside its item: entries of its grants, and takers."""
 
-    spends: tuple[Spend, ...] = ()
-    taken: Mapping[Account, Decimal] | None = None
+    spends: tuple[Spend, ...]
+    taken: Mapping[Account, Decimal]
 
 
 def recount(rights: Rights, named: Named, budget: str, now: float) -> Rights | None:
@@ -65,8 +64,7 @@ def recount(rights: Rights, named: Named, budget: str, now: float) -> Rights | N
         if max(versions) > rights.version and not _is_open(rights, spend, budget):
             missing[spend.id] = spend.amount
     sent = {
-        taker: max(amount, rights.sent.get(taker, _ZERO))
-        for taker, amount in (named.taken or {}).items()
+        taker: max(amount, rights.sent.get(taker, _ZERO)) for taker, amount in named.taken.items()
     }
     after = replace(
         rights,
@@ -112,29 +110,19 @@ async def named_newer(
 async def _scan(
     store: Store, terms: Terms, versions: Mapping[str, Mapping[Account, int]]
 ) -> list[Spend]:
-    found: list[Spend] = []
-    scan = Scan(attributes=ATTRIBUTES, consistent=True)
-    while True:
-        page = await store.scan(scan)
-        for item in page.items:
-            place = keys.counter_of(item["pk"]["S"])
-            spend = spend_of(item) if place is not None else None
-            if place is None or spend is None:
-                continue
-            grants, adjusted = (
-                tuple(replace(name, budget=name.budget or place[0]) for name in names)
-                for names in (spend.grants, spend.adjusted)
-            )
-            if any(
-                name.budget in versions
-                and name.version > versions[name.budget].get(name.account, 0)
-                and not terms.is_over(name.account.region, name.account.epoch)
-                for name in (*grants, *adjusted)
-            ):
-                found.append(replace(spend, grants=grants, adjusted=adjusted))
-        if page.after is None:
-            return found
-        scan = scan.next(page)
+    def is_newer(name: GrantName) -> bool:
+        account = name.account
+        return (
+            name.budget in versions
+            and name.version > versions[name.budget].get(account, 0)
+            and not terms.is_over(account.region, account.epoch)
+        )
+
+    return [
+        spend
+        async for spend in all_spends(store)
+        if any(map(is_newer, (*spend.grants, *spend.adjusted)))
+    ]
 
 
 async def recount_budget(
@@ -171,7 +159,7 @@ async def recount_budget(
         store = regions.stores[account.region]
         before = await read_own(store, counter, account)
         base = before or made.get(account, Rights(account))
-        named = Named(tuple(own), taken.get(account))
+        named = Named(tuple(own), taken.get(account, {}))
         after = recount(base, named, counter, regions.now())
         if after is None:
             continue

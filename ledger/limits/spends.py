@@ -15,7 +15,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Literal, get_args
@@ -77,6 +77,14 @@ class Spend:
     def is_open(self) -> bool:
         """Whether it is still to be resolved: an open hold, or let through and not charged."""
         return self.resolved is None and (self.hold is not None or self.is_over)
+
+    def named_in(self, counter: str) -> "Spend":
+        """Return the spend of an entry of this counter, with the budget of each name it has."""
+        grants, adjusted = (
+            tuple(replace(name, budget=name.budget or counter) for name in names)
+            for names in (self.grants, self.adjusted)
+        )
+        return replace(self, grants=grants, adjusted=adjusted)
 
 
 def spend_attributes(spend: Spend) -> dict[str, AttributeValue]:

@@ -118,8 +118,8 @@ def test_a_hold_that_was_charged_apart_later_counts() -> None:
     item = replace(granted(AT_WEST, at=START, minted=50), charged=Decimal(4), version=7)
     settled = Spend("id", Decimal(6), (GrantName(AT_WEST, 3, "b"),), 1, "settled")
     later = replace(settled, adjusted=(GrantName(AT_WEST, 8, "b"),))
-    assert recount(item, Named((settled,)), "b", 0.0) is None
-    after = recount(item, Named((later,)), "b", 0.0)
+    assert recount(item, Named((settled,), {}), "b", 0.0) is None
+    after = recount(item, Named((later,), {}), "b", 0.0)
     assert after is not None
     assert [after.charged, after.version] == [10, 9]
 
