@@ -1,8 +1,11 @@
 """The examples of budgets: small costs, calls and writes that fail."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -17,13 +20,20 @@ GATEWAY = "ledger/limits/tutorials/ai-gateway.md"
 API = "ledger/service/guides/limits.md"
 
 
+@asynccontextmanager
+async def opened(
+    folder: Path, limit: int | Decimal, **options: Decimal
+) -> AsyncIterator[tuple[dict[str, Any], Any]]:
+    """Open a gateway for a key with this limit; with what its page defines."""
+    page = program(GATEWAY, folder)
+    async with MemoryGlobalTable(budgets={"key/*": {}}).table() as table:
+        await table.budget("key/42").create(limit)
+        yield page, page["BudgetStore"](table, **options)
+
+
 async def test_calls_of_less_than_a_cent_are_not_free(tmp_path: Path) -> None:
     """Each is charged as it cost; the limit holds for them, too."""
-    page = program(GATEWAY, tmp_path)
-    world = MemoryGlobalTable(budgets={"key/*": {}})
-    async with world.table() as table:
-        await table.budget("key/42").create(Decimal("0.05"))
-        gateway = page["BudgetStore"](table, estimate=Decimal("0.0049"))
+    async with opened(tmp_path, Decimal("0.05"), estimate=Decimal("0.0049")) as (page, gateway):
         made = sum([await page["call"](gateway, f"call-{n}", 0.0049) for n in range(20)])
         assert (made, await gateway.get_spend("42")) == (10, Decimal("0.049"))
         assert not gateway.held
@@ -31,11 +41,7 @@ async def test_calls_of_less_than_a_cent_are_not_free(tmp_path: Path) -> None:
 
 async def test_a_cost_is_rounded_up(tmp_path: Path) -> None:
     """To a millionth."""
-    page = program(GATEWAY, tmp_path)
-    world = MemoryGlobalTable(budgets={"key/*": {}})
-    async with world.table() as table:
-        await table.budget("key/42").create(10)
-        gateway = page["BudgetStore"](table)
+    async with opened(tmp_path, 10) as (page, gateway):
         await page["call"](gateway, "call", 1.2e-8)
         assert await gateway.get_spend("42") == Decimal("0.000001")
 
@@ -44,11 +50,7 @@ async def test_a_settlement_without_an_answer_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gateway keeps the hold until it is settled."""
-    page = program(GATEWAY, tmp_path)
-    world = MemoryGlobalTable(budgets={"key/*": {}})
-    async with world.table() as table:
-        await table.budget("key/42").create(10)
-        gateway = page["BudgetStore"](table)
+    async with opened(tmp_path, 10) as (_, gateway):
         key = SimpleNamespace(api_key="42")
         data = await gateway.async_pre_call_hook(key, None, {"litellm_call_id": "1"}, "completion")
         done = {**data, "response_cost": 0.25}
