@@ -179,6 +179,7 @@ class RestoredBudgets(TableBudgets):
 
         Raises:
             As `ledger.limits.recounting.recount_budget`; and BudgetMissing, ContractChangeRefused.
+            What was counted before stays: it may be repeated.
         """
         windows = await self.counters(budget)
         versions = {}
@@ -197,12 +198,13 @@ class RestoredBudgets(TableBudgets):
                 )
         return {counter: changed for counter, changed in found.items() if changed}
 
-    async def _made(self, window: Window) -> Mapping[Account, Rights]:
-        """Return what each account makes that has no item; none while its share is undecided."""
+    async def _made(self, window: Window) -> Mapping[Account, Rights | None]:
+        """Return what each account makes that has no item; None while its share is undecided."""
         limit, terms = await self.limit_of(window), self.regions.terms
-        made: dict[Account, Rights] = {}
+        made: dict[Account, Rights | None] = {}
         for region in terms.written:
             rights = Rights(Account(region, terms.epoch_of(region)))
+            made[rights.account] = None
             with suppress(BudgetUndecided):
                 first = None if limit is None else created(rights, window=window, limit=limit)
                 made[rights.account] = first or rights

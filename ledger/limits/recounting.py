@@ -21,7 +21,7 @@ from functools import partial
 
 from ledger.core import amounts
 from ledger.core.contract import Terms
-from ledger.core.errors import StateConflict
+from ledger.core.errors import BudgetUndecided, StateConflict
 from ledger.limits.reading import read_own, read_rights
 from ledger.limits.reclaiming import Regions, all_spends
 from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, condition_of, rights_item
@@ -129,13 +129,15 @@ async def recount_budget(
     regions: Regions,
     counter: str,
     spends: Iterable[Spend],
-    made: Mapping[Account, Rights],
+    made: Mapping[Account, Rights | None],
 ) -> Mapping[Account, Recounted]:
     """Count a budget, or a window of it, anew in each region's item; return what was changed.
 
-    `spends` are `named_newer`; `made` is what an account that has no item would make.
+    `spends` are `named_newer`; `made` is what an account that has no item would make, None while a
+    step of the limit that decides it is only announced.
 
     Raises:
+        BudgetUndecided: such an account has spent, or others have taken of it.
         StateConflict: an item was written meanwhile: nobody may spend yet.
         AmountOverflow: a sum does not fit in 38 digits.
         DamagedItem: a rights item cannot be read.
@@ -147,22 +149,30 @@ async def recount_budget(
     for taker, item in shown.items():
         for giver, amount in item.taken.items():
             taken.setdefault(giver, {})[taker] = amount
-    own = [
-        spend
-        for spend in spends
-        if any(name.budget == counter for name in (*spend.grants, *spend.adjusted))
-    ]
+    own: list[Spend] = []
+    named: set[Account] = set()
+    for spend in spends:
+        accounts = {n.account for n in (*spend.grants, *spend.adjusted) if n.budget == counter}
+        if accounts:
+            own.append(spend)
+            named |= accounts
     found: dict[Account, Recounted] = {}
-    for account in sorted(made.keys() | shown.keys() | taken.keys()):
+    for account in sorted(made.keys() | shown.keys() | taken.keys() | named):
         if not regions.keeps(account):
             continue
         store = regions.stores[account.region]
         before = await read_own(store, counter, account)
-        base = before or made.get(account, Rights(account))
-        named = Named(tuple(own), taken.get(account, {}))
-        after = recount(base, named, counter, regions.now())
+        first = made.get(account, Rights(account))
+        base = before or first or Rights(account)
+        shows = Named(tuple(own), taken.get(account, {}))
+        after = recount(base, shows, counter, regions.now())
         if after is None:
             continue
+        if before is None and first is None:
+            raise BudgetUndecided(
+                f"{account} has spent or given of {counter!r}, and its share is said by a step of"
+                " the limit that is only announced: `ledger budget confirm`, then run this again"
+            )
         put = Put(rights_item(after, counter), condition_of(before or Rights(account)))
         if not isinstance(await store.write(put), Applied):
             raise StateConflict(

@@ -40,6 +40,8 @@ from ledger.lab.simulator.spending_processes import (
 from ledger.lab.simulator.supervisor import Supervisor
 from ledger.limits.budget import Budget, Hold
 from ledger.limits.outcomes import Granted
+from ledger.limits.rights import partition_of
+from ledger.limits.windows import LIMIT_PREFIX
 
 RETRIES_MAX = 3
 RETRY_SECONDS_MAX = 60.0
@@ -278,6 +280,9 @@ class Spenders:
         while spender.ledger.region in self._world.lost:
             spender = await self._processes.alive(self._processes.any())
         budget = spender.budget(name)
+        if not self._has_limit(name):
+            await self._refuse(budget)
+            return
         await self._spend_all(budget, left, f"all of {name}")
         if self._audit.is_owed(name):
             return
@@ -285,6 +290,23 @@ class Spenders:
             self._supervisor.auditor.fail("limit", f"{name} is spent, and one more is granted")
         await self._limits.raise_at_rest(spender, name)
         await self._spend_all(budget, self._audit.left(name), f"what {name} was raised by")
+
+    def _has_limit(self, name: str) -> bool:
+        """Return whether a region shows the limit of a budget: one home alone had may be lost."""
+        shown = (
+            replica.table.partitions.get(partition_of(name), {})
+            for region, replica in self._world.replicas.items()
+            if region not in self._world.lost
+        )
+        return any(key.startswith(LIMIT_PREFIX) for items in shown for key in items)
+
+    async def _refuse(self, budget: Budget) -> None:
+        """Spend of a budget whose limit was lost: it must be said, whatever rights there are."""
+        try:
+            await budget.spend(1, note=f"one of {budget.name} without a limit")
+        except BudgetMissing:
+            return
+        self._supervisor.auditor.fail("limit", f"{budget.name} is spent from without a limit")
 
     async def _spend_all(self, budget: Budget, left: Decimal, note: str) -> None:
         """Spend what is left, at once: that it cannot be had is a violation."""

@@ -21,7 +21,7 @@ from support.budgets import (
 from support.compacting import World
 from support.ledgers import HOME, WEST
 
-from ledger.core.errors import StateConflict
+from ledger.core.errors import BudgetUndecided, StateConflict
 from ledger.limits import plan
 from ledger.limits.recounting import Named, named_newer, recount, recount_budget
 from ledger.limits.rights import Account, GrantName, Rights
@@ -32,7 +32,9 @@ from ledger.testing.clock import START
 ZERO = Decimal(0)
 
 
-async def recounted(world: World, made: dict[Account, Rights] | None = None) -> dict[Account, int]:
+async def recounted(
+    world: World, made: dict[Account, Rights | None] | None = None
+) -> dict[Account, int]:
     """Count the budget anew; return what was charged, by account, where anything was changed."""
     regions = regions_of(world)
     items = (shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST))
@@ -97,6 +99,33 @@ async def test_an_account_without_an_item_makes_it() -> None:
     assert await recounted(world, {AT_SOUTH: share}) == {AT_SOUTH: 6}
     made = shown_rights(world.regions, AT_SOUTH)
     assert [made.minted, made.charged, made.version] == [20, 6, 3]
+
+
+@pytest.mark.parametrize("by", ["entry", "taker"])
+async def test_a_share_that_is_not_decided_is_not_left_out(by: str) -> None:
+    """An item made without it could never have it; what was spent of it is not free."""
+    world = restored()
+    if by == "taker":
+        home = shown_rights(world.regions, AT_HOME)
+        put_rights(world.regions, changed(home, taken={AT_SOUTH: Decimal(5)}))
+    else:
+        world.regions.put(HOME, spend_item(6, GrantName(AT_SOUTH, 2), at=START))
+    world.regions.deliver()
+    with pytest.raises(BudgetUndecided, match=r"ap-southeast-2.*`ledger budget confirm`, then run"):
+        await recounted(world, {AT_SOUTH: None})
+
+
+async def test_one_that_is_not_decided_and_not_spent_of_waits_for_nothing() -> None:
+    """Whoever spends makes it once that is in force."""
+    assert await recounted(restored(), {AT_SOUTH: None}) == {}
+
+
+async def test_an_account_that_nothing_but_entries_name_is_counted() -> None:
+    """As one of a region that is written no more."""
+    world = restored()
+    world.regions.put(HOME, spend_item(6, GrantName(AT_SOUTH, 2), at=START))
+    world.regions.deliver()
+    assert await recounted(world) == {AT_SOUTH: 6}
 
 
 async def test_nobody_may_write_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
