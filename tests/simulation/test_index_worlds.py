@@ -13,7 +13,7 @@ from ledger.lab.simulator.terms import is_contracted
 
 SEEDS = [seed for seed in range(400) if keeps_index(seed)]
 KINDS = (lambda _seed: True, is_lossy, is_contracted)
-SOME = sorted({seed for kind in KINDS for seed in [*filter(kind, SEEDS)][:2]})
+SOME = sorted({seed for kind in KINDS for seed in [*filter(kind, SEEDS)][:1]})
 
 
 @pytest.mark.parametrize("seed", SOME)

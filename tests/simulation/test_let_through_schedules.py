@@ -131,6 +131,7 @@ def test_what_is_there_is_charged_once(bounds: Bounds) -> None:
         assert item is None or item[RESOLVED] == {"S": "charged"}, schedule
 
 
+@pytest.mark.slow
 def test_a_mark_without_its_condition_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Process and pass both charge what both have read."""
 

@@ -72,6 +72,7 @@ def named() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_every_error_of_a_public_docstring_is_a_name_of_the_package() -> None:
     """What a docstring says may be raised can be imported from `ledger`, or is Python's own."""
     found = named()

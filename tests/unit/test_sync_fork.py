@@ -63,6 +63,7 @@ def forked(child: str) -> list[str]:
     return ran.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_child_is_refused_what_its_parent_opened() -> None:
     """Each call says so and names both processes; nothing hangs, not even the end of the child."""
     told = forked("""
@@ -84,6 +85,7 @@ def test_a_child_is_refused_what_its_parent_opened() -> None:
     assert told == [line] * 4 + ["parent has 2"]
 
 
+@pytest.mark.slow
 def test_a_child_closes_nothing_of_its_parent() -> None:
     """Closed in the child, as by the end of a `with`, or dropped, it stays open in the parent."""
     told = forked("""
@@ -94,6 +96,7 @@ def test_a_child_closes_nothing_of_its_parent() -> None:
     assert told == ["child closed", "parent has 2"]
 
 
+@pytest.mark.slow
 def test_a_child_leaves_the_blocks_of_its_parent() -> None:
     """A lease that the parent holds stays held, whichever way the child leaves the block."""
     told = forked("""

@@ -229,6 +229,7 @@ def test_calls_without_async_are_spans_below_the_callers() -> None:
     assert parent_of(spans.one("Ledger.history")) == parent
 
 
+@pytest.mark.slow
 async def test_by_the_setting_the_stores_that_are_opened_are_traced(
     ledger_settings: Settings,
 ) -> None:

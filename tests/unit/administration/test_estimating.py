@@ -176,7 +176,7 @@ def test_alternatives_stand_beside_it_by_the_same_prices() -> None:
     assert alternatives(replace(workload, changes=0), SETTINGS) == ()
 
 
-@pytest.mark.parametrize("entries", [200, 500])
+@pytest.mark.parametrize("entries", [200, pytest.param(500, marks=pytest.mark.slow)])
 async def test_the_model_is_what_a_meter_counts(entries: int) -> None:
     """Changes of one counter through their life, beside the model, by units of the memory store.
 

@@ -71,7 +71,9 @@ def span(first: str, last: str) -> dict[str, Any]:
     return {"first": first, "last": last, **times}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 async def test_any_range_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the windows are, each entry between two ids comes once, in order."""
     monkeypatch.setattr(reading, "WINDOW_SEGMENTS", WINDOW)

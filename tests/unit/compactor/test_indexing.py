@@ -466,6 +466,7 @@ def _units(registry: CollectorRegistry) -> tuple[float, float]:
     return found["write"], found["read"]
 
 
+@pytest.mark.slow
 async def test_a_fold_of_an_indexed_counter_costs_one_write_unit_more() -> None:
     """In each region one, by replication; a counter of another pattern, or no index, none.
 

@@ -239,6 +239,7 @@ async def test_lag_grows_while_a_region_is_paused() -> None:
     assert (await lags(world, one, 10))[-1] <= 0.5
 
 
+@pytest.mark.slow
 async def test_lag_grows_beyond_the_heartbeats_remembered() -> None:
     """The lag keeps growing after the heartbeat that is waited for has been forgotten."""
     world = World()

@@ -59,6 +59,7 @@ def test_a_plan_names_the_oldest_that_has_no_room() -> None:
     assert (roomy.folded, roomy.is_cut, roomy.left) == (12, False, None)
 
 
+@pytest.mark.slow
 async def test_what_a_pass_leaves_is_late_and_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A counter with more than a pass takes is late until a later pass has merged the rest."""
     world = World()

@@ -162,6 +162,7 @@ async def test_what_a_killed_process_led_is_taken_within_a_lease(victim: str) ->
     await group.world.drive(*works, plan)
 
 
+@pytest.mark.slow
 async def test_each_merges_its_own_slices_and_all_is_merged() -> None:
     """Every collection is folded once, by the process that leads its slice; totals stay right."""
     group = Group(scan_every=100_000)
@@ -186,6 +187,7 @@ async def test_each_merges_its_own_slices_and_all_is_merged() -> None:
     assert _hints(world) == []
 
 
+@pytest.mark.slow
 async def test_a_hint_of_a_counter_leads_to_all_of_its_shards() -> None:
     """Also to those in slices that another process leads: it gets a hint of its own."""
     group = Group(scan_every=100_000)

@@ -73,6 +73,7 @@ async def test_settings_that_say_otherwise_are_refused(stores: dict[str, Contrac
             pass
 
 
+@pytest.mark.slow
 async def test_every_other_region_is_opened() -> None:
     """A compactor that left one out would take what it shows for gone."""
     live = Live(Settings(regions=dict.fromkeys(REGIONS, LOCAL)))

@@ -263,6 +263,7 @@ async def test_permissions_of_one_kind_are_denied() -> None:
     assert names == {"PutItem", "PartiQLUpdate", "PartiQLDelete"}
 
 
+@pytest.mark.slow
 async def test_a_region_that_hangs_is_waited_for_once() -> None:
     """After one trial without an answer the others of a role are not sent."""
     sent: list[str] = []

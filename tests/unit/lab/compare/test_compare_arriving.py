@@ -21,6 +21,7 @@ def backlog(method: str) -> Backlog:
     return loop.run(run)
 
 
+@pytest.mark.slow
 def test_the_backlog_of_optimistic_writers_grows_without_end() -> None:
     """More changes arrive than one item lets through: those that wait double with the time."""
     its = backlog("optimistic")

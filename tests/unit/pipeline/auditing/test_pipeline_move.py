@@ -65,6 +65,7 @@ def states_in(table: Table) -> set[str]:
     return {name for name in table.partitions if name.startswith(STATE_PREFIX)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["", OWN])
 async def test_the_compactors_search_reads_no_states_of_a_table_of_their_own(table: str) -> None:
     """20,000 states cost each search of the table hundreds of read units, there next to none."""
