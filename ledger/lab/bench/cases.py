@@ -35,6 +35,8 @@ class Case:
     """An optional package that it needs: of PyPI, or of npm if it begins with @."""
     is_long: bool = False
     """Whether it takes minutes: one round of it, and only if asked for by `--full` or by name."""
+    is_by_name: bool = False
+    """Whether it takes hours: only if asked for by name or group."""
     seconds_max: float = ROUND_SECONDS_MAX
     """How long a round may take in addition to the time measured."""
 
@@ -150,6 +152,7 @@ def _rung(counters: int) -> Case:
         "scale:ladder",
         options=options,
         is_long=True,
+        is_by_name=counters > MILLION,
         seconds_max=max(ROUND_SECONDS_MAX, _rung_entries_max(counters) * ENTRY_SECONDS_MAX),
     )
 
@@ -275,14 +278,14 @@ GROUPS: tuple[str, ...] = tuple(dict.fromkeys(case.group for case in ALL))
 def chosen(words: Sequence[str] | None, *, full: bool = False) -> tuple[Case, ...]:
     """Return the cases of these groups, or whose names contain such a word, and their baselines.
 
-    None returns all, those that take minutes only with `full`.
+    None returns all but those that take hours, and those that take minutes only with `full`.
     """
     wanted = [""] if words is None else [word.lower() for word in words]
     found = [
         case
         for case in ALL
         if any(_fits(case, word) for word in wanted)
-        and (full or words is not None or not case.is_long)
+        and (words is not None or not case.is_long or (full and not case.is_by_name))
     ]
     names = {name for case in found for name in (case.name, case.baseline)}
     return tuple(case for case in ALL if case.name in names)

@@ -24,8 +24,8 @@ class BenchOptions:
         bool,
         typer.Option(
             "--full",
-            help="The ladder up to ten million counters, too, and a million entries archived:"
-            " hours.",
+            help="The ladder up to a million counters, too, and a million entries archived:"
+            " an hour or more.",
         ),
     ] = False
     pin: Annotated[bool, typer.Option(help="Client and stub on a core each.")] = True
