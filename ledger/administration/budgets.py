@@ -11,7 +11,7 @@ from ledger.core.contract import Terms
 from ledger.core.errors import BudgetUndecided, ContractChangeRefused
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, rule_of, window_of
-from ledger.limits.changing import LimitChanger
+from ledger.limits.changing import LimitChange, LimitChanger
 from ledger.limits.losing import (
     Minted,
     Spends,
@@ -23,9 +23,10 @@ from ledger.limits.losing import (
 )
 from ledger.limits.lost import Stake
 from ledger.limits.reach import Reach
-from ledger.limits.reading import read_budget, read_rights
+from ledger.limits.reading import read_budget
 from ledger.limits.reclaiming import Regions
-from ledger.limits.recounting import Recounted, named_newer, recount_budget
+from ledger.limits.recounted import Recounted
+from ledger.limits.recounting import Looked, look, recount_budget
 from ledger.limits.rights import Account, Rights
 from ledger.limits.shares import created
 from ledger.limits.windows import Limit, Undecided, step_of
@@ -93,6 +94,17 @@ class TableBudgets:
         reach = self.reach(self.home)
         return await reach.limit_of(window.budget, reach.items(self.home))
 
+    async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
+        """Return the shares of a window, that a lost region may have made, unseen; None of none.
+
+        None are known while a step that would decide them is announced: nobody makes them then.
+        """
+        if window.is_whole:
+            return None
+        limit = await self.limit_of(window)
+        step = None if limit is None else step_of(limit, window.begins)
+        return {} if step is None or isinstance(step, Undecided) else step.shares
+
     async def _all(self) -> list[str]:
         reaches = [self.reach(store) for store in self.regions.stores.values()]
         names = [state.budget for reach in reaches async for state in Administrator(reach).states()]
@@ -158,52 +170,68 @@ class LostRights(TableBudgets):
             self._spends = await lost_spends(self.regions)
         return self._spends
 
-    async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
-        """Return the shares of a window, that a lost region may have made, unseen; None of none.
 
-        None are known while a step that would decide them is announced: nobody makes them then.
-        """
-        if window.is_whole:
-            return None
-        limit = await self.limit_of(window)
-        step = None if limit is None else step_of(limit, window.begins)
-        return {} if step is None or isinstance(step, Undecided) else step.shares
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a recount changed: by counter and account, and limits of which one half was there."""
+
+    counted: Mapping[str, Mapping[Account, Recounted]]
+    limits: Mapping[str, LimitChange]
 
 
 @dataclass(slots=True)
 class RestoredBudgets(TableBudgets):
     """The budgets of a table that was restored to a point in time."""
 
-    async def recount(self, budget: str | None) -> Mapping[str, Mapping[Account, Recounted]]:
-        """Count one budget, or all, anew; return what was changed, by counter.
+    async def recount(self, budget: str | None) -> Restored:
+        """Count one budget, or all, anew; make whole what was restored of a change of a limit.
 
         Raises:
             As `ledger.limits.recounting.recount_budget`; and BudgetMissing, ContractChangeRefused.
             What was counted before stays: it may be repeated.
         """
-        windows = await self.counters(budget)
-        versions = {}
-        for window in windows:
-            items = await read_rights(self.home, window.counter)
-            versions[window.counter] = {account: item.version for account, item in items.items()}
+        if budget is not None:
+            rule_of(self.regions.terms, budget)
+        looked = await look(self.regions, budget)
+        counted: dict[str, Mapping[Account, Recounted]] = {}
+        for window in looked.windows:
+            counted[window.counter] = await self._counted(window, looked)
+        limits: dict[str, LimitChange] = {}
+        for name in looked.budgets:
+            window = window_of(name, rule_of(self.regions.terms, name), self.clock.now())
+            made = await self._made_whole(window)
+            if made is not None:
+                limits[name] = made
+                again = await self._counted(window, looked)
+                counted[window.counter] = {**counted.get(window.counter, {}), **again}
+        return Restored({name: changed for name, changed in counted.items() if changed}, limits)
+
+    async def _counted(self, window: Window, looked: Looked) -> Mapping[Account, Recounted]:
         await self.renew()
-        spends = await named_newer(self.regions, versions)
-        found = {}
-        for window in windows:
-            await self.renew()
-            made = await self._made(window)
-            with signed_within(self.table.view.validity, self.clock):
-                found[window.counter] = await recount_budget(
-                    self.regions, window.counter, spends, made
-                )
-        return {counter: changed for counter, changed in found.items() if changed}
+        made = await self._made(window)
+        with signed_within(self.table.view.validity, self.clock):
+            return await recount_budget(self.regions, window.counter, looked.spends, made)
+
+    async def _made_whole(self, window: Window) -> LimitChange | None:
+        """Make the other half of a change of a limit; return what it came to, None if whole."""
+        await self.renew()
+        budget, changer = window.budget, LimitChanger(self.reach(self.home))
+        if await self.limit_of(window) is None:
+            return None
+        if not await changer.is_torn(budget, is_restored=True):
+            return None
+        is_reclaimed = True
+        if self.regions.terms.lost:
+            spends, shares = await lost_spends(self.regions), await self._shares(window)
+            is_reclaimed = await is_all_reclaimed(self.regions, window.counter, spends, shares)
+        return await changer.go_on(budget, is_reclaimed=is_reclaimed, is_restored=True)
 
     async def _made(self, window: Window) -> Mapping[Account, Rights | None]:
         """Return what each account makes that has no item; None while its share is undecided."""
         limit, terms = await self.limit_of(window), self.regions.terms
         made: dict[Account, Rights | None] = {}
         for region in terms.written:
-            rights = Rights(Account(region, terms.epoch_of(region)))
+            rights = Rights(Account(region, terms.epoch_of(region)), bucket=window.bucket)
             made[rights.account] = None
             with suppress(BudgetUndecided):
                 first = None if limit is None else created(rights, window=window, limit=limit)

@@ -2,7 +2,7 @@
 
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
 from datetime import timedelta
 from decimal import Decimal
@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import anyio
 import typer
 
-from ledger.administration.budgets import lost_rights, restored_budgets
+from ledger.administration.budgets import Restored, lost_rights, restored_budgets
 from ledger.commands.options import amount_of, iso_time
 from ledger.commands.record import with_outcome
 from ledger.commands.regions import Region, region_of
@@ -25,7 +25,6 @@ from ledger.limits.changing import LimitChange
 from ledger.limits.explaining import explained
 from ledger.limits.lost import Stake
 from ledger.limits.outcomes import Granted, Refused
-from ledger.limits.recounting import Recounted
 from ledger.limits.rights import Account
 from ledger.limits.state import BudgetState
 from ledger.runtime.clock import SystemClock, system_random
@@ -392,33 +391,47 @@ def recount(
 ) -> None:
     """Count budgets anew after their table was restored to a point in time, before anybody spends.
 
-    What was spent, or moved between regions, and is not in a budget's own items is charged there.
-    No compactor may have run since. Tables of every region are scanned. If interrupted, run it
-    again; done twice, or on a table that was not restored, it changes nothing.
+    What was spent, or moved between regions, and is not in a budget's own items is charged there; a
+    change of a limit of which one half was restored is made whole. No compactor may have run since.
+    Tables of every region are scanned. If interrupted, or after a create, run it again. On a table
+    that was not restored it pays what a region owes from what others have free, and nothing else.
     """
     settings = Settings.load(config)
 
-    async def counted() -> Mapping[str, Mapping[Account, Recounted]]:
+    async def counted() -> Restored:
         opening = restored_budgets(settings, clock=SystemClock(), randomness=system_random())
         async with opening as budgets:
             return await budgets.recount(counter or None)
 
+    restored = anyio.run(counted)
     lines = [
         {
             "counter": name,
             "account": str(account),
             "charged": amounts.to_text(done.charged),
             "sent": amounts.to_text(done.sent),
+            "taken": amounts.to_text(done.taken),
         }
-        for name, changed in anyio.run(counted).items()
+        for name, changed in restored.counted.items()
         for account, done in changed.items()
     ]
+    limits = [
+        {"counter": name, "limit": amounts.to_text(made.later or made.target)}
+        for name, made in restored.limits.items()
+    ]
     if as_json:
-        print_json(lines)
+        print_json([*lines, *limits])
         return
     for line in lines:
-        say("{counter}: {charged} charged to {account}, {sent} sent by it".format(**line))
-    if not lines:
+        what = "{counter}: {charged} charged to {account}, {sent} sent and {taken} taken by it"
+        say(what.format(**line))
+    for line in limits:
+        say(
+            "{counter}: a change of its limit was there in half, and is made: {limit}".format(
+                **line
+            )
+        )
+    if not lines and not limits:
         say("every budget's items know of all that was spent and moved", err=True)
 
 

@@ -81,14 +81,18 @@ class Administrator:
         home = await self._reach.store_of(terms.home)
         if await self._has(home, budget, amount):  # by another home, perhaps, that is lost now
             return False
-        left = await self._reach.left(window.counter) if window.is_whole else None
-        if left:
-            made = _made_of(made, left, budget)
-        puts = [Put(limit_item(made, budget), Absent())]
-        if window.is_whole and not left:
+        left = await self._left(home, window)
+        puts: list[Put] = []
+        is_minted = any(item.minted for item in left)  # nothing may be, in a restored table
+        if window.is_whole and (not left or not (is_minted or terms.lost)):
             account = Account(terms.home, terms.epoch_of(terms.home))
-            none = plan.create(account, amount, bucket=window.bucket)
-            puts.append(write_of(Rights(account), none, budget))
+            before = next((item for item in left if item.account == account), Rights(account))
+            made_here = plan.create(account, amount, bucket=window.bucket)
+            minted = plan.mint(before, amount) if before.version else made_here
+            puts.append(write_of(before, minted, budget))
+        elif left:
+            made = _made_of(made, left, budget)
+        puts.append(Put(limit_item(made, budget), Absent()))
         retrier = Retrier.of(home, clock=self._reach.clock, randomness=self._reach.randomness)
         with signed_within(self._reach.settings.validity, self._reach.clock):
             final = await retrier.until_answered(lambda: home.transact(puts))
@@ -103,6 +107,15 @@ class Administrator:
                 raise StateConflict(f"budget {budget!r} has a limit already: raise or lower that")
             return final.doubt is not None
         return True
+
+    async def _left(self, home: Store, window: Window) -> list[Rights]:
+        """Return rights that are there without a limit: of a lost home, or of a restored table."""
+        if not window.is_whole:
+            return []
+        left = await self._reach.left(window.counter)
+        if left is None:
+            left = list((await self._reach.items(home).read(window.counter)).items.values())
+        return left
 
     async def _has(self, home: Store, budget: str, amount: Decimal) -> bool:
         """Return whether a budget is there, with this limit, by home or, of an earlier one, others.
@@ -204,8 +217,8 @@ def _made_of(made: Limit, left: Collection[Rights], budget: str) -> Limit:
     there = plan.limit_of(tuple(left))
     if made.newest.limit != there:
         raise StateConflict(
-            f"budget {budget!r} has rights of {amounts.to_text(there)} that a lost home made:"
-            " create it with that limit, then raise or lower it"
+            f"budget {budget!r} has rights of {amounts.to_text(there)} and no limit, by a lost home"
+            " or a restore: create it with that limit, then raise or lower it"
         )
     raises = {raise_id: amount for item in left for raise_id, amount in item.raises.items()}
     raised = {raise_id: at for item in left for raise_id, at in item.raised.items()}

@@ -182,18 +182,21 @@ class LimitChanger:
         await self._go_down(place)
         return await self._now(place, target)
 
-    async def go_on(self, budget: str, *, is_reclaimed: bool = False) -> LimitChange:
+    async def go_on(
+        self, budget: str, *, is_reclaimed: bool = False, is_restored: bool = False
+    ) -> LimitChange:
         """Do what is due for an announced step: note that all show it, confirm, or postpone it.
 
         After the loss of a home what it left is written in this generation; of a change of which
         one half has arrived the other is made (`ledger.limits.halves`), what is to be minted for it
         only if `is_reclaimed`: all that lost regions had was, and so what others had of it counts.
+        So it is of a table that `is_restored`, to which nothing arrives any more.
 
         Raises:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
         place = await self._place(budget)
-        await self._do_due(place, is_reclaimed=is_reclaimed)
+        await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
         done = await self._now(place, None)
         if place.window.is_whole and place.lost and done.limit > done.target:
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
@@ -201,17 +204,20 @@ class LimitChanger:
                 done = await self._now(place, None)
         return done
 
-    async def is_torn(self, budget: str) -> bool:
-        """Return whether a lost home left a change of a limit in half, to be made by `go_on`.
+    async def is_torn(self, budget: str, *, is_restored: bool = False) -> bool:
+        """Return whether a lost home, or a restore, left a change of a limit in half, for `go_on`.
 
         Raises:
             BudgetMissing, HomeMoving, StoreError: it may be repeated.
         """
         place = await self._place(budget)
         limit = (await self._limits(place))[0]
-        return await self._torn(place, limit, is_reclaimed=True) != (limit, [])
+        torn = await self._torn(place, limit, is_reclaimed=True, is_restored=is_restored)
+        return torn != (limit, [])
 
-    async def _do_due(self, place: _Place, *, is_reclaimed: bool = False) -> None:
+    async def _do_due(
+        self, place: _Place, *, is_reclaimed: bool = False, is_restored: bool = False
+    ) -> None:
         """Write what is due for the limit, as `go_on`, in one transaction."""
 
         async def planned() -> list[Put]:
@@ -219,7 +225,9 @@ class LimitChanger:
             after = await self._due(place, limit)
             if after is None and limit.generation < place.generation:
                 after = windows.adopt(limit)
-            raised, rights = await self._torn(place, after or limit, is_reclaimed=is_reclaimed)
+            raised, rights = await self._torn(
+                place, after or limit, is_reclaimed=is_reclaimed, is_restored=is_restored
+            )
             if raised != (after or limit):
                 after = replace(raised, revision=limit.revision + 1)
             return [*rights, *([] if after is None else [self._limit_put(place, limit, after)])]
@@ -249,16 +257,18 @@ class LimitChanger:
         return windows.note_shown(limit, now) if is_shown else None
 
     async def _torn(
-        self, place: _Place, limit: Limit, *, is_reclaimed: bool
+        self, place: _Place, limit: Limit, *, is_reclaimed: bool, is_restored: bool
     ) -> tuple[Limit, list[Put]]:
-        """Return a limit as it is to be after the loss of a home, and what mints the rest of it.
+        """Return a limit as it is to be after such a loss, or a restore, and what mints the rest.
 
         What it has and was not minted may still arrive for a day after the loss, and others may
         have taken of it what they show: that counts once it is reclaimed.
         """
         terms = self._reach.settings.current.terms
         items = await self._reach.left(place.window.counter)
-        if items is None or terms.given_up_at is None:
+        if is_restored and items is None and not place.lost:
+            items = list((await self._everywhere(place)).values())
+        if items is None or (terms.given_up_at is None and not is_restored):
             return limit, []
         now = self._seconds()
         known = halves.not_in_limit(limit, items, now)
@@ -266,8 +276,7 @@ class LimitChanger:
             target = halves.target_of(limit, items, now)
             raised = halves.remembering(limit, known, now)
             limit = self._with(place, raised, self._step(place, limit, target, None))
-        arrived = terms.given_up_at + timedelta(seconds=losing.ARRIVED_SECONDS + terms.clock_skew)
-        if not is_reclaimed or self._reach.clock.now() <= arrived:
+        if not is_reclaimed or (not is_restored and self._may_arrive()):
             return limit, []
         missing = halves.missing_of(limit, items, place.window, now)
         if missing.limit < limit.newest.limit:
@@ -279,6 +288,12 @@ class LimitChanger:
         after = plan.in_one_write(before, [made, *missing.steps])
         assert isinstance(after, Rights)  # noqa: S101 (no step refuses)
         return limit, [write_of(before, after, place.window.counter)]
+
+    def _may_arrive(self) -> bool:
+        """Return whether what the region that was lost last has written may still arrive."""
+        terms = self._reach.settings.current.terms
+        wait = timedelta(seconds=losing.ARRIVED_SECONDS + terms.clock_skew)
+        return terms.given_up_at is not None and self._reach.clock.now() <= terms.given_up_at + wait
 
     def _step(
         self, place: _Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None

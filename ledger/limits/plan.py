@@ -325,7 +325,7 @@ def raise_limit(rights: Rights, amount: Decimal, raise_id: str, *, now: int) -> 
 
 
 def mint(rights: Rights, amount: Decimal) -> Rights:
-    """Mint rights of a limit of which a lost home's half has arrived alone.
+    """Mint rights of a limit of which one half was there alone, of a lost home or by a restore.
 
     Raises:
         InvalidInput: the amount is not above 0.

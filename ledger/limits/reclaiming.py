@@ -19,7 +19,7 @@ from functools import partial
 
 from ledger.core import keys
 from ledger.core.contract import Terms
-from ledger.core.entry import ADJUSTED, GRANT, HOLD, RESOLVED, Key
+from ledger.core.entry import ADJUSTED, GRANT, HOLD, RESOLVED, Item, Key
 from ledger.core.errors import StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId, earliest
 from ledger.limits.calendar import window_named
@@ -44,6 +44,8 @@ from ledger.store.reads import Query, Scan
 from ledger.store.writes import Applied
 
 ATTRIBUTES = ("pk", "sk", "change", GRANT, HOLD, RESOLVED, ADJUSTED)
+SPENDS = Scan(attributes=ATTRIBUTES, consistent=True)
+"""A scan of what entries say of grants; of other items it reads the keys."""
 _ZERO = Decimal(0)
 
 
@@ -356,8 +358,18 @@ async def all_spends(store: Store) -> AsyncIterator[Spend]:
         DamagedItem: what an entry says of its grants cannot be read.
         StoreError: the region cannot be read.
     """
-    async for item in scanned(store, Scan(attributes=ATTRIBUTES, consistent=True)):
-        place = keys.counter_of(item["pk"]["S"])
-        spend = None if place is None else spend_of(item)
-        if place is not None and spend is not None:
-            yield spend.named_in(place[0])
+    async for item in scanned(store, SPENDS):
+        spend = spend_in(item)
+        if spend is not None:
+            yield spend
+
+
+def spend_in(item: Item) -> Spend | None:
+    """Return what an entry says of grants, with whole names; None if an item is none that does.
+
+    Raises:
+        DamagedItem: it cannot be read.
+    """
+    place = keys.counter_of(item["pk"]["S"])
+    spend = None if place is None else spend_of(item)
+    return None if place is None or spend is None else spend.named_in(place[0])

@@ -5,136 +5,131 @@ rights item there may be entries, and transfers, that are newer::
 
     entries of eu-west-1's grant 7 ── shown        its rights item ── shown as of version 5
     home has taken 5 of eu-west-1 ── shown         eu-west-1 has sent 5 ── not shown
+    entries of what eu-west-1 took ── shown        neither that, nor that home sent it
 
-What is spent under grants that the item does not know is charged to it, what others have taken it
-has sent, and it goes on behind the last version that anything names: so no new grant has the name
-of one that was used. Done twice it changes nothing; on a table at work neither, since an item is
-never older than what its own region shows of it.
+So each item is written again as it must have been (`recounted`). Done twice it changes nothing; on
+a table at work it pays what a region owes from what others have free, and nothing else, since an
+item is never older than what its own region shows of it.
 
 To be done before anybody spends, closes or merges: each write of an item is a version more.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from ledger.core import amounts
-from ledger.core.contract import Terms
 from ledger.core.errors import BudgetUndecided, StateConflict
-from ledger.limits.reading import read_own, read_rights
-from ledger.limits.reclaiming import Regions, all_spends
-from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, condition_of, rights_item
-from ledger.limits.rolling import dated
+from ledger.limits.calendar import Window, window_named
+from ledger.limits.reading import budget_of, read_own, read_rights, scanned
+from ledger.limits.reclaiming import SPENDS, Regions, spend_in
+from ledger.limits.recounted import Items, Recounted, recounted, takers
+from ledger.limits.rights import Account, GrantName, Rights, condition_of, rights_item
 from ledger.limits.spends import Spend
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Put
 
-_ZERO = Decimal(0)
-
 
 @dataclass(frozen=True, slots=True)
-class Recounted:
-    """What was charged to an account, and how much it has sent that it did not show."""
+class Looked:
+    """What a table has of budgets: windows to be counted, and entries that may be missing in items.
 
-    charged: Decimal
-    sent: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """What a region shows of an account beside its item: entries of its grants, and takers."""
-
-    spends: tuple[Spend, ...]
-    taken: Mapping[Account, Decimal]
-
-
-def recount(rights: Rights, named: Named, budget: str, now: float) -> Rights | None:
-    """Return an item that knows all that names it; None if it does already.
-
-    Raises:
-        AmountOverflow: a sum does not fit in 38 digits.
+    The windows are those that entries name, however old, so that these can be merged, and those
+    with rights that can still be spent from. `budgets` are all that have rights, or a limit.
     """
-    missing: dict[str, Decimal] = {}
-    last = rights.version
-    for spend in named.spends:
-        versions = _versions(spend, rights.account, budget)
-        last = max(last, *versions)
-        if max(versions) > rights.version and not _is_open(rights, spend, budget):
-            missing[spend.id] = spend.amount
-    sent = {
-        taker: max(amount, rights.sent.get(taker, _ZERO)) for taker, amount in named.taken.items()
-    }
-    after = replace(
-        rights,
-        charged=amounts.total((rights.charged, *missing.values())),
-        sent={**rights.sent, **{taker: amount for taker, amount in sent.items() if amount}},
-    )
-    if after == rights and last == rights.version:
-        return None
-    return dated(replace(after, version=last + 1), now)
+
+    windows: Sequence[Window]
+    budgets: Sequence[str]
+    spends: Sequence[Spend]
 
 
-def _versions(spend: Spend, account: Account, budget: str) -> list[int]:
-    """Return the versions of an account's item that an entry names; 0 for none."""
-    names = (*spend.grants, *spend.adjusted)
-    found = [name.version for name in names if (name.budget, name.account) == (budget, account)]
-    return [NO_GRANT, *found]
+async def look(regions: Regions, budget: str | None) -> Looked:
+    """Look through all regions' tables for one budget, or all; each table is read whole.
 
-
-def _is_open(rights: Rights, spend: Spend, budget: str) -> bool:
-    """Return whether an entry is of a grant that the item has open: it is closed by its entries."""
-    return any(
-        (name.budget, name.account) == (budget, rights.account) and name.version in rights.grants
-        for name in spend.grants
-    )
-
-
-async def named_newer(
-    regions: Regions, versions: Mapping[str, Mapping[Account, int]]
-) -> list[Spend]:
-    """Return the entries that name a later version of a rights item than that of `versions`.
-
-    By counter and account; an item that is not there has none. Each region's table is read whole.
+    An entry is returned if it names a later version of a rights item than home shows, or a grant
+    that is open there.
 
     Raises:
-        DamagedItem: what an entry says of its grants cannot be read.
+        DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
         StoreError: a region cannot be read.
     """
-    reads = [partial(_scan, store, regions.terms, versions) for store in regions.stores.values()]
-    found = await run_requests(reads, at_once=len(reads))
-    return list({(spend.id, spend.grants): spend for part in found for spend in part}.values())
+    looks = [_Look(regions, store, budget) for store in regions.stores.values()]
+    await run_requests([look.run for look in looks], at_once=len(looks))
+    windows = {window.counter: window for look in looks for window in look.windows.values()}
+    spends = {(spend.id, spend.grants): spend for look in looks for spend in look.spends}
+    return Looked(
+        [windows[counter] for counter in sorted(windows)],
+        sorted({name for look in looks for name in look.budgets}),
+        list(spends.values()),
+    )
 
 
-async def _scan(
-    store: Store, terms: Terms, versions: Mapping[str, Mapping[Account, int]]
-) -> list[Spend]:
-    def is_newer(name: GrantName) -> bool:
-        account = name.account
-        return (
-            name.budget in versions
-            and name.version > versions[name.budget].get(account, 0)
-            and not terms.is_over(account.region, account.epoch)
-        )
+class _Look:
+    """A look through the table of one region."""
 
-    return [
-        spend
-        async for spend in all_spends(store)
-        if any(map(is_newer, (*spend.grants, *spend.adjusted)))
-    ]
+    def __init__(self, regions: Regions, store: Store, budget: str | None) -> None:
+        self._regions = regions
+        self._store = store
+        self._budget = budget
+        self._items: dict[str, Items] = {}
+        self._known: dict[str, Window | None] = {}
+        self.windows: dict[str, Window] = {}
+        self.budgets: set[str] = set()
+        self.spends: list[Spend] = []
+
+    async def run(self) -> None:
+        """Read the whole table."""
+        async for item in scanned(self._store, SPENDS):
+            controlled, spend = budget_of(item), spend_in(item)
+            if controlled is not None:
+                self._controls(controlled)
+            elif spend is not None and [n for n in _names(spend) if await self._counts(n)]:
+                self.spends.append(spend)
+
+    def _controls(self, counter: str) -> None:
+        rule = self._regions.terms.budget_of(counter)
+        window = self._window(counter)
+        if window is None and rule is not None and self._budget in {None, counter}:
+            self.budgets.add(counter)  # the limit of its windows
+        elif window is not None and rule is not None:
+            self.budgets.add(window.budget)
+            ends = None if window.ends is None else window.ends + rule.late
+            if ends is None or self._regions.now() <= ends + self._regions.terms.clock_skew:
+                self.windows[counter] = window
+
+    async def _counts(self, name: GrantName) -> bool:
+        window, terms = self._window(name.budget), self._regions.terms
+        if window is None or terms.is_over(name.account.region, name.account.epoch):
+            return False
+        if name.budget not in self._items:
+            home = self._regions.stores[terms.home]
+            self._items[name.budget] = await read_rights(home, name.budget)
+        item = self._items[name.budget].get(name.account, Rights(name.account))
+        is_missing = name.version > item.version or name.version in item.grants
+        if is_missing:
+            self.windows[name.budget] = window
+            self.budgets.add(window.budget)
+        return is_missing
+
+    def _window(self, counter: str) -> Window | None:
+        """Return the window, or budget, of this counter; None if it is none that is asked for."""
+        if counter not in self._known:
+            rule = self._regions.terms.budget_of(counter)
+            window = None if rule is None else window_named(counter, rule)
+            is_asked = window is not None and self._budget in {None, window.budget}
+            self._known[counter] = window if is_asked else None
+        return self._known[counter]
 
 
 async def recount_budget(
     regions: Regions,
     counter: str,
-    spends: Iterable[Spend],
+    spends: Sequence[Spend],
     made: Mapping[Account, Rights | None],
 ) -> Mapping[Account, Recounted]:
     """Count a budget, or a window of it, anew in each region's item; return what was changed.
 
-    `spends` are `named_newer`; `made` is what an account that has no item would make, None while a
-    step of the limit that decides it is only announced.
+    `spends` are those of `look`; `made` is what an account that has no item would make, None
+    while a step of the limit that decides it is only announced.
 
     Raises:
         BudgetUndecided: such an account has spent, or others have taken of it.
@@ -143,47 +138,41 @@ async def recount_budget(
         DamagedItem: a rights item cannot be read.
         StoreError: a region cannot be read or written; run it again.
     """
-    home = regions.stores[regions.terms.home]
-    shown = await read_rights(home, counter)
-    taken: dict[Account, dict[Account, Decimal]] = {}
-    for taker, item in shown.items():
-        for giver, amount in item.taken.items():
-            taken.setdefault(giver, {})[taker] = amount
-    own: list[Spend] = []
-    named: set[Account] = set()
-    for spend in spends:
-        accounts = {n.account for n in (*spend.grants, *spend.adjusted) if n.budget == counter}
-        if accounts:
-            own.append(spend)
-            named |= accounts
-    found: dict[Account, Recounted] = {}
+    own = [spend for spend in spends if _accounts(spend, counter)]
+    named = {account for spend in own for account in _accounts(spend, counter)}
+    shown = await read_rights(regions.stores[regions.terms.home], counter)
+    taken = takers(shown)
+    read: dict[Account, Rights] = {}
+    items: dict[Account, Rights] = {}
     for account in sorted(made.keys() | shown.keys() | taken.keys() | named):
         if not regions.keeps(account):
             continue
-        store = regions.stores[account.region]
-        before = await read_own(store, counter, account)
-        first = made.get(account, Rights(account))
-        base = before or first or Rights(account)
-        shows = Named(tuple(own), taken.get(account, {}))
-        after = recount(base, shows, counter, regions.now())
-        if after is None:
-            continue
-        if before is None and first is None:
+        before = await read_own(regions.stores[account.region], counter, account)
+        item = before or made.get(account, Rights(account))
+        if item is not None:
+            read[account], items[account] = before or Rights(account), item
+        elif account in taken or account in named:
             raise BudgetUndecided(
                 f"{account} has spent or given of {counter!r}, and its share is said by a step of"
                 " the limit that is only announced: `ledger budget confirm`, then run this again"
             )
-        put = Put(rights_item(after, counter), condition_of(before or Rights(account)))
-        if not isinstance(await store.write(put), Applied):
+    found: dict[Account, Recounted] = {}
+    for after in recounted(items, own, taken, counter, regions.now()):
+        account = after.account
+        put = Put(rights_item(after, counter), condition_of(read[account]))
+        if not isinstance(await regions.stores[account.region].write(put), Applied):
             raise StateConflict(
                 f"{account} of budget {counter!r} was written meanwhile: nobody may spend before"
                 " all is counted; run this again"
             )
-        found[account] = _difference(base, after)
+        found[account] = Recounted.of(items[account], after)
     return found
 
 
-def _difference(before: Rights, after: Rights) -> Recounted:
-    charged = amounts.total_wide((after.charged, before.charged.copy_negate()))
-    sent = (*after.sent.values(), *(amount.copy_negate() for amount in before.sent.values()))
-    return Recounted(charged, amounts.total_wide(sent))
+def _accounts(spend: Spend, counter: str) -> set[Account]:
+    """Return the accounts of a budget that an entry names."""
+    return {name.account for name in _names(spend) if name.budget == counter}
+
+
+def _names(spend: Spend) -> tuple[GrantName, ...]:
+    return (*spend.grants, *spend.adjusted)

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from support.commands import Ran, run_command_here
 
-from ledger.administration.budgets import LostRights
+from ledger.administration.budgets import LostRights, Restored
 from ledger.commands import budget as commands
 from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.calendar import Window
+from ledger.limits.changing import LimitChange
 from ledger.limits.losing import Minted
 from ledger.limits.lost import Stake
-from ledger.limits.recounting import Recounted
+from ledger.limits.recounted import Recounted
 from ledger.limits.rights import Account
 from ledger.settings import Settings
 from ledger.table import Table
@@ -371,12 +372,14 @@ def test_a_reclaim_shows_the_stake_and_asks(lost: list[Decimal | None], desk: De
 
 @pytest.mark.usefixtures("lost")
 def test_a_recount_says_what_it_charged(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By counter and account; where nothing was to be done it says that."""
-    found = [{COUNTER: {Account(WEST): Recounted(Decimal(3), Decimal(0))}}, {}]
+    """By counter and account, and the limit; where nothing was to be done it says that."""
+    counted = {COUNTER: {Account(WEST): Recounted(Decimal(3), Decimal(0), Decimal(1))}}
+    limits = {COUNTER: LimitChange(COUNTER, Decimal(9), Decimal(10))}
+    found = [Restored(counted, limits), Restored({}, {}), Restored(counted, limits)]
     asked: list[str | None] = []
 
     class Budgets:
-        async def recount(self, budget: str | None) -> dict[str, dict[Account, Recounted]]:
+        async def recount(self, budget: str | None) -> Restored:
             asked.append(budget)
             return found[len(asked) - 1]
 
@@ -385,7 +388,13 @@ def test_a_recount_says_what_it_charged(desk: Desk, monkeypatch: pytest.MonkeyPa
         yield Budgets()
 
     monkeypatch.setattr(commands, "restored_budgets", opened)
-    line = f"{COUNTER}: 3 charged to eu-west-1.1/0, 0 sent by it\n"
-    assert desk.run("recount").out == line
+    assert desk.run("recount").out.splitlines() == [
+        f"{COUNTER}: 3 charged to eu-west-1.1/0, 0 sent and 1 taken by it",
+        f"{COUNTER}: a change of its limit was there in half, and is made: 10",
+    ]
     assert "know of all that was spent" in desk.run("recount", COUNTER).errors
     assert asked == [None, COUNTER]
+    by_account, by_limit = map(json.loads, desk.run("recount", "--json").out.splitlines())
+    assert by_account.pop("account") == "eu-west-1.1/0"
+    assert by_account == {"counter": COUNTER, "charged": "3", "sent": "0", "taken": "1"}
+    assert by_limit == {"counter": COUNTER, "limit": "10"}

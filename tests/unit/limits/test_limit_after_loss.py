@@ -267,7 +267,7 @@ async def test_a_budget_of_which_only_the_rights_arrived_is_made_without_minting
     world = Remaining(home=None, other=None)
     administrator = Administrator(await world.reach())
     await show_rights(world, region, is_raised=True)
-    with pytest.raises(StateConflict, match="rights of 15 that a lost home made"):
+    with pytest.raises(StateConflict, match="rights of 15 and no limit, by a lost home"):
         await administrator.create(BUDGET, 10)
     assert await administrator.create(BUDGET, 15)
     assert not await administrator.create(BUDGET, 15)

@@ -1,0 +1,196 @@
+"""Rights items as a restore took them, and what they are once all that names them is counted.
+
+An item may be older than entries of its grants, than what others took of it, and than what it took
+itself. So three things are missing of it:
+
+- what was spent under grants that it does not know, or of which it knows less: it is charged, or
+  granted, and no new grant has the name of a used one;
+- what others show to have taken of it: it has sent that;
+- what it took, if no item shows that any more: it comes out as a debt. Other accounts have as much
+  free that was spent already. It is sent to the debtor, from whoever has some: who had given it
+  cannot be seen, and makes no difference.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from ledger.core import amounts
+from ledger.limits.plan import Gone, excess_of, reclaim
+from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, added
+from ledger.limits.rolling import dated
+from ledger.limits.spends import Spend, charge_of
+
+_ZERO = Decimal(0)
+Items = Mapping[Account, Rights]
+Taken = Mapping[Account, Mapping[Account, Decimal]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recounted:
+    """By how much more an account has charged or granted, sent and taken than it showed."""
+
+    charged: Decimal
+    sent: Decimal
+    taken: Decimal
+
+    @staticmethod
+    def of(before: Rights, after: Rights) -> "Recounted":
+        """Return what became of an item."""
+        was = amounts.total_wide((before.charged, before.granted))
+        return Recounted(
+            amounts.total_wide((after.charged, after.granted, was.copy_negate())),
+            _more(before.sent, after.sent),
+            _more(before.taken, after.taken),
+        )
+
+
+def recounted(
+    items: Items, spends: Sequence[Spend], taken: Taken, budget: str, now: float
+) -> list[Rights]:
+    """Return the items of a budget that change, in the order in which they are to be written.
+
+    `items` are all that there are and may be made, `spends` all entries that name a later version
+    than an item's or one of its open grants, `taken` what others show to have taken, by giver. Each
+    is one write. Whoever owes comes last: what is sent to it is in flight until then, and if the
+    rest is not written the next count finds it there.
+
+    Raises:
+        AmountOverflow: a sum does not fit in 38 digits.
+    """
+    counted: dict[Account, Rights] = {}
+    for account, item in items.items():
+        after = counted_item(item, spends, taken.get(account, {}), budget)
+        if after is not None:
+            counted[account] = after
+    all_items = {**items, **counted}
+    debtors = [one for one in sorted(all_items) if _left(all_items[one], spends, budget) < 0]
+
+    def has(giver: Rights, debtor: Account) -> Decimal:
+        """Return what may be sent: where nothing was missing its grants may be at work."""
+        return _left(giver, spends, budget) if debtor in counted else giver.available
+
+    covered = _cover(all_items, debtors, has, spends, budget)
+    changed = {account: item for account, item in covered.items() if item != items[account]}
+    order = [*sorted(changed.keys() - {*debtors}), *sorted(changed.keys() & {*debtors})]
+    return [_written(changed[account], items[account], now) for account in order]
+
+
+def takers(items: Items) -> Taken:
+    """Return what items show that others have taken of each account."""
+    taken: dict[Account, dict[Account, Decimal]] = {}
+    for taker, item in items.items():
+        for giver, amount in item.taken.items():
+            taken.setdefault(giver, {})[taker] = amount
+    return taken
+
+
+def counted_item(
+    item: Rights, spends: Sequence[Spend], taken: Mapping[Account, Decimal], budget: str
+) -> Rights | None:
+    """Return an item that knows all that names it; None if it does already.
+
+    It has the last version that anything names.
+
+    Raises:
+        AmountOverflow: a sum does not fit in 38 digits.
+    """
+    missing: dict[str, Decimal] = {}
+    last = item.version
+    for spend in spends:
+        versions = _versions(spend, item.account, budget)
+        last = max(last, *versions)
+        if max(versions) > item.version and not _is_open(item, spend, budget):
+            missing[spend.id] = spend.amount
+    sent = {taker: max(amount, item.sent.get(taker, _ZERO)) for taker, amount in taken.items()}
+    grants = dict(item.grants)
+    for version, grant in item.grants.items():
+        excess = excess_of(item, version, charge_of(spends, _name(item, version, budget)))
+        if excess:  # it was topped up
+            grants[version] = replace(grant, amount=amounts.total((grant.amount, excess)))
+    after = replace(
+        item,
+        version=last,
+        charged=amounts.total((item.charged, *missing.values())),
+        sent={**item.sent, **{taker: amount for taker, amount in sent.items() if amount}},
+        grants=grants,
+    )
+    return None if after == item else after
+
+
+def _cover(
+    items: Items,
+    debtors: Sequence[Account],
+    has: Callable[[Rights, Account], Decimal],
+    spends: Sequence[Spend],
+    budget: str,
+) -> Items:
+    """Return the items after what debtors owe was sent to them, as far as others have it."""
+    after = dict(items)
+    for debtor in debtors:
+        after[debtor] = _taken_up(debtor, after)
+    for debtor in debtors:
+        for account in sorted(after):
+            owed = _left(after[debtor], spends, budget).copy_negate()
+            if owed <= 0:
+                break
+            giver = _taken_up(account, after)
+            amount = min(owed, has(giver, debtor))
+            if amount <= 0 or account in after[debtor].cut or debtor in giver.cut:
+                continue
+            sent = added(giver.sent, debtor, amount)
+            after[account] = replace(giver, sent=sent)
+            after[debtor] = replace(
+                after[debtor], taken={**after[debtor].taken, account: sent[debtor]}
+            )
+    return after
+
+
+def _taken_up(account: Account, items: Items) -> Rights:
+    """Return an item after it took up all that others have sent to it."""
+    item = items[account]
+    sent = {
+        giver: other.sent[account]
+        for giver, other in items.items()
+        if giver not in item.cut and other.sent.get(account, _ZERO) > item.taken.get(giver, _ZERO)
+    }
+    return replace(item, taken={**item.taken, **sent}) if sent else item
+
+
+def _left(item: Rights, spends: Iterable[Spend], budget: str) -> Decimal:
+    """Return what an item has free once its open grants are closed; below 0 if it owes."""
+    for version in item.grants:
+        closed = reclaim(item, version, charge_of(spends, _name(item, version, budget)))
+        assert not isinstance(closed, Gone)  # noqa: S101 (it is one of the item's)
+        item = closed
+    return item.available
+
+
+def _written(after: Rights, before: Rights, now: float) -> Rights:
+    return dated(replace(after, version=max(after.version, before.version) + 1), now)
+
+
+def _name(item: Rights, version: int, budget: str) -> GrantName:
+    return GrantName(item.account, version, budget)
+
+
+def _versions(spend: Spend, account: Account, budget: str) -> list[int]:
+    """Return the versions of an account's item that an entry names; 0 for none."""
+    names = (*spend.grants, *spend.adjusted)
+    found = [name.version for name in names if (name.budget, name.account) == (budget, account)]
+    return [NO_GRANT, *found]
+
+
+def _is_open(item: Rights, spend: Spend, budget: str) -> bool:
+    """Return whether an entry is of a grant that the item has open: it is closed by its entries."""
+    return any(
+        (name.budget, name.account) == (budget, item.account) and name.version in item.grants
+        for name in spend.grants
+    )
+
+
+def _more(before: Mapping[Account, Decimal], after: Mapping[Account, Decimal]) -> Decimal:
+    less = (amount.copy_negate() for amount in before.values())
+    return amounts.total_wide((*after.values(), *less))
