@@ -24,7 +24,7 @@ from ledger.limits.calendar import Window
 from ledger.limits.changing import LimitChange
 from ledger.limits.explaining import explained
 from ledger.limits.lost import Stake
-from ledger.limits.outcomes import Granted, Refused
+from ledger.limits.outcomes import CROWDED, Granted, Refused
 from ledger.limits.rights import Account
 from ledger.limits.state import BudgetState
 from ledger.runtime.clock import SystemClock, system_random
@@ -476,7 +476,7 @@ def _say_outcome(outcome: Granted | Refused, done: str, *, as_json: bool) -> Non
             print_json([{"granted": False, **asdict(outcome)}])
         say(
             f"error: budget {outcome.budget} refused {wanted}: {here} left here, {elsewhere}"
-            " elsewhere",
+            f" elsewhere{f'; {CROWDED}' if outcome.crowded else ''}",
             err=True,
         )
         raise typer.Exit(FAILED)

@@ -268,7 +268,7 @@ class BudgetExceeded(LedgerError):
     the problem: the budget, what was wanted, what is left here, and elsewhere.
     """
 
-    members: Mapping[str, str] = MappingProxyType({})
+    members: Mapping[str, str | bool] = MappingProxyType({})
 
 
 class BudgetMissing(LedgerError):

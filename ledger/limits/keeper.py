@@ -192,7 +192,7 @@ class Keeper:
                 self._quantum = min(self._quantum, quantum_of(amount))
             self._refusal = None
             return None
-        refused = self._refuse(amount, shown)
+        refused = self._refuse(amount, shown, crowded=isinstance(done, Crowded))
         if refused.elsewhere > 0 and shown.of(self._around.account).version:
             await self._ask(amount, shown)
         return refused
@@ -231,7 +231,7 @@ class Keeper:
             return None
         return replace(refusal, wanted=amount)
 
-    def _refuse(self, amount: Decimal, shown: Shown) -> Refused:
+    def _refuse(self, amount: Decimal, shown: Shown, *, crowded: bool) -> Refused:
         me = self._around.account
         held = self.allowance.remaining if self.allowance else _ZERO
         items = {account: shown.of(account) for account in {*shown.items, me}}
@@ -239,7 +239,7 @@ class Keeper:
         mine = max(_ZERO, shown.of(me).available)
         here = amounts.total_wide((mine, held))
         elsewhere = amounts.total_wide((*left.values(), mine.copy_negate()))
-        self._refusal = Refused(self.budget, amount, here, max(_ZERO, elsewhere))
+        self._refusal = Refused(self.budget, amount, here, max(_ZERO, elsewhere), crowded)
         self._refused_at = self._around.clock.monotonic()
         return self._refusal
 

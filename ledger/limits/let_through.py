@@ -140,24 +140,38 @@ class Through:
 
 
 class LetThrough:
-    """What one process let through, until it is charged, or found to be another's to charge."""
+    """What one process let through, until it is charged, or found to be another's to charge.
 
-    def __init__(self, items: ControlItems, settings: LiveSettings, clock: Clock) -> None:
+    `noted` is told what is charged of entries that were not counted as let through before: of a
+    call whose outcome was not known.
+    """
+
+    def __init__(
+        self,
+        items: ControlItems,
+        settings: LiveSettings,
+        clock: Clock,
+        *,
+        noted: Callable[["Through", Decimal], None] = lambda _, __: None,
+    ) -> None:
         self._items = items
+        self._noted = noted
         self._settings = settings
         self._clock = clock
         self._lock = anyio.Lock()
-        self._kept: dict[Through, dict[Key, None]] = {}
+        self._kept: dict[Through, dict[Key, bool]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, key: Key, through: Through) -> None:
+    def add(self, key: Key, through: Through, *, is_counted: bool = False) -> None:
         """Remember an entry that was let through, whether it is there or may be."""
         kept = self._kept.get(through, {})
-        if self._count < KEPT_MAX and key not in kept:
-            self._kept.setdefault(through, kept)[key] = None
+        if key in kept:
+            kept[key] |= is_counted
+        elif self._count < KEPT_MAX:
+            self._kept.setdefault(through, kept)[key] = is_counted
             self._count += 1
 
     async def charge(self) -> None:
@@ -204,6 +218,9 @@ class LetThrough:
                 writes = charge_let_through(entries, items, through.counter, now=now)
                 if not isinstance(await self._items.store.transact(writes), Applied):
                     return False  # another wrote in between, or that is not known: read again
+                new = [spend.amount for key, spend in entries.items() if not kept[key]]
+                if new:
+                    self._noted(through, amounts.total_wide(new))
         self._count -= len(keys)
         for key in keys:
             del kept[key]

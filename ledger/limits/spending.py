@@ -122,7 +122,9 @@ class Spender:
             lambda: f"{randomness.getrandbits(64):016x}",
             metrics,
         )
-        self._let_through = LetThrough(self._around.items, settings, clock)
+        self._let_through = LetThrough(
+            self._around.items, settings, clock, noted=self._note_let_through
+        )
         self._keepers: dict[tuple[str, str], Keeper] = {}
         self._recent: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._light: set[LightHold] = set()
@@ -166,6 +168,8 @@ class Spender:
         self._metrics.budget_spent(region, pattern, how)
         if how == "over":
             self._metrics.budget_spent_over(region, pattern, float(sought.amount))
+        if isinstance(outcome, Granted) and how in {"over", "repeated"}:
+            self._found_through(outcome.entry, sought, is_counted=how == "over")
         return outcome
 
     async def _spent(self, asked: Asked, sought: _Sought, end: float) -> tuple[SpendOutcome, str]:
@@ -408,12 +412,11 @@ class Spender:
             entry = await self._writer.put(planned, end=end)
         except BaseException as error:
             if not (isinstance(error, LedgerError) and error.outcome == "not_applied"):
-                self._charge_later(key, through)
+                self._charge_later(key, through, is_counted=False)
             raise
         self._hints.wrote(entry)
         if entry.spending is None or entry.spending.grants != through.names:
             return Granted(entry), "repeated"  # an earlier call with its key had a grant
-        self._charge_later(key, through)
         is_counted = asked.key is not None and self._is_counted(entry, through.names)
         return Granted(entry), "repeated" if is_counted else "over"
 
@@ -421,9 +424,24 @@ class Spender:
         windows = [keeper.window for keeper in sought.keepers]
         return Through.of(sought.counter, windows, self._around.account)
 
-    def _charge_later(self, key: Key, through: Through) -> None:
-        self._let_through.add(key, through)
+    def _found_through(self, entry: Entry, sought: _Sought, *, is_counted: bool) -> None:
+        """Charge an entry later that a call found, if it was let through here and is not charged.
+
+        It may be that of a call of this process whose outcome was not known.
+        """
+        through, spending = self._through(sought), entry.spending
+        if spending is not None and (spending.grants, spending.resolved) == (through.names, None):
+            key = keys.partition_key(entry.counter, entry.shard or 0), entry.id
+            self._charge_later(key, through, is_counted=is_counted)
+
+    def _charge_later(self, key: Key, through: Through, *, is_counted: bool) -> None:
+        self._let_through.add(key, through, is_counted=is_counted)
         self._tend_later()
+
+    def _note_let_through(self, through: Through, amount: Decimal) -> None:
+        budget = through.windows[0].budget
+        pattern = self._settings.current.terms.budget_pattern_of(budget) or ""
+        self._metrics.budget_spent_over(self._store.region, pattern, float(amount))
 
     def _refuses_in_outage(self, sought: _Sought) -> bool:
         """Return whether any of the budgets lets nothing through, or no such amount."""

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import BudgetExceeded
-from ledger.limits.outcomes import Refused
+from ledger.limits.outcomes import CROWDED, Refused
 from ledger.limits.state import BudgetState, InFlight, OpenGrant, RegionRights
 from ledger.wire.values import Fields, seconds_of, time_text
 
@@ -15,15 +15,21 @@ from ledger.wire.values import Fields, seconds_of, time_text
 def exceeded(refused: Refused) -> BudgetExceeded:
     """Return a refusal as the error that a service answers with."""
     left = f"{amounts.to_text(refused.here)} left here, {amounts.to_text(refused.elsewhere)}"
+    wanted = amounts.to_text(refused.wanted)
     error = BudgetExceeded(
-        f"budget {refused.budget!r} has {left} elsewhere: {amounts.to_text(refused.wanted)} is more"
-        " than may be spent"
+        f"budget {refused.budget!r} has {left} elsewhere: "
+        + (
+            f"{wanted} waits: {CROWDED}"
+            if refused.crowded
+            else f"{wanted} is more than may be spent"
+        )
     )
     error.members = {
         "budget": refused.budget,
         "wanted": amounts.to_text(refused.wanted),
         "here": amounts.to_text(refused.here),
         "elsewhere": amounts.to_text(refused.elsewhere),
+        "crowded": refused.crowded,
     }
     return error
 
@@ -31,9 +37,9 @@ def exceeded(refused: Refused) -> BudgetExceeded:
 def refused_of(error: BudgetExceeded) -> Refused:
     """Return the refusal that a service answered with."""
     said = error.members
-    return Refused(
-        said["budget"], *(Decimal(said[name]) for name in ("wanted", "here", "elsewhere"))
-    )
+    wanted, here, elsewhere = (Decimal(said[name]) for name in ("wanted", "here", "elsewhere"))
+    crowded = bool(said.get("crowded"))  # an earlier release says nothing of it
+    return Refused(str(said["budget"]), wanted, here, elsewhere, crowded)
 
 
 def budget_fields(state: BudgetState) -> Fields:

@@ -266,7 +266,7 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "Nothing was spent. `budget` is the limit that refused `wanted`; it has `here` left in"
             " this region, and `elsewhere` as this region shows the others. The same request may be"
             " granted later: once the limit is raised, a hold is given back, or a region is reached"
-            " again.",
+            " again; if it is `crowded`, once some of the region's many grants are closed.",
         ),
         errors.BudgetMissing: Kind(
             "budget-missing",
@@ -413,7 +413,7 @@ def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> Le
     return error
 
 
-_OF_REFUSAL = ("budget", "wanted", "here", "elsewhere")
+_OF_REFUSAL = ("budget", "wanted", "here", "elsewhere", "crowded")
 _KINDS_OF_SERVICE: Mapping[str, type[LedgerError]] = MappingProxyType(
     {
         INVALID.name: errors.InvalidInput,

@@ -84,6 +84,7 @@ def test_a_budget_is_made_spent_and_refused(desk: Desk) -> None:
         "wanted": "3",
         "here": "2.5",
         "elsewhere": "0",
+        "crowded": False,
     }
 
 

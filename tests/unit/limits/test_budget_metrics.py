@@ -1,15 +1,18 @@
 """What a process that spends counts: outcomes by pattern, grants, writes of rights."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from decimal import Decimal
 
+import anyio
 import pytest
 from prometheus_client import CollectorRegistry
 
 from ledger import Table
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LedgerError, OutcomeUnknown, Unreachable
 from ledger.limits.outcomes import Refused
 from ledger.runtime.metrics import summed
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST = "us-east-1", "eu-west-1"
@@ -58,26 +61,57 @@ async def test_a_small_budget_is_not_written_while_nothing_is_spent() -> None:
         assert summed(registry, "ledger_budget_renewals_total") <= RENEWALS_MAX
 
 
-async def test_what_is_let_through_is_summed() -> None:
-    """By region and pattern."""
+@asynccontextmanager
+async def letting_through() -> AsyncIterator[tuple[Table, MemoryGlobalTable, CollectorRegistry]]:
+    """Open a table with a budget of 10 that lets spends through in an outage."""
     world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
     registry = CollectorRegistry()
-
-    class Down(ForwardingStore):
-        """A store that answers no query of rights."""
-
-    store = Down(world.store(EAST))
-    parts = {"store": store, "clock": world.clock}
+    parts = {"store": world.store(EAST), "clock": world.clock}
     table = Table(world.settings, region=EAST, registry=registry, **parts)  # type: ignore[arg-type]
     async with table:
         await table.budget("key/42").create(10)
+        yield table, world, registry
 
-        async def unreachable(*_: object) -> None:
-            from ledger.core.errors import Unreachable  # noqa: PLC0415
 
-            raise Unreachable("down")
+async def unreachable(*_: object) -> None:
+    """Answer as a region that does not."""
+    raise Unreachable("down")
 
-        store.query = unreachable  # type: ignore[method-assign, assignment]
-        await table.budget("key/42").spend(3)
+
+async def test_what_is_let_through_is_summed() -> None:
+    """By region and pattern, and once: that it is charged adds nothing."""
+    async with letting_through() as (table, world, registry):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "query", unreachable)
+            await table.budget("key/42").spend(3)
         assert of(registry, "over") == 1
+        assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 3
+        await world.clock.advance(3)
+        assert (await table.budget("key/42").state()).charged == 3
+        assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 3
+
+
+async def test_what_was_let_through_without_an_answer_is_summed_once_it_is_charged() -> None:
+    """The call ended unknown: that it was let through is seen by then."""
+    async with letting_through() as (table, world, registry):
+        store = world.store(EAST)
+        write = store.write
+
+        async def unanswered(one: Write) -> Unknown:
+            await write(one)
+            return Unknown("no answer")
+
+        async def spends() -> None:
+            with pytest.raises(OutcomeUnknown):
+                await table.budget("key/42").spend(3)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "query", unreachable)
+            patched.setattr(store, "write", unanswered)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(spends)
+                await world.clock.advance(30)
+        assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 0
+        await world.clock.advance(3)
+        assert (await table.budget("key/42").state()).charged == 3
         assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 3

@@ -269,3 +269,23 @@ async def test_a_grant_with_an_unknown_outcome_is_shrunk_once_and_left() -> None
                 patched.setattr(store, name, noting)
             await world.clock.advance(60)
         assert asked == []
+
+
+async def test_what_a_repeat_finds_is_charged_by_its_process() -> None:
+    """Its request landed after this process had looked: the repeat says that it is there."""
+    world = opened()
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        at = world.clock.now()
+        with held_up(world.store(EAST)) as held:
+            await unknown(world, lambda: east.budget(NAME).spend(3, key="k", at=at))
+        await world.clock.advance(5)
+        assert await charged(east) == (0, 0)
+        await world.store(EAST).write(held[0])
+        await world.clock.advance(5)
+        assert await charged(east) == (0, 3)
+        again = await east.budget(NAME).spend(3, key="k", at=at)
+        assert isinstance(again, Granted)
+        assert again.entry.repeated
+        await world.clock.advance(2)
+        assert (await east.budget(NAME).state()).charged == 3

@@ -8,6 +8,7 @@ import pytest
 
 from ledger import Hold, Table
 from ledger.core.errors import AmountOverflow, InvalidCounter, InvalidInput, NotSent
+from ledger.limits import plan
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.reading import read_budget
 from ledger.store.writes import Outcome, Write
@@ -132,3 +133,22 @@ async def test_a_budget_that_could_not_be_spent_from_is_not_made() -> None:
         with pytest.raises(InvalidCounter, match="must have no '@'"):
             await table.budget("key/a@b").create(10)
         assert (await read_budget(world.store(), "key/a@b")).limit is None
+
+
+async def test_one_process_too_many_is_told_that_grants_have_to_be_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There is enough: with what is said of an amount alone nobody would know what to do."""
+    monkeypatch.setattr(plan, "GRANTS_MAX", 2)
+    world = MemoryGlobalTable(["us-east-1"], budgets={"key/*": {}})
+    async with world.table() as table, world.table() as other, world.table() as third:
+        await table.budget("key/42").create(1_000)
+        assert await table.budget("key/42").spend(1)
+        assert await other.budget("key/42").spend(1)
+        refused = await third.budget("key/42").spend(1)
+        assert isinstance(refused, Refused)
+        assert refused.crowded
+        assert refused.here > 900
+        too_much = await other.budget("key/42").spend(2_000)
+        assert isinstance(too_much, Refused)
+        assert not too_much.crowded

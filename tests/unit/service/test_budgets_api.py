@@ -91,11 +91,11 @@ async def test_a_budget_is_spent_once_by_its_key_and_refuses_the_rest() -> None:
         assert refused.status_code == 409
         problem = refused.json()
         assert problem["type"] == "/problems/budget-exceeded"
-        assert {name: problem[name] for name in ("budget", "wanted", "here", "elsewhere")} == {
+        assert {name: problem[name] for name in ("budget", "wanted", "here", "crowded")} == {
             "budget": "key/42",
             "wanted": "4",
             "here": "3.5",
-            "elsewhere": "0",
+            "crowded": False,
         }
         assert (problem["outcome"], problem["retryable"]) == ("not_applied", False)
         assert problem["title"] in (await service.http.get(problem["type"])).text

@@ -6,9 +6,10 @@ import orjson
 import pytest
 
 from ledger.core.values import Entry, Spending
+from ledger.limits.outcomes import CROWDED, Refused
 from ledger.limits.state import BudgetState, InFlight, OpenGrant, RegionRights
 from ledger.service import schemas
-from ledger.wire.budgets import budget_fields, budget_of
+from ledger.wire.budgets import budget_fields, budget_of, exceeded, refused_of
 from ledger.wire.values import entry_fields, entry_of
 
 ID = "2026-11-21T06:50:00.000000Z#afb763d1b176a30d"
@@ -55,3 +56,13 @@ def test_an_entry_says_what_it_was_spent_from(spending: Spending | None) -> None
     assert (schemas.Entry(**fields).spending is None) == (spending is None)
     del fields["spending"]  # as an older service sends it
     assert entry_of(fields).spending is None
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_a_refusal_is_what_it_was(*, crowded: bool) -> None:
+    """And says whether there is too little, or that grants have to be closed first."""
+    refused = Refused("key/42", Decimal(1), Decimal("2.50"), Decimal(0), crowded)
+    error = exceeded(refused)
+    assert refused_of(error) == refused
+    assert (CROWDED in str(error)) == crowded
+    assert ("more than may be spent" in str(error)) == (not crowded)
