@@ -120,7 +120,8 @@ class Table(Methods):
     def budgets(self, counters: Sequence[str]) -> Budgets:
         """Return several limits that are spent from together, all or none, the narrowest first.
 
-        A key belongs to the first: a repeat names them in the same order.
+        A key belongs to the first: a repeat names them in the same order. Where over some hundred
+        narrow ones share a wide one, that comes first (`Refused.crowded`).
 
         Raises:
             InvalidInput: it is not a list of different counters.

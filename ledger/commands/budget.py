@@ -224,7 +224,7 @@ def spend(
     """Spend an amount if the budget has as much; exit with 1 if it has not.
 
     With --key and --at, repeating the command spends nothing more. A program spends by the library:
-    a command takes and closes a grant for each amount.
+    a command takes a grant for each amount, and closes it; with --key a pass does, in some 20 min.
     """
     asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds("--wait", wait)
 

@@ -99,6 +99,9 @@ Outcome = Granted | Refused | LedgerError | None
 class Budgets:
     """Up to 20 budgets that one spend takes from, all or none; the narrowest comes first.
 
+    Or the widest, if it is shared by over some hundred narrow ones at a time: an item has at most
+    400 open grants, and of each budget but the first there is one for each first counter.
+
     The entry is one, in the first budget's counter, and to that a key belongs: repeats keep the
     order, else they may be other spends. Any number of tasks may use it.
     """

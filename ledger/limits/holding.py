@@ -93,13 +93,19 @@ class Holder:
         """
         entry = await self.known(entry)
         store, item, hold = await self._found(entry)
-        extended = holds.extend(hold, expires)
-        with signed_within(self._reach.settings.validity, self._reach.clock):
-            outcome = await store.write(holds.extension_of(_key_of(entry), extended))
-        if isinstance(outcome, Unknown):
-            raise _unsettled(entry, outcome.cause, is_unsure=True)
-        if isinstance(outcome, Rejected):
-            raise StateConflict(f"hold {entry.id} of {entry.counter!r} was resolved meanwhile")
+        tries = self._reach.tries(store, seconds=self._reach.settings.current.write_deadline)
+        while True:
+            update = holds.extension_of(_key_of(entry), hold, expires)
+            with signed_within(self._reach.settings.validity, self._reach.clock):
+                outcome = await store.write(update)
+            if isinstance(outcome, Applied):
+                tries.succeeded()
+                break
+            if isinstance(outcome, Unknown):
+                raise _unsettled(entry, outcome.cause, is_unsure=True)
+            if not await tries.again("unanswered"):  # it was extended, or resolved, meanwhile
+                raise _unsettled(entry, "contention", is_unsure=False)
+            store, item, hold = await self._found(entry)
         spending = entry_of(item).spending
         return replace(
             entry, spending=None if spending is None else replace(spending, hold=expires)

@@ -123,9 +123,18 @@ def update_of(key: Key, resolved: Resolved) -> Update:
     )
 
 
-def extension_of(key: Key, extended: Spend) -> Update:
-    """Return the update of the entry that extends a hold, if it is not resolved by then."""
-    return Update(key, set={HOLD: {"N": str(extended.hold)}}, condition=_open())
+def extension_of(key: Key, hold: Spend, expires: int) -> Update:
+    """Return the update of the entry that extends a hold, if it is open and was not extended since.
+
+    Else the shorter of two extensions at once could end what the other was told.
+
+    Raises:
+        As `extend`.
+    """
+    later = extend(hold, expires)
+    as_before = Equals(HOLD, {"N": str(hold.hold)})
+    condition = AllOf((as_before, Not(Has(RESOLVED))))
+    return Update(key, set={HOLD: {"N": str(later.hold)}}, condition=condition)
 
 
 def charge_apart(

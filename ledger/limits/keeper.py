@@ -13,11 +13,12 @@ used, it is left shrunk, to be closed by reading.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -70,6 +71,14 @@ class Surroundings:
     clock: Clock
     token: Callable[[], str]
     metrics: Metrics
+    _locks: WeakValueDictionary[str, anyio.Lock] = field(default_factory=WeakValueDictionary)
+
+    def lock_of(self, budget: str) -> anyio.Lock:
+        """Return the lock of a budget's item, so that keepers of one process do not race for it.
+
+        There is one for each counter whose entries name grants of it.
+        """
+        return self._locks.setdefault(budget, anyio.Lock())
 
     @property
     def account(self) -> Account:
@@ -101,7 +110,7 @@ class Keeper:
         self.is_announced = False
         self.confirmed_at = around.clock.monotonic()
         self._around = around
-        self._lock = anyio.Lock()
+        self._lock = around.lock_of(window.counter)
         self._retired: list[Allowance] = []
         self._waiting = _ZERO
         self._quantum = Decimal(1)

@@ -44,7 +44,7 @@ from ledger.store.writes import Put
 
 RIGHTS_PREFIX = "rights#"
 GRANTS_MAX = 400
-"""How many grants an item may have open; 16 fit in a write unit, 1 KB."""
+"""How many grants an item may have open; about 30 fit in a write unit, 1 KB."""
 GROWTH_DIGITS = 6
 """By how many digits the sums of an item may outgrow the limit, of the 38 that there are."""
 NO_GRANT = 0

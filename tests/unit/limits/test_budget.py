@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ledger import Table
@@ -32,8 +33,8 @@ from ledger.limits.plan import send
 from ledger.limits.rights import Account, Rights, key_of, rights_item, rights_of
 from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.conditions import Absent
-from ledger.store.reads import Get
-from ledger.store.writes import Outcome, Put, Unknown, Write
+from ledger.store.reads import Get, Page, Query
+from ledger.store.writes import Outcome, Put, Rejected, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 from ledger.testing.clock import START
 
@@ -669,3 +670,34 @@ async def test_a_grant_is_at_hand_until_it_ends() -> None:
         assert spender.at_hand(name, "key/42") is not None
         world.clock.pass_by(120)
         assert spender.at_hand(name, "key/42") is None
+
+
+async def test_spends_of_many_keys_of_a_team_do_not_race_for_its_item() -> None:
+    """Each has a grant of the team's budget, and all are of one item: they are taken in turn."""
+    world = MemoryGlobalTable(["us-east-1"], budgets={"*": {}})
+    names = [f"key/{number}" for number in range(30)]
+    async with world.table() as table:
+        for name in (*names, "team/7"):
+            await table.budget(name).create(1_000)
+        store, refused = world.store("us-east-1"), list[Outcome]()
+        write, query = store.write, store.query
+
+        async def slow(asked: Query) -> Page:
+            page = await query(asked)
+            await anyio.lowlevel.checkpoint()  # others may write in between
+            return page
+
+        async def watched(one: Write) -> Outcome:
+            outcome = await write(one)
+            if isinstance(outcome, Rejected) and one.key[0] == "~budget~team/7":
+                refused.append(outcome)
+            return outcome
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "write", watched)
+            patched.setattr(store, "query", slow)
+            async with anyio.create_task_group() as tasks:
+                for name in names:
+                    tasks.start_soon(table.budgets([name, "team/7"]).spend, 1)
+        assert refused == []
+        assert len((await table.budget("team/7").state()).grants) == len(names)

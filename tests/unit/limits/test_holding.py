@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import anyio
@@ -143,6 +143,46 @@ async def test_a_hold_that_was_resolved_is_not_extended() -> None:
         await made.settled(1)
         with pytest.raises(StateConflict, match="was resolved"):
             await made.hold.extend(900)
+
+
+HALF = timedelta(seconds=900)
+
+
+def expiry(hold: Hold) -> datetime:
+    """Return when a hold expires."""
+    assert hold.entry.spending is not None
+    return EPOCH + timedelta(seconds=hold.entry.spending.hold or 0)
+
+
+@pytest.mark.parametrize("other", [300, 3_000])
+async def test_two_extensions_at_once_leave_the_longer_one(other: int) -> None:
+    """Whichever is first: what a caller was told is not taken back by another's."""
+    async with held() as made:
+        store, write = made.world.store(EAST), made.world.store(EAST).write
+        longer, asked = expiry(made.hold) + timedelta(seconds=other), expiry(made.hold) + HALF
+
+        async def raced(one: Write) -> Outcome:
+            patched.undo()
+            await made.hold.extend(longer)
+            return await write(one)
+
+        patched = pytest.MonkeyPatch()
+        patched.setattr(store, "write", raced)
+        said: list[datetime | str] = []
+
+        async def extends() -> None:
+            try:
+                said.append(expiry(await made.hold.extend(asked)))
+            except InvalidInput as error:
+                said.append(str(error))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(extends)
+            await made.world.clock.advance(5)
+        assert said == [asked] or (longer > asked and "later expiry than" in str(said))
+        item = await store.get(Get((made.hold.entry.counter, made.hold.entry.id)))
+        assert item is not None
+        assert int(item["hold"]["N"]) == int(max(longer, asked).timestamp())
 
 
 async def test_a_hold_of_a_lost_region_is_resolved_by_its_expiry_alone(

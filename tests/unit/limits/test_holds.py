@@ -74,9 +74,10 @@ def test_a_hold_expires_after_its_expiry() -> None:
 
 def test_a_hold_is_extended_unless_it_is_resolved() -> None:
     """To a later expiry alone."""
-    update = holds.extension_of(KEY, holds.extend(HOLD, 200))
+    update = holds.extension_of(KEY, HOLD, 200)
     assert update.set == {"hold": {"N": "200"}}
     assert is_true(update.condition, _item(HOLD))
+    assert not is_true(update.condition, _item(holds.extend(HOLD, 300)))
     assert not is_true(update.condition, _item(replace(HOLD, resolved="void")))
     with pytest.raises(InvalidInput, match="later expiry than 1970-01-01T00:01:40Z"):
         holds.extend(HOLD, 99)

@@ -264,10 +264,10 @@ class Model:
                     ),
                 )
         if self._case.extends and self._contents[state.entry].hold == EXPIRY:
-            extended = holds.extend(self._contents[state.entry], LATER)
-            condition = holds.extension_of(KEY, extended).condition
+            hold = self._contents[state.entry]
+            condition = holds.extension_of(KEY, hold, LATER).condition
             if is_true(condition, self._item(state.entry)):
-                entry = self._content(extended)
+                entry = self._content(holds.extend(hold, LATER))
                 yield "it is extended", state._replace(entry=entry, writes=(*state.writes, entry))
 
     def _resolved(self, entry: int, how: Any) -> int:
