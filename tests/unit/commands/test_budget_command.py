@@ -13,7 +13,7 @@ import pytest
 from support.commands import Ran, run_command_here
 
 from ledger.administration.budgets import LostRights, Restored
-from ledger.commands import budget as commands
+from ledger.commands import budget_recovery
 from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.calendar import Window
@@ -345,7 +345,7 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
         rights: Any = Rights()
         yield rights
 
-    monkeypatch.setattr(commands, "lost_rights", opened)
+    monkeypatch.setattr(budget_recovery, "lost_rights", opened)
     return asked
 
 
@@ -388,7 +388,7 @@ def test_a_recount_says_what_it_charged(desk: Desk, monkeypatch: pytest.MonkeyPa
     async def opened(*_: object, **__: object) -> AsyncIterator[Budgets]:
         yield Budgets()
 
-    monkeypatch.setattr(commands, "restored_budgets", opened)
+    monkeypatch.setattr(budget_recovery, "restored_budgets", opened)
     assert desk.run("recount").out.splitlines() == [
         f"{COUNTER}: 3 charged to eu-west-1.1/0, 0 sent and 1 taken by it",
         f"{COUNTER}: a change of its limit was there in half, and is made: 10",

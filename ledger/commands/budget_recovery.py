@@ -1,0 +1,155 @@
+"""`ledger budget reclaim` and `recount`: budgets after a lost region, and after a restore."""
+
+import sys
+from collections.abc import Iterable
+from functools import partial
+from typing import Annotated, Any
+
+import anyio
+import typer
+
+from ledger.administration.budgets import Restored, lost_rights, restored_budgets
+from ledger.commands.options import amount_of
+from ledger.core import amounts
+from ledger.core.errors import InvalidInput
+from ledger.limits.calendar import Window
+from ledger.limits.lost import Stake
+from ledger.limits.rights import Account
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import AsJson, Config
+from ledger.runtime.printing import print_json, say
+from ledger.settings import Settings
+
+AnyCounter = Annotated[
+    str, typer.Argument(help="Counter of the budget.", show_default="all of the table")
+]
+
+
+def reclaim(
+    counter: AnyCounter = "",
+    *,
+    lost: Annotated[str, typer.Option(help="The region that is lost for good.")],
+    most: Annotated[
+        str | None,
+        typer.Option(help="Mint at most so much again for each; the rest stays spent."),
+    ] = None,
+    confirm: Annotated[
+        str | None, typer.Option(metavar="REGION", help="The lost region, unprompted.")
+    ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Mint again what a lost region had, a day after it was given up; first show what is at stake.
+
+    That is the most that the region may have acknowledged and nobody will ever see: whoever owes it
+    (tickets, payments) reclaims less. Tables of every region are scanned. If interrupted, or while
+    a region does not show yet that the lost one is cut off, run it again. Limits that not every
+    region shows, since a lost home wrote them, are written again.
+    """
+    settings = Settings.load(config)
+    at_most = None if most is None else amount_of(most)
+    if at_most is not None and at_most < 0:
+        raise InvalidInput(f"--most must be 0 or more, got {most}")
+    opening = partial(lost_rights, settings, lost, clock=SystemClock(), randomness=system_random())
+
+    async def look() -> tuple[list[Window], list[tuple[Window, Account, Stake]]]:
+        async with opening() as rights:
+            counters = await rights.counters(counter or None)
+            torn = [window for window in counters if not await rights.is_whole(window)]
+            return torn, [
+                (window, account, stake)
+                for window in counters
+                for account, stake in (await rights.stakes(window)).items()
+            ]
+
+    async def mint(windows: Iterable[Window]) -> list[dict[str, Any]]:
+        async with opening() as rights:
+            lines = [
+                {
+                    "budget": window.budget,
+                    "counter": window.counter,
+                    "account": str(account),
+                    "at_stake": amounts.to_text(done.stake.amount),
+                    "minted": amounts.to_text(done.amount),
+                }
+                for window in windows
+                for account, done in (await rights.reclaim(window, at_most)).items()
+            ]
+            for window in torn:
+                await rights.go_on(window)
+            return lines
+
+    torn, found = anyio.run(look)
+    if not found and not torn:
+        say(f"nothing of {lost} is left to be reclaimed", err=True)
+        return
+    for window in torn:
+        say(f"a change of the limit of {window.budget} is left in part: it is finished", err=True)
+    for window, account, stake in found:
+        say(f"at stake in {window.counter}: {amounts.to_text(stake.amount)} of {account}", err=True)
+    _confirmed(lost, confirm)
+    minted = anyio.run(mint, list(dict.fromkeys(window for window, _, _ in found)))
+    if as_json:
+        print_json(minted)
+        return
+    for done in minted:
+        say(f"{done['counter']}: {done['minted']} of {done['account']} minted again")
+
+
+def recount(
+    counter: AnyCounter = "",
+    *,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count budgets anew after their table was restored to a point in time, before anybody spends.
+
+    What was spent, or moved between regions, and is not in a budget's own items is charged there; a
+    change of a limit of which one half was restored is made whole. No compactor may have run since.
+    Tables of every region are scanned. If interrupted, or after a create, run it again. On a table
+    that was not restored it pays what a region owes from what others have free, and nothing else.
+    """
+    settings = Settings.load(config)
+
+    async def counted() -> Restored:
+        opening = restored_budgets(settings, clock=SystemClock(), randomness=system_random())
+        async with opening as budgets:
+            return await budgets.recount(counter or None)
+
+    restored = anyio.run(counted)
+    lines = [
+        {
+            "counter": name,
+            "account": str(account),
+            "charged": amounts.to_text(done.charged),
+            "sent": amounts.to_text(done.sent),
+            "taken": amounts.to_text(done.taken),
+        }
+        for name, changed in restored.counted.items()
+        for account, done in changed.items()
+    ]
+    limits = [
+        {"counter": name, "limit": amounts.to_text(made.later or made.target)}
+        for name, made in restored.limits.items()
+    ]
+    if as_json:
+        print_json([*lines, *limits])
+        return
+    for line in lines:
+        what = "{counter}: {charged} charged to {account}, {sent} sent and {taken} taken by it"
+        say(what.format(**line))
+    for line in limits:
+        say(
+            "{counter}: a change of its limit was there in half, and is made: {limit}".format(
+                **line
+            )
+        )
+    if not lines and not limits:
+        say("every budget's items know of all that was spent and moved", err=True)
+
+
+def _confirmed(lost: str, confirm: str | None) -> None:
+    if confirm is None and sys.stdin.isatty():
+        confirm = typer.prompt(f"Type {lost} to continue", default="", show_default=False)
+    if confirm != lost:
+        raise InvalidInput(f"nothing was changed: confirm with --confirm {lost}, got {confirm!r}")
