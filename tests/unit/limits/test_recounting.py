@@ -21,12 +21,13 @@ from support.budgets import (
 from support.compacting import World
 from support.ledgers import HOME, WEST
 
+from ledger.core.contract import Terms
 from ledger.core.errors import BudgetUndecided, StateConflict
 from ledger.limits import plan
 from ledger.limits.recounted import counted_item, recounted, takers
 from ledger.limits.recounting import look, recount_budget
 from ledger.limits.rights import Account, GrantName, Rights
-from ledger.limits.spends import Spend, charge_of
+from ledger.limits.spends import Spend, charge_of, spend_attributes
 from ledger.store.writes import Rejected
 from ledger.testing.clock import START
 
@@ -201,6 +202,63 @@ def test_a_hold_that_was_charged_apart_later_counts() -> None:
     after = counted_item(item, [later], {}, "b")
     assert after is not None
     assert [after.charged, after.version] == [10, 8]
+
+
+def test_what_is_on_its_way_stays_sent() -> None:
+    """The taker shows less than was sent to it: that is no reason to take it back."""
+    item = replace(plan.create(AT_HOME, Decimal(50)), sent={AT_WEST: Decimal(7)})
+    assert counted_item(item, [], {AT_WEST: Decimal(4)}, "b") is None
+    after = counted_item(item, [], {AT_WEST: Decimal(9)}, "b")
+    assert after is not None
+    assert after.sent == {AT_WEST: 9}
+
+
+def test_a_name_that_was_used_is_not_used_again_though_nothing_is_missing() -> None:
+    """The hold's difference is found by whoever closes its grant, which is open."""
+    item = granted(AT_WEST, 10, at=START, minted=50)
+    [version] = item.grants
+    names = GrantName(AT_WEST, version, "b"), GrantName(AT_WEST, 7, "b")
+    settled = Spend("id", Decimal(6), names[:1], 1, "settled", names[1:])
+    after = counted_item(item, [settled], {}, "b")
+    assert after == replace(item, version=7)
+
+
+def test_of_a_rolling_limit_what_was_missing_comes_back_from_now_on() -> None:
+    """When it was spent is not known: it is not to come back too early."""
+    item = plan.create(AT_WEST, Decimal(50), bucket=60)
+    spend = Spend("id", Decimal(6), (GrantName(AT_WEST, 5, "b"),))
+    [after] = recounted({AT_WEST: item}, [spend], {}, "b", 6_000.0)
+    assert [after.charged, after.buckets] == [6, {100: 6}]
+
+
+async def test_what_names_other_budgets_or_lost_regions_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one is counted with its own, the other by a reclaim."""
+    world = restored()
+    names = GrantName(AT_WEST, 3, "team"), GrantName(AT_SOUTH, 9)
+    for number, name in enumerate(names, start=5):
+        at = START + timedelta(seconds=number)
+        world.regions.put(WEST, spend_item(number, name, at=at))
+    world.regions.deliver()
+
+    def is_over(_: Terms, region: str, epoch: int) -> bool:
+        return (region, epoch) == (AT_SOUTH.region, AT_SOUTH.epoch)
+
+    monkeypatch.setattr(Terms, "is_over", is_over)
+    assert await count(world) == {}
+
+
+async def test_a_charge_apart_is_found_by_the_entry_that_names_it() -> None:
+    """Its grant is closed in the item, and the version that charged it is not there."""
+    world = restored()
+    west = shown_rights(world.regions, AT_WEST)
+    closed, later = GrantName(AT_WEST, 1), GrantName(AT_WEST, west.version + 1)
+    item = spend_item(5, closed, at=START, hold=60)
+    settled = Spend(item["sk"]["S"], Decimal(5), (closed,), 60, "settled", (later,))
+    world.regions.put(WEST, {**item, **spend_attributes(settled)})
+    world.regions.deliver()
+    assert await count(world) == {AT_WEST: 5}
 
 
 Event = tuple[int, str, int, int]
