@@ -75,7 +75,10 @@ def recounted(
     covered = _cover(all_items, debtors, has, spends, budget)
     changed = {account: item for account, item in covered.items() if item != items[account]}
     order = [*sorted(changed.keys() - {*debtors}), *sorted(changed.keys() & {*debtors})]
-    return [_written(changed[account], items[account], now) for account in order]
+    return [
+        dated(replace(changed[account], version=changed[account].version + 1), now)
+        for account in order
+    ]
 
 
 def takers(items: Items) -> Taken:
@@ -166,10 +169,6 @@ def _left(item: Rights, spends: Iterable[Spend], budget: str) -> Decimal:
         assert not isinstance(closed, Gone)  # noqa: S101 (it is one of the item's)
         item = closed
     return item.available
-
-
-def _written(after: Rights, before: Rights, now: float) -> Rights:
-    return dated(replace(after, version=max(after.version, before.version) + 1), now)
 
 
 def _name(item: Rights, version: int, budget: str) -> GrantName:

@@ -97,11 +97,11 @@ class _Look:
                 self.windows[counter] = window
 
     async def _counts(self, name: GrantName) -> bool:
-        window, terms = self._window(name.budget), self._regions.terms
-        if window is None or terms.is_over(name.account.region, name.account.epoch):
+        window = self._window(name.budget)
+        if window is None or not self._regions.keeps(name.account):
             return False
         if name.budget not in self._items:
-            home = self._regions.stores[terms.home]
+            home = self._regions.stores[self._regions.terms.home]
             self._items[name.budget] = await read_rights(home, name.budget)
         item = self._items[name.budget].get(name.account, Rights(name.account))
         is_missing = name.version > item.version or name.version in item.grants

@@ -179,9 +179,15 @@ async def test_rights_without_a_limit_are_made_a_budget(desk: Desk) -> None:
     assert await desk.drained() == 100
 
 
-async def test_a_budget_of_which_entries_alone_are_there_is_made_anew(desk: Desk) -> None:
+@pytest.mark.parametrize("at_home", [0, 8])
+async def test_a_budget_of_which_entries_alone_are_there_is_made_again(
+    desk: Desk, at_home: int
+) -> None:
     """What was spent of it is a debt until then, and the next recount pays it."""
     await desk.lived()
+    async with desk.world.table(HOME) as home:
+        await desk.spends(home, at_home)
+    desk.world.replicate()
     await desk.restored(without("limit#", "rights#"))
     await desk.recount()
     async with desk.world.table(HOME) as home:
@@ -190,6 +196,18 @@ async def test_a_budget_of_which_entries_alone_are_there_is_made_anew(desk: Desk
     paid = (await desk.recount()).counted[BUDGET]
     assert {account.region: done.sent for account, done in paid.items()} == {HOME: 40, WEST: 0}
     assert await desk.drained() == 100
+
+
+async def test_of_a_rolling_limit_what_was_spent_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the item that it is charged to is made by the recount."""
+    desk = Desk(monkeypatch, {"rolling": "24h"})
+    await desk.lived()
+    await desk.restored(without("limit#", "rights#"))
+    await desk.recount()
+    [item] = [item for key, item in (await desk.items()).items() if key[0].startswith("~budget~")]
+    assert [item["bucket"], item["charged"]] == [{"N": "3600"}, {"N": "40"}]
 
 
 @pytest.mark.parametrize("newer", ["limit#", "rights#"])

@@ -91,9 +91,13 @@ async def test_what_is_let_through_is_summed() -> None:
         assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 3
 
 
-async def test_what_was_let_through_without_an_answer_is_summed_once_it_is_charged() -> None:
-    """The call ended unknown: that it was let through is seen by then."""
+@pytest.mark.parametrize("is_repeated", [False, True])
+async def test_what_was_let_through_without_an_answer_is_summed_once_it_is_charged(
+    *, is_repeated: bool
+) -> None:
+    """The call ended unknown: that it was let through is seen by then, or by its repeat."""
     async with letting_through() as (table, world, registry):
+        at = world.clock.now()
         store = world.store(EAST)
         write = store.write
 
@@ -103,7 +107,7 @@ async def test_what_was_let_through_without_an_answer_is_summed_once_it_is_charg
 
         async def spends() -> None:
             with pytest.raises(OutcomeUnknown):
-                await table.budget("key/42").spend(3)
+                await table.budget("key/42").spend(3, key="k", at=at)
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(store, "query", unreachable)
@@ -111,7 +115,11 @@ async def test_what_was_let_through_without_an_answer_is_summed_once_it_is_charg
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(spends)
                 await world.clock.advance(30)
-        assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 0
+            patched.setattr(store, "write", write)
+            if is_repeated:
+                await table.budget("key/42").spend(3, key="k", at=at)
+        found = summed(registry, "ledger_budget_over_total", pattern="key/*")
+        assert found == (3 if is_repeated else 0)
         await world.clock.advance(3)
         assert (await table.budget("key/42").state()).charged == 3
         assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 3

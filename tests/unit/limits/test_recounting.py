@@ -13,6 +13,7 @@ from support.budgets import (
     AT_WEST,
     changed,
     granted,
+    limited_settings,
     put_rights,
     regions_of,
     shown_rights,
@@ -24,6 +25,7 @@ from support.ledgers import HOME, WEST
 from ledger.core.contract import Terms
 from ledger.core.errors import BudgetUndecided, StateConflict
 from ledger.limits import plan
+from ledger.limits.reclaiming import Regions
 from ledger.limits.recounted import counted_item, recounted, takers
 from ledger.limits.recounting import look, recount_budget
 from ledger.limits.rights import Account, GrantName, Rights
@@ -259,6 +261,102 @@ async def test_a_charge_apart_is_found_by_the_entry_that_names_it() -> None:
     world.regions.put(WEST, {**item, **spend_attributes(settled)})
     world.regions.deliver()
     assert await count(world) == {AT_WEST: 5}
+
+
+def test_names_of_other_budgets_say_nothing_of_this_one() -> None:
+    """The entry of a bundle names a grant of each."""
+    item = granted(AT_WEST, 10, at=START, minted=50)
+    [version] = item.grants
+    others = GrantName(AT_WEST, 9, "c"), GrantName(AT_WEST, version, "c")
+    closed, later = GrantName(AT_WEST, 1, "b"), GrantName(AT_WEST, 9, "b")
+    assert counted_item(item, [Spend("id", Decimal(6), (closed, others[0]))], {}, "b") is None
+    after = counted_item(item, [Spend("id", Decimal(6), (later, others[1]))], {}, "b")
+    assert after is not None
+    assert [after.charged, after.version] == [6, 9]
+
+
+def owing(amount: int, *, is_known: bool) -> tuple[Rights, list[Spend]]:
+    """Return west's item, which spent so much of its 50, with what it does not know of that."""
+    item = plan.create(AT_WEST, Decimal(50))
+    if is_known:
+        return replace(item, charged=Decimal(amount)), []
+    return item, [Spend("id", Decimal(amount), (GrantName(AT_WEST, 9, "b"),))]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_what_is_granted_elsewhere_is_sent_if_nobody_can_spend_it(*, is_known: bool) -> None:
+    """Where something was missing the table was restored: of its grants nothing is under way."""
+    home = granted(AT_HOME, 90, at=START)
+    west, spends = owing(80, is_known=is_known)
+    home_after, west_after = recounted({AT_HOME: home, AT_WEST: west}, spends, {}, "b", 0.0)
+    assert home_after.sent == {AT_WEST: 10 if is_known else 30}
+    assert west_after.taken == {AT_HOME: 10 if is_known else 30}
+
+
+def test_what_a_third_sent_is_taken_up_to_be_sent_on() -> None:
+    """It is nobody's until then."""
+    home = replace(plan.create(AT_HOME, Decimal(30)), sent={AT_SOUTH: Decimal(30)})
+    west, spends = owing(70, is_known=False)
+    items = {AT_HOME: home, AT_SOUTH: plan.create(AT_SOUTH, ZERO), AT_WEST: west}
+    south_after, west_after = recounted(items, spends, {}, "b", 0.0)
+    assert [south_after.taken, south_after.sent] == [{AT_HOME: 30}, {AT_WEST: 20}]
+    assert west_after.taken == {AT_SOUTH: 20}
+
+
+def test_nothing_moves_to_or_from_an_account_that_was_cut_off() -> None:
+    """It was lost: a reclaim has counted it."""
+    west, spends = owing(80, is_known=False)
+    home = plan.create(AT_HOME, Decimal(100))
+    cut = replace(home, cut={AT_WEST: ZERO})
+    assert [
+        one.account for one in recounted({AT_HOME: cut, AT_WEST: west}, spends, {}, "b", 0.0)
+    ] == [AT_WEST]
+    off = replace(west, cut={AT_HOME: ZERO})
+    given = replace(home, sent={AT_WEST: Decimal(40)})
+    [after] = recounted({AT_HOME: given, AT_WEST: off}, spends, {}, "b", 0.0)
+    assert after.taken == {}
+
+
+async def test_an_account_of_which_others_took_is_made() -> None:
+    """It has no item, and nothing was spent of it: it has sent what it does not show."""
+    world = restored()
+    put_rights(
+        world.regions, changed(shown_rights(world.regions, AT_HOME), taken={AT_SOUTH: Decimal(5)})
+    )
+    world.regions.deliver()
+    assert AT_SOUTH in await count(world)
+    assert shown_rights(world.regions, AT_SOUTH).sent == {AT_HOME: 5}
+
+
+@pytest.mark.parametrize(("age", "is_counted"), [(0, True), (595, True), (900, False)])
+async def test_rights_of_windows_that_can_be_spent_from_are_counted(
+    age: int, *, is_counted: bool
+) -> None:
+    """Their transfers may be restored by half; of what has ended nobody spends."""
+    world = World()
+    rule = {"counter": {"window": "hour", "late": 600}}
+    terms = limited_settings().replace(budgets=rule).terms
+    ends = START.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    counter = f"counter@{START:%Y-%m-%dT%H}Z"
+    put_rights(world.regions, plan.create(AT_HOME, Decimal(5)), counter)
+    world.regions.deliver()
+    await world.clock.advance((ends - world.clock.now()).total_seconds() + age)
+    looked = await look(Regions(world.regions.replicas, terms, world.clock), None)
+    assert [window.counter for window in looked.windows] == [counter] * is_counted
+    assert looked.budgets == ["counter"]
+
+
+async def test_the_item_of_a_lost_region_is_left_to_its_reclaim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody writes it but that: what others have taken of it counts there."""
+    world = restored()
+    put_rights(world.regions, granted(AT_SOUTH, at=START, minted=50))
+    home = changed(shown_rights(world.regions, AT_HOME), taken={AT_SOUTH: Decimal(5)})
+    put_rights(world.regions, home)
+    world.regions.deliver()
+    monkeypatch.setattr(Regions, "keeps", lambda _, account: account != AT_SOUTH)
+    assert await count(world) == {}
 
 
 Event = tuple[int, str, int, int]
