@@ -16,7 +16,10 @@ from ledger.contract.view import ContractView
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import BudgetMissing, ContractChangeRefused
 from ledger.limits.losing import ARRIVED_SECONDS
-from ledger.limits.rights import Account
+from ledger.limits.plan import create
+from ledger.limits.reading import read_budget, read_rights
+from ledger.limits.rights import Account, rights_item
+from ledger.limits.windows import LimitStep, limit_item
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -164,3 +167,63 @@ async def test_under_another_contract_nothing_is_minted(monkeypatch: pytest.Monk
         changed = replace(rights, begun=rights.regions.terms)
         with pytest.raises(ContractChangeRefused, match="has changed meanwhile: run this again"):
             await changed.reclaim(window, None)
+
+
+def _in_force(before: LostRights) -> LostRights:
+    """Return the rights of a table whose contract in force names the region as lost."""
+    terms = before.regions.terms
+    current = before.table.view.current
+    regions = {HOME: current.regions[HOME]}
+    settings = current.replace(regions=regions, home=HOME).under(terms, home=HOME)
+    view = cast("ContractView", View(settings))
+    return replace(
+        before,
+        regions=replace(before.regions, terms=settings.terms),
+        table=OpenTable(before.regions.stores, view),
+        begun=settings.terms,
+    )
+
+
+async def test_what_was_left_in_half_is_minted_once_all_is_reclaimed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not before: of what the lost region had minted for it others may have got some."""
+    async with after_a_loss(monkeypatch) as before:
+        rights = _in_force(before)
+        limit = (await read_budget(rights.home, "key/42")).limit
+        assert limit is not None
+        raised = replace(
+            limit,
+            steps=(LimitStep.of(15, {Account(HOME): 1}),),
+            raises={"order-1": Decimal(5)},
+            raised={"order-1": Decimal(0)},
+        )
+        await rights.home.write(Put(limit_item(raised, "key/42")))
+        [window] = await rights.counters("key/42")
+
+        async def is_minted() -> bool:
+            items = await read_rights(rights.home, "key/42")
+            return "order-1" in items[Account(HOME)].raises
+
+        await rights.go_on(window)
+        assert not await is_minted()
+        assert await rights.reclaim(window, None)
+        assert await is_minted()
+
+
+async def test_home_s_share_of_a_window_waits_until_it_is_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While a step is announced that would decide it nobody has a share, and home's is not 0."""
+    async with after_a_loss(monkeypatch, window="day") as before:
+        rights = _in_force(before)
+        [window] = await rights.counters("key/42")
+        limit = (await read_budget(rights.home, "key/42")).limit
+        assert limit is not None
+        step = LimitStep.of(20, {Account(HOME): 1}, since=window.begins)
+        await rights.home.write(Put(limit_item(replace(limit, announced=step), "key/42")))
+        lost = create(Account(LOST), Decimal(5))
+        await rights.home.write(Put(rights_item(lost, window.counter)))
+        with pytest.raises(ContractChangeRefused, match="is not decided yet: run this again"):
+            await rights.reclaim(window, None)
+        assert Account(HOME) not in await read_rights(rights.home, window.counter)

@@ -146,3 +146,12 @@ def test_the_smallest_piece_is_that_of_what_was_spent() -> None:
     assert quantum_of([rights, replace(rights, charged=Decimal("0.37"))]) == Decimal("0.01")
     assert quantum_of([replace(rights, minted=Decimal("1E+3"))]) == 1
     assert quantum_of([]) == 1
+
+
+async def test_a_surplus_is_not_sent_to_an_account_that_was_cut_off() -> None:
+    """What it had is minted again by then: others get the surplus."""
+    world = world_of(0, 90, 0)
+    west = changed(shown_rights(world.regions, AT_WEST), cut={AT_HOME: Decimal(0)})
+    after, found = planned(regions_of(world), west, seen(world, AT_WEST))
+    assert set(found.sent) == {AT_SOUTH}
+    assert AT_HOME not in after.sent

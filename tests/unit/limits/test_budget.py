@@ -30,7 +30,9 @@ from ledger.limits.budget import Hold
 from ledger.limits.holding import expiry_of
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import send
+from ledger.limits.reading import read_rights
 from ledger.limits.rights import Account, Rights, key_of, rights_item, rights_of
+from ledger.limits.spending import WAIT_SECONDS
 from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.conditions import Absent
 from ledger.store.reads import Get, Page, Query
@@ -701,3 +703,32 @@ async def test_spends_of_many_keys_of_a_team_do_not_race_for_its_item() -> None:
                     tasks.start_soon(table.budgets([name, "team/7"]).spend, 1)
         assert refused == []
         assert len((await table.budget("team/7").state()).grants) == len(names)
+
+
+async def test_a_spend_waits_for_no_longer_than_it_may() -> None:
+    """Also where that is less than the time between two looks."""
+    async with opened(10) as (world, east, _west):
+        refused: list[object] = []
+
+        async def spend() -> None:
+            refused.append(await east.budget("key/42").spend(11, wait=WAIT_SECONDS / 5))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(spend)
+            await world.clock.advance(WAIT_SECONDS / 2)
+            assert len(refused) == 1
+            await world.clock.advance(1)
+        assert isinstance(refused[0], Refused)
+
+
+async def test_the_grant_of_a_window_is_closed_when_that_has_ended() -> None:
+    """Not only once it is idle: it could be renewed no more."""
+    async with opened(10, window="hour") as (world, east, _west):
+        await world.clock.advance(10 * 60 - 1)
+        window = (await east.budget("key/42").state()).counter
+        assert await east.budget("key/42").spend(5)
+        assert (await read_rights(world.store(EAST), window))[Account(EAST)].grants
+        await world.clock.advance(5)
+        rights = (await read_rights(world.store(EAST), window))[Account(EAST)]
+        assert not rights.grants
+        assert rights.charged == 5

@@ -123,3 +123,18 @@ async def test_what_was_let_through_without_an_answer_is_summed_once_it_is_charg
         await world.clock.advance(3)
         assert (await table.budget("key/42").state()).charged == 3
         assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 3
+
+
+async def test_what_is_let_through_is_summed_once_for_its_key() -> None:
+    """A repeat in the same outage writes the same entry, and lets nothing more through."""
+    async with letting_through() as (table, world, registry):
+        at = world.clock.now()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "query", unreachable)
+            for _ in range(2):
+                assert await table.budget("key/42").spend(3, key="k", at=at)
+        assert [of(registry, each) for each in ("over", "repeated")] == [1, 1]
+        assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 3
+        await world.clock.advance(3)
+        assert (await table.budget("key/42").state()).charged == 3
+        assert summed(registry, "ledger_budget_over_total", pattern="key/*") == 3

@@ -1,19 +1,26 @@
 """Spends let through while no grant can be had: charged once, by their process or a pass."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
+from support.ledgers import seeded
 
 from ledger import Table
 from ledger.core.entry import Item, key_of
 from ledger.core.errors import BudgetMissing, ContractStale, DamagedItem, Unreachable
 from ledger.ledger import budget_parts
+from ledger.limits import let_through as let_through_module
+from ledger.limits.calendar import Window
+from ledger.limits.items import ControlItems
+from ledger.limits.let_through import LetThrough, Through
 from ledger.limits.outcomes import Granted
 from ledger.limits.reclaiming import Regions, charge_open
+from ledger.limits.rights import Account
 from ledger.limits.spends import spend_of
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
@@ -490,3 +497,40 @@ async def test_a_key_let_through_in_two_regions_is_charged_where_the_last_writer
         state = await west.budget("key/42").state()
         charged = {region.region: int(region.charged) for region in state.regions}
         assert charged == {EAST: 0, WEST: 3}
+
+
+async def test_what_a_process_cannot_remember_is_charged_by_a_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a long outage it would remember without bound."""
+    monkeypatch.setattr(let_through_module, "KEPT_MAX", 1)
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        for amount in (3, 2):
+            await let_through(world, east, amount, "key/42")
+        await world.clock.advance(10)
+        assert (await east.budget("key/42").state()).charged == 3
+        await merged(world)
+        assert (await east.budget("key/42").state()).charged == 5
+
+
+async def test_to_an_account_that_is_over_nothing_is_charged_by_its_process() -> None:
+    """Its rights may have been minted again: a pass charges it to an item that remains."""
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(WEST) as west, world.table(EAST) as east:
+        await east.budget("key/42").create(10)
+        world.replicate()
+        await crashed(world, WEST, 3, "key/42")
+        [item] = await entries(world, WEST, "key/42")
+        store = world.store(WEST)
+        terms = replace(world.settings.terms, lost=(WEST,), generation=2)
+        settings = world.settings.under(terms, home=EAST)
+        items = ControlItems(store, settings=settings, clock=world.clock, randomness=seeded())
+        kept = LetThrough(items, settings, world.clock)
+        window = Window("key/42", "key/42")
+        kept.add(key_of(item), Through.of("key/42", [window], Account(WEST)))
+        await kept.charge()
+        assert len(kept) == 0
+        assert await entries(world, WEST, "key/42") == [item]
+        assert (await west.budget("key/42").state()).charged == 0

@@ -374,3 +374,15 @@ async def test_expired_it_does_not_settle_before_it_is_given_back() -> None:
         with pytest.raises(StateConflict, match="resolved before: expired"):
             await hold.settle(8)
         assert (await east.ledger.total("key/42", max_age=0)).value == 0
+
+
+async def test_shortly_before_the_end_of_its_grant_it_is_spent_anew() -> None:
+    """Else the grant could end before the write is given up, and what is sent again is too late."""
+    async with opened(100, grant_life=400) as (world, east):
+        hold = await held(east, 4, expires=3_600)
+        left = timedelta(seconds=world.settings.write_deadline / 2)
+        world.clock.wall = hold.kept_until - left
+        settled = await hold.settle(4)
+        assert isinstance(settled, Granted)
+        assert settled.entry.spending is not None
+        assert settled.entry.spending.grants != hold.taken.names

@@ -483,3 +483,72 @@ async def test_nothing_is_made_where_nothing_was_lost() -> None:
     world = World()
     assert await reclaimed(world, remaining(world)) == []
     assert shown_rights(world.regions, AT_HOME).version == 0
+
+
+@pytest.mark.parametrize(("after", "is_allowed"), [(1, False), (2, True)])
+async def test_a_day_is_waited_for_by_the_clock_that_is_ahead(
+    after: int, *, is_allowed: bool
+) -> None:
+    """A day and the skew: when the region was given up was told by another clock."""
+    world = world_of()
+    regions = remaining(world, given_up_at=START + timedelta(seconds=2 - after))
+    if is_allowed:
+        assert await reclaimed(world, regions) == [26]
+    else:
+        with pytest.raises(ContractChangeRefused, match="for a day after"):
+            await reclaim_lost(regions, SOUTH, "counter")
+
+
+async def test_all_is_reclaimed_once_every_lost_region_is() -> None:
+    """The one that was lost last is not all of them."""
+    world = world_of()
+    regions = remaining(world, regions=(HOME,), lost=(SOUTH, WEST), generation=3)
+    alone = replace(regions, stores={HOME: regions.stores[HOME]})
+    for lost in (WEST, SOUTH):
+        assert not await is_all_reclaimed(alone, "counter", {}, None)
+        await reclaim_lost(alone, lost, "counter")
+    assert await is_all_reclaimed(alone, "counter", {}, None)
+
+
+async def test_of_a_rolling_limit_home_s_item_is_made_a_rolling_one() -> None:
+    """Else what is charged to it never comes back."""
+    world = World()
+    south = replace(granted(AT_SOUTH, at=START, minted=7), bucket=3_600)
+    put_rights(world.regions, south)
+    world.regions.deliver()
+    assert await reclaimed(world, remaining(world)) == [7]
+    assert shown_rights(world.regions, AT_HOME).bucket == 3_600
+
+
+async def test_of_a_rolling_limit_a_debt_comes_back_a_window_after_it_was_minted() -> None:
+    """It is in the bucket of now, not in that of the next write."""
+    world = World()
+    put_rights(world.regions, replace(granted(AT_HOME, at=START), bucket=3_600))
+    south = replace(granted(AT_SOUTH, at=START, minted=0), bucket=3_600)
+    put_rights(world.regions, replace(south, sent={AT_HOME: Decimal(5)}))
+    home = shown_rights(world.regions, AT_HOME)
+    put_rights(world.regions, changed(home, taken={AT_SOUTH: Decimal(5)}))
+    world.regions.deliver()
+    assert await reclaimed(world, remaining(world)) == [-5]
+    now = int(world.clock.now().timestamp()) // 3_600
+    assert shown_rights(world.regions, AT_HOME).buckets == {now: 5}
+
+
+async def test_what_came_from_a_region_that_left_and_was_lost_later_counts_once() -> None:
+    """It was added again in between: what its first item sent is in its own stake."""
+    world = World()
+    again = "sa-east-1"
+    put_rights(world.regions, granted(AT_HOME, at=START))
+    gone = sent(create(Account(again), Decimal(9)), AT_SOUTH, 9)
+    put_rights(world.regions, took(granted(AT_SOUTH, at=START, minted=0), gone))
+    world.regions.put(HOME, rights_item(gone, "counter"))
+    world.regions.deliver()
+    regions = remaining(world, left=(again,), lost=(again, SOUTH))
+    found = {
+        **await stakes(regions, SOUTH, "counter"),
+        **await stakes(regions, again, "counter"),
+    }
+    assert {account: int(stake.amount) for account, stake in found.items()} == {
+        AT_SOUTH: 0,
+        gone.account: 9,
+    }

@@ -119,3 +119,10 @@ def test_rights_are_minted_again_once() -> None:
     assert debt.charged == 3
     with pytest.raises(InvalidInput, match="must cut off"):
         lost.mint_again(replace(CUT, cut={}), LOST, D(1))
+
+
+def test_what_an_item_of_a_later_epoch_was_charged_is_not_charged_to_the_lost_one() -> None:
+    """The region was added again: its new item was charged for what the lost one let through."""
+    by = GrantName(Account(LOST.region, 2), 10)
+    through = replace(_spend(0), resolved="charged", adjusted=(by,))
+    assert lost.stake_of(BASE, [CUT], [through]).entries == 0

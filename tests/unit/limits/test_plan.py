@@ -275,3 +275,13 @@ def test_a_grant_is_closed_whatever_digits_that_takes() -> None:
         assert isinstance(after, Rights)
         assert after.charged == D("100000000000.0000000000000000001")
         assert rights_of(rights_item(after, "counter")) == after
+
+
+def test_a_grant_goes_on_until_no_earlier_time() -> None:
+    """Requests that name it may be signed until its end: it would be closed before they land."""
+    rights = _granted()
+    with pytest.raises(InvalidInput, match="until 60 or later, got 1 until 59"):
+        plan.top_up(rights, 2, D(1), expires=59)
+    same = plan.top_up(rights, 2, D(0), expires=60)
+    assert isinstance(same, Rights)
+    assert same.grants == rights.grants

@@ -543,3 +543,22 @@ async def test_what_was_let_through_is_charged_by_the_limit_that_home_shows() ->
     assert spend is not None
     assert await charge_open(regions_of(world), {key_of(left): spend}) == 1
     assert shown_rights(world.regions, AT_WEST).charged == 6
+
+
+async def test_entries_are_found_that_are_ahead_by_the_skew_of_two_clocks() -> None:
+    """The id is by one that is ahead, and was sent by one that is behind."""
+    at = START + timedelta(seconds=LIFE + 2)
+    world = await begun(10, spent=(spend_item(3, GRANT, at=at),))
+    world.clock.pass_by(LATE + 1)
+    assert [closing.charged for closing in (await closed(world)).closings] == [3]
+
+
+async def test_what_an_earlier_epoch_of_a_region_of_the_table_left_is_left_open() -> None:
+    """The region was lost and added again: nobody writes its earlier items."""
+    hold = spend_of(HOLD)
+    assert hold is not None
+    regions = regions_of(await begun(10))
+    assert not is_left_open(regions, hold)
+    again = replace(regions, terms=replace(regions.terms, lost=(HOME,)))
+    assert is_left_open(again, hold)
+    assert not is_own_open(again, HOME, hold)

@@ -1,0 +1,79 @@
+"""Halves of a limit's change that arrived alone: which raises count, and what is minted."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from ledger.limits import halves, plan
+from ledger.limits.calendar import Window
+from ledger.limits.halves import EDGE_SECONDS, Missing
+from ledger.limits.raises import RAISE_SECONDS
+from ledger.limits.rights import Account, Rights
+from ledger.limits.windows import Limit, LimitStep
+
+HOME, LOST = Account("us-east-1"), Account("eu-west-1")
+NOW = 10 * RAISE_SECONDS
+D = Decimal
+
+
+def limit_of(amount: int, *, raised: int | None = None) -> Limit:
+    """Return a limit, with a raise by 5 that was made at a time."""
+    limit = Limit(1, (LimitStep.of(amount, {HOME: 1}),))
+    if raised is None:
+        return limit
+    return replace(limit, raises={"order-1": D(5)}, raised={"order-1": D(raised)})
+
+
+def raised_item(at: int, *, minted: int = 0) -> Rights:
+    """Return the item of an account that minted an amount, and a raise by 5 at a time."""
+    raised = plan.raise_limit(plan.create(LOST, D(minted)), D(5), "order-1", now=at)
+    assert raised is not None
+    return raised
+
+
+def whole(limit: Limit, items: Collection[Rights]) -> Missing:
+    """Return what is missing of a budget without windows."""
+    return halves.missing_of(limit, items, Window("key/42", "key/42"), NOW)
+
+
+@pytest.mark.parametrize(("ago", "counts"), [(0, True), (1, False)])
+def test_a_raise_that_the_limit_may_have_forgotten_is_not_added_to_it(
+    ago: int, *, counts: bool
+) -> None:
+    """Only the newer half of what is remembered counts, with the second at which it begins."""
+    item = raised_item(NOW - RAISE_SECONDS // 2 - ago)
+    known = {"order-1": D(5)} if counts else {}
+    assert halves.not_in_limit(limit_of(10), [item], NOW) == known
+
+
+@pytest.mark.parametrize(("after", "is_of_it"), [(EDGE_SECONDS, True), (EDGE_SECONDS - 1, False)])
+def test_a_raise_made_just_as_a_window_began_is_not_minted_in_it(
+    after: int, *, is_of_it: bool
+) -> None:
+    """It may have been planned, and minted, in the window before."""
+    window = Window("key/42", "key/42@2026-11-22", begins=NOW, ends=NOW + 86_400)
+    missing = halves.missing_of(limit_of(10, raised=NOW + after), [], window, NOW + 900)
+    assert len(missing.steps) == is_of_it
+
+
+@pytest.mark.parametrize("limit", [3, 5])
+def test_nothing_is_minted_where_raises_alone_come_to_the_limit(limit: int) -> None:
+    """Nor is the limit raised to what they come to."""
+    missing = whole(limit_of(limit), [raised_item(NOW)])
+    assert missing == Missing((), D(5))
+
+
+def test_a_limit_is_minted_where_nothing_but_raises_was() -> None:
+    """With a lost account that was reclaimed, and had nothing, or owed something."""
+    for left in (0, -2):
+        home = replace(plan.create(HOME, D(0)), reclaimed={LOST: D(left)})
+        missing = whole(limit_of(10), [raised_item(NOW), home])
+        assert (len(missing.steps), missing.limit) == (1, D(10))
+
+
+def test_a_limit_of_which_anything_was_minted_is_not_minted_again() -> None:
+    """It was made, and lowered since."""
+    missing = whole(limit_of(10), [raised_item(NOW, minted=2)])
+    assert missing == Missing((), D(7))
