@@ -1,5 +1,7 @@
 """`ledger bench`: measure cases beside their baselines."""
 
+from dataclasses import replace
+
 import anyio
 
 from ledger.core.errors import InvalidInput
@@ -21,7 +23,8 @@ def bench(options: BenchOptions) -> None:
     """Measure the ledger's throughput and cost, each case beside its baseline.
 
     The client runs in a process of its own against a stub of DynamoDB in another, on this machine;
-    read the ratios. Every row shows how busy the stub was.
+    read the ratios. Every row shows how busy the stub was. --json is written after each round: of a
+    run that is interrupted it has what was measured.
     """
     files = ReportFiles.of(options)
     files.check()
@@ -33,6 +36,7 @@ def bench(options: BenchOptions) -> None:
     if not asked:
         words = ", ".join(options.cases or ())
         raise InvalidInput(f"--cases {words!r} fits no case; the groups are {', '.join(GROUPS)}")
+    so_far = replace(files, csv_file=None, picture=None)
     with console.status("") as status:
-        report = anyio.run(run_bench, asked, options.measured(), status.update)
+        report = anyio.run(run_bench, asked, options.measured(), status.update, so_far.write)
     finish(report, console, files)

@@ -2,8 +2,8 @@
 
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,8 +60,15 @@ class Bench:
         raise LedgerError(f"case {case.name!r} did not end in {seconds + case.seconds_max:,.0f} s")
 
 
-async def run_bench(cases: Sequence[Case], options: BenchOptions, on_step: OnStep) -> BenchReport:
+async def run_bench(
+    cases: Sequence[Case],
+    options: BenchOptions,
+    on_step: OnStep,
+    keep: Callable[[BenchReport], None] = lambda _: None,
+) -> BenchReport:
     """Measure the cases on one core, against a stub on another.
+
+    `keep` is given what is measured so far after each round: the ladder takes an hour.
 
     Raises:
         LedgerError: the stub did not start.
@@ -71,13 +78,18 @@ async def run_bench(cases: Sequence[Case], options: BenchOptions, on_step: OnSte
     with TemporaryDirectory(prefix="ledger-bench-") as folder:
         async with running_stub(core=stub_core) as stub:
             bench = Bench(options, stub, client_core, Path(folder) / "round.log", on_step)
-            return BenchReport(machine, options, await _run_cases(bench, cases))
+            report = BenchReport(machine, options, ())
+            async for results in run_cases(bench, cases):
+                report = replace(report, results=results)
+                keep(report)
+            return report
 
 
-async def _run_cases(bench: Bench, cases: Sequence[Case]) -> tuple[CaseResult, ...]:
+async def run_cases(bench: Bench, cases: Sequence[Case]) -> AsyncGenerator[tuple[CaseResult, ...]]:
     """Measure the cases round by round, so that other load on the machine falls on all of them.
 
-    A case that fails is left out of later rounds.
+    After each round the results of the cases so far are yielded, in the end of all. A case that
+    fails is left out of later rounds.
     """
     rounds: dict[str, list[Measured]] = {case.name: [] for case in cases}
     skipped = {case.name: reason for case in cases if (reason := _missing(case)) is not None}
@@ -91,8 +103,20 @@ async def _run_cases(bench: Bench, cases: Sequence[Case]) -> tuple[CaseResult, .
                 rounds[case.name].append(await bench.round(case))
             except LedgerError as error:
                 failed[case.name] = str(error)
+            yield _results(cases, rounds, skipped, failed)
+    yield _results(cases, rounds, skipped, failed)
+
+
+def _results(
+    cases: Sequence[Case],
+    rounds: Mapping[str, Sequence[Measured]],
+    skipped: Mapping[str, str],
+    failed: Mapping[str, str],
+) -> tuple[CaseResult, ...]:
     whole = {name: tuple(found) for name, found in rounds.items() if found and name not in failed}
-    return results_of(cases, whole, skipped=skipped, failed=failed)
+    known = {*whole, *failed, *skipped}
+    so_far = [case for case in cases if case.name in known]
+    return results_of(so_far, whole, skipped=skipped, failed=failed)
 
 
 def results_of(

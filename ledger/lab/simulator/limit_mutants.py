@@ -31,6 +31,8 @@ from ledger.writing.plan import Planned
 
 SHORTLY_SECONDS = 400.0
 LATE_SHARE = 0.3
+THROTTLED_SECONDS = 600.0
+TWO = 2
 _charge_apart = holds.charge_apart
 _mark = let_through._mark  # noqa: SLF001 (it is broken here)
 
@@ -41,9 +43,14 @@ def loses_budgets(seed: int) -> bool:
 
 
 def lets_late_through(seed: int) -> bool:
-    """Return whether a world lets all its spends through, and holds up many of its requests."""
-    is_all = let_through_of(seed) == frozenset(NAMES)
-    return is_all and draw(seed).faults.late >= LATE_SHARE
+    """Return whether a world of two regions lets much through, and holds up many requests."""
+    if let_through_of(seed) != frozenset(NAMES):
+        return False
+    scenario = draw(seed)
+    hot = scenario.budgets.hot if scenario.budgets is not None else ()
+    throttled = sum(period.ends - period.begins for period in hot)
+    is_late = scenario.faults.late >= LATE_SHARE and throttled >= THROTTLED_SECONDS
+    return is_late and len(scenario.regions) == TWO
 
 
 def raises_before_loss(seed: int) -> bool:
@@ -222,7 +229,7 @@ LIMIT_MUTANTS = (
         "through-put-again",
         "what was let through is not put again over what is there",
         "its mark is gone, and it is charged twice",
-        60,
+        30,
         (Planned, "is_conditional", property(conditional_by_key)),
         worlds=lets_late_through,
     ),
@@ -238,7 +245,7 @@ LIMIT_MUTANTS = (
         "half-raise",
         "a raise of which a lost home left one half is made whole by the next",
         "its rights look like a lowering under way, or its limit like a raise",
-        4,
+        15,
         (changing.LimitChanger, "_torn", half_raises),
         worlds=raises_before_loss,
     ),

@@ -1,16 +1,17 @@
 """From rounds to results: medians, ratios, what is not to be trusted, which cases are chosen."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import pytest
 
+from ledger.core.errors import LedgerError
 from ledger.lab.bench.cases import ALL, ENTRY_SECONDS_MAX, PUT, ROUND_SECONDS_MAX, Case, chosen
 from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.options import BenchOptions
 from ledger.lab.bench.report import BenchReport, CaseResult
-from ledger.lab.bench.runner import results_of
+from ledger.lab.bench.runner import Bench, results_of, run_cases
 from ledger.lab.bench.scale import entries_of
 from ledger.lab.bench.scale_stages import FIGURES, STAGES
 from ledger.runtime.command_line import FAILED
@@ -179,3 +180,31 @@ def test_a_rung_may_take_as_long_as_its_entries_need() -> None:
         assert 1 <= rung.seconds_max / (entries * ENTRY_SECONDS_MAX) < 1.1
     assert sorted(rungs.values(), key=lambda rung: rung.seconds_max) == [*rungs.values()]
     assert {case.seconds_max for case in ALL if case.group != "scale"} == {ROUND_SECONDS_MAX}
+
+
+async def test_what_is_measured_is_known_after_each_round() -> None:
+    """So a run of an hour that is interrupted has not been for nothing."""
+    bench = cast("Bench", Rounds(BenchOptions(rounds=2)))
+    found = [
+        [(result.name, len(result.rounds), result.failed) for result in results]
+        async for results in run_cases(bench, (BASE, OURS, Case("bad", "write", "a:b")))
+    ]
+    assert found[0] == [("base", 1, None)]
+    assert found[2] == [("base", 1, None), ("ours", 1, None), ("bad", 0, "it failed")]
+    assert found[-1] == [("base", 2, None), ("ours", 2, None), ("bad", 0, "it failed")]
+
+
+@dataclass
+class Rounds:
+    """A bench whose rounds measure nothing."""
+
+    options: BenchOptions
+
+    def on_step(self, step: str) -> None:
+        """Nobody looks."""
+
+    async def round(self, case: Case) -> Measured:
+        """Return what is measured of a case."""
+        if case.name == "bad":
+            raise LedgerError("it failed")
+        return measured(10)
