@@ -14,6 +14,7 @@ REGIONS = ("us-east-1", "eu-west-1")
 HOME, WEST = REGIONS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["aiobotocore", "lean"])
 async def test_writes_end_and_begin_again_with_the_clock(transport: str) -> None:
     """Beyond the skew writes are refused and reads are not; set right, all goes on."""

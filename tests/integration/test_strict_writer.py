@@ -25,6 +25,7 @@ def strict(world: LocalGlobalTable, **overrides: Any) -> Settings:
     return world.settings(writer={"strict": True}, **overrides)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["lean", "aiobotocore"])
 async def test_every_way_of_recording_needs_inserts_alone(transport: str) -> None:
     """Alone, shared, many, with keys and together, over either transport, and their repeats."""

@@ -85,6 +85,7 @@ def test_every_error_of_a_public_docstring_is_a_name_of_the_package() -> None:
     assert unknown == []
 
 
+@pytest.mark.slow
 def test_every_error_of_the_packages_is_in_the_tree() -> None:
     """No error is defined elsewhere, but for the laboratory's; each is drawn below its own base."""
     tree = drawn(errors.__doc__ or "")

@@ -107,6 +107,7 @@ def test_a_child_leaves_the_blocks_of_its_parent() -> None:
     assert told == ["child left", "parent has 2"]
 
 
+@pytest.mark.slow
 def test_a_child_opens_it_anew() -> None:
     """Opened in the child it is usable there; what was made of the parent's stays refused."""
     told = forked("""

@@ -10,6 +10,7 @@ from support.local_worlds import ASIA, EAST, POLL_SECONDS, READ_SECONDS, TABLE, 
 REGIONS = (EAST, WEST, ASIA)
 
 
+@pytest.mark.slow
 async def test_what_expires_in_one_region_is_deleted_in_all(world: World) -> None:
     """A region whose clock says so deletes the item; the others, whose clocks do not, follow."""
     wanted = {"Enabled": True, "AttributeName": "expires"}
@@ -27,6 +28,7 @@ async def test_what_expires_in_one_region_is_deleted_in_all(world: World) -> Non
     assert world.table.status()["expired"] == 1
 
 
+@pytest.mark.slow
 async def test_turned_off_nothing_expires(world: World) -> None:
     """The attribute that was the table's has no meaning any more once it is turned off."""
     client = world.clients[EAST]

@@ -134,6 +134,7 @@ def test_the_page_s_processes_serve_one_table(tmp_path: Path) -> None:
         assert httpx.get(f"{away}/v1/counters").status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

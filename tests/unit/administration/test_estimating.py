@@ -112,7 +112,8 @@ def test_a_hot_counter_with_its_shards_is_not_throttled(changes: int) -> None:
         assert (partitions.run(600) == 0) is is_enough
 
 
-@pytest.mark.parametrize("changes", [1_000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [1_000, 20_000])
 def test_a_table_comes_to_as_many_partitions_as_estimated(changes: int) -> None:
     """Once it has split, nothing is throttled; before, it is; from as many at once, hardly ever."""
     found = estimated(changes, 2_000)
@@ -176,7 +177,8 @@ def test_alternatives_stand_beside_it_by_the_same_prices() -> None:
     assert alternatives(replace(workload, changes=0), SETTINGS) == ()
 
 
-@pytest.mark.parametrize("entries", [200, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("entries", [200, 500])
 async def test_the_model_is_what_a_meter_counts(entries: int) -> None:
     """Changes of one counter through their life, beside the model, by units of the memory store.
 

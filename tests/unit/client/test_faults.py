@@ -213,6 +213,7 @@ async def test_an_instance_that_shuts_down_is_asked_again() -> None:
             await one.ledger.record("stock", 5)
 
 
+@pytest.mark.slow
 async def test_past_the_retry_horizon_the_service_refuses() -> None:
     """However long a call may take: its repeat is never a second change."""
     async with lossy(after=first(1_000, cut)) as one:

@@ -139,6 +139,7 @@ async def test_a_net_of_another_generation_is_refused() -> None:
         await observe(stores, "counter", home=HOME, clock=ManualClock(), nets=nets)
 
 
+@pytest.mark.slow
 async def test_entries_that_wait_for_grants_hold_up_none_behind_them() -> None:
     """More open holds than a fold takes: what was spent after them is merged."""
     options = {"fold_max": 2, "fold_min": 1, "scan_every": 0}

@@ -222,6 +222,7 @@ async def test_a_step_that_nobody_confirmed_in_time_is_postponed() -> None:
         assert not await budget.spend(1)
 
 
+@pytest.mark.slow
 async def test_whoever_spends_confirms_an_announced_step() -> None:
     """By itself: nobody has to wait for it."""
     async with opened(10, window="day") as (world, east, _west):

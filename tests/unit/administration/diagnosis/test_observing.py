@@ -145,6 +145,7 @@ async def test_whole_regions_are_seen() -> None:
         assert outcomes == {"allowed", "not tried"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["describe_table", "query", "describe_continuous_backups"])
 @pytest.mark.parametrize("answer", [hang, refused("AccessDeniedException")], ids=["hang", "deny"])
 async def test_a_look_that_fails_hides_no_other(operation: str, answer: Any) -> None:
@@ -183,6 +184,7 @@ async def test_a_region_that_cannot_be_opened() -> None:
     assert isinstance(of(seen, AWAY).table, TableSeen)
 
 
+@pytest.mark.slow
 async def test_a_search_for_credentials_that_hangs() -> None:
     """Ends in its time, too, and the other region is seen."""
 
@@ -363,6 +365,7 @@ async def test_a_probe_is_measured_and_deleted() -> None:
     assert items == {}
 
 
+@pytest.mark.slow
 async def test_a_probe_that_is_denied_or_not_shown() -> None:
     """Why nothing was measured where it was denied; None where it never arrived."""
     clock = SystemClock()
@@ -495,6 +498,7 @@ class FakeObjects:
 ARCHIVED = make_settings(archive=["s3://kept/ledger"])
 
 
+@pytest.mark.slow
 async def test_the_archives_objects_are_tried() -> None:
     """What each answers, of the reader and of the compactor; what is not answered is unknown."""
     objects = FakeObjects(

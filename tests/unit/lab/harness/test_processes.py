@@ -124,6 +124,7 @@ async def test_what_is_stopped_can_be_killed(tmp_path: Path) -> None:
         await until_noted(tmp_path / "notes", 2, process, 2)
 
 
+@pytest.mark.slow
 def test_a_command_ends_with_the_run_that_started_it() -> None:
     """However the run ends: nothing of it goes on for ever, as a compactor would."""
     words = [sys.executable, "-c", LEAVES_A_CHILD, ENDS_WITH_PARENT]

@@ -88,6 +88,7 @@ def test_tables_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.slow
 def test_one_folder_is_for_one_table_at_a_time(tmp_path: Path) -> None:
     """Two that write to one state would lose each other's writes."""
     journal = Journal.open(tmp_path)
