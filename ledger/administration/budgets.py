@@ -49,6 +49,7 @@ class TableBudgets:
     clock: Clock
     randomness: Random
     begun: Terms
+    _spends: Spends | None = field(default=None, init=False)
 
     async def counters(self, budget: str | None) -> list[Window]:
         """Return one budget, or all, by a scan of each region; of windows that which runs.
@@ -94,6 +95,17 @@ class TableBudgets:
         reach = self.reach(self.home)
         return await reach.limit_of(window.budget, reach.items(self.home))
 
+    async def lost_entries(self) -> Spends:
+        """Return the entries of lost grants; all tables are read once, for however many budgets."""
+        if self._spends is None:
+            self._spends = await lost_spends(self.regions)
+        return self._spends
+
+    async def _is_reclaimed(self, window: Window) -> bool:
+        """Return whether all that lost regions had of a budget was reclaimed."""
+        shares, spends = await self._shares(window), await self.lost_entries()
+        return await is_all_reclaimed(self.regions, window.counter, spends, shares)
+
     async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
         """Return the shares of a window, that a lost region may have made, unseen; None of none.
 
@@ -120,14 +132,13 @@ class LostRights(TableBudgets):
     """
 
     lost: str
-    _spends: Spends | None = field(default=None, init=False)
 
     async def stakes(self, window: Window) -> Mapping[Account, Stake]:
         """Return what is at stake of a budget; see `ledger.limits.losing.stakes`."""
         await self.renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.clock):
-            spends = await self._entries()
+            spends = await self.lost_entries()
             return await stakes(
                 self.regions, self.lost, window.counter, spends=spends, shares=shares
             )
@@ -137,7 +148,7 @@ class LostRights(TableBudgets):
         await self.renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.clock):
-            spends = await self._entries()
+            spends = await self.lost_entries()
             minted = await reclaim_lost(
                 self.regions, self.lost, window.counter, most=most, spends=spends, shares=shares
             )
@@ -160,15 +171,14 @@ class LostRights(TableBudgets):
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
         await self.renew()
-        shares, spends = await self._shares(window), await self._entries()
-        is_reclaimed = await is_all_reclaimed(self.regions, window.counter, spends, shares)
+        is_reclaimed = await self._is_reclaimed(window)
         await LimitChanger(self.reach(self.home)).go_on(window.budget, is_reclaimed=is_reclaimed)
 
-    async def _entries(self) -> Spends:
+    async def lost_entries(self) -> Spends:
+        """Return them once the region is lost for long enough; see `TableBudgets`."""
         if self._spends is None:
             await check_lost(self.regions, self.lost)
-            self._spends = await lost_spends(self.regions)
-        return self._spends
+        return await TableBudgets.lost_entries(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +230,7 @@ class RestoredBudgets(TableBudgets):
             return None
         if not await changer.is_torn(budget, is_restored=True):
             return None
-        is_reclaimed = True
-        if self.regions.terms.lost:
-            spends, shares = await lost_spends(self.regions), await self._shares(window)
-            is_reclaimed = await is_all_reclaimed(self.regions, window.counter, spends, shares)
+        is_reclaimed = not self.regions.terms.lost or await self._is_reclaimed(window)
         return await changer.go_on(budget, is_reclaimed=is_reclaimed, is_restored=True)
 
     async def _made(self, window: Window) -> Mapping[Account, Rights | None]:

@@ -177,8 +177,9 @@ def _name(item: Rights, version: int, budget: str) -> GrantName:
 
 def _versions(spend: Spend, account: Account, budget: str) -> list[int]:
     """Return the versions of an account's item that an entry names; 0 for none."""
-    names = (*spend.grants, *spend.adjusted)
-    found = [name.version for name in names if (name.budget, name.account) == (budget, account)]
+    found = [
+        name.version for name in spend.names if (name.budget, name.account) == (budget, account)
+    ]
     return [NO_GRANT, *found]
 
 

@@ -82,7 +82,7 @@ class _Look:
             controlled, spend = budget_of(item), spend_in(item)
             if controlled is not None:
                 self._controls(controlled)
-            elif spend is not None and [n for n in _names(spend) if await self._counts(n)]:
+            elif spend is not None and [n for n in spend.names if await self._counts(n)]:
                 self.spends.append(spend)
 
     def _controls(self, counter: str) -> None:
@@ -171,8 +171,4 @@ async def recount_budget(
 
 def _accounts(spend: Spend, counter: str) -> set[Account]:
     """Return the accounts of a budget that an entry names."""
-    return {name.account for name in _names(spend) if name.budget == counter}
-
-
-def _names(spend: Spend) -> tuple[GrantName, ...]:
-    return (*spend.grants, *spend.adjusted)
+    return {name.account for name in spend.names if name.budget == counter}

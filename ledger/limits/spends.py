@@ -78,6 +78,11 @@ class Spend:
         """Whether it is still to be resolved: an open hold, or let through and not charged."""
         return self.resolved is None and (self.hold is not None or self.is_over)
 
+    @property
+    def names(self) -> tuple[GrantName, ...]:
+        """Whatever it names: the grants that paid, and the items that were charged apart."""
+        return (*self.grants, *self.adjusted)
+
     def named_in(self, counter: str) -> "Spend":
         """Return the spend of an entry of this counter, with the budget of each name it has."""
         grants, adjusted = (

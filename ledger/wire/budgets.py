@@ -16,17 +16,11 @@ def exceeded(refused: Refused) -> BudgetExceeded:
     """Return a refusal as the error that a service answers with."""
     left = f"{amounts.to_text(refused.here)} left here, {amounts.to_text(refused.elsewhere)}"
     wanted = amounts.to_text(refused.wanted)
-    error = BudgetExceeded(
-        f"budget {refused.budget!r} has {left} elsewhere: "
-        + (
-            f"{wanted} waits: {CROWDED}"
-            if refused.crowded
-            else f"{wanted} is more than may be spent"
-        )
-    )
+    why = f"waits: {CROWDED}" if refused.crowded else "is more than may be spent"
+    error = BudgetExceeded(f"budget {refused.budget!r} has {left} elsewhere: {wanted} {why}")
     error.members = {
         "budget": refused.budget,
-        "wanted": amounts.to_text(refused.wanted),
+        "wanted": wanted,
         "here": amounts.to_text(refused.here),
         "elsewhere": amounts.to_text(refused.elsewhere),
         "crowded": refused.crowded,
