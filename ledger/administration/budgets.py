@@ -220,7 +220,7 @@ class RestoredBudgets(TableBudgets):
         await self.renew()
         made = await self._made(window)
         with signed_within(self.table.view.validity, self.clock):
-            return await recount_budget(self.regions, window.counter, looked.spends, made)
+            return await recount_budget(self.regions, window.counter, looked.entries, made)
 
     async def _made_whole(self, window: Window) -> LimitChange | None:
         """Make the other half of a change of a limit; return what it came to, None if whole."""

@@ -26,8 +26,8 @@ ITEM_BYTES_MAX = 400 * 1024
 """DynamoDB's limit of one item, attribute names and values together."""
 ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count")
 """Attributes that an entry can have besides its key. A net change and a sum have others, too."""
-GRANT, HOLD, RESOLVED, ADJUSTED = "grant", "hold", "resolved", "adjusted"
-SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, ADJUSTED)
+GRANT, HOLD, RESOLVED, ADJUSTED, HELD = "grant", "hold", "resolved", "adjusted", "held"
+SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, ADJUSTED, HELD)
 """Attributes that an entry has besides if it was spent from a budget."""
 _COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 FAULT = "~fault"

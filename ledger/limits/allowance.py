@@ -7,12 +7,13 @@ entries that name the grant never come to more than `spent`.
 Pure: no clock, no randomness, no I/O.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.limits.plan import Spent
-from ledger.limits.rights import Grant, GrantName
+from ledger.limits.rights import Difference, Grant, GrantName, noted
 
 
 @dataclass(slots=True)
@@ -20,7 +21,7 @@ class Allowance:
     """A grant that this process holds; `remaining` of it was not taken yet.
 
     `in_flight` entries have no outcome yet. `is_doubtful` if one's outcome was not learned, or may
-    change: then the grant is closed by reading.
+    change: then the grant is closed by reading. `resolved` are holds that were resolved of late.
     """
 
     name: GrantName
@@ -28,6 +29,7 @@ class Allowance:
     remaining: Decimal
     in_flight: int = 0
     is_doubtful: bool = False
+    resolved: Mapping[str, Difference] = field(default_factory=dict)
 
     def take(self, amount: Decimal) -> bool:
         """Take an amount for an entry, if there is as much."""
@@ -51,6 +53,12 @@ class Allowance:
         self.in_flight -= 1
         self.remaining = amounts.total((self.remaining, amount))
 
+    def settled(self, hold: str, difference: Difference) -> None:
+        """Note that a hold, by its id, is resolved for less or more than was held."""
+        self.applied()
+        self.resolved = noted(self.resolved, {hold: difference})
+        self.credited(max(Decimal(0), difference.amount.copy_negate()))
+
     def credited(self, amount: Decimal) -> None:
         """Take back what a hold, now settled, came to less than was held; below 0 it is more."""
         self.remaining = amounts.total((self.remaining, amount))
@@ -64,7 +72,8 @@ class Allowance:
     def spent(self) -> Spent:
         """What is known of what was spent under the grant."""
         amount = amounts.total((self.grant.amount, self.remaining.copy_negate()))
-        return Spent(amount, is_sure=not self.is_doubtful and self.in_flight == 0)
+        is_sure = not self.is_doubtful and self.in_flight == 0
+        return Spent(amount, is_sure=is_sure, resolved=self.resolved)
 
     @property
     def is_quiet(self) -> bool:

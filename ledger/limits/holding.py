@@ -29,7 +29,7 @@ from ledger.limits.holds import Resolved
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import Short
 from ledger.limits.reach import Reach
-from ledger.limits.rights import GrantName
+from ledger.limits.rights import Difference, GrantName
 from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.validity import signed_within
 from ledger.store.port import Store
@@ -137,6 +137,7 @@ class Holder:
             return None
         for allowance in own:
             allowance.take(more)
+        now = whole_seconds(self._reach.clock.now())
         expires = min(allowance.grant.expires for allowance in own)
         timed = replace(update, not_after=EPOCH + timedelta(seconds=expires))
         try:
@@ -147,8 +148,7 @@ class Holder:
             raise
         for allowance in own:
             if isinstance(outcome, Applied):
-                allowance.applied()
-                allowance.credited(max(Decimal(0), difference.copy_negate()))
+                allowance.settled(resolved.before.id, Difference(difference, now))
             elif isinstance(outcome, Rejected):
                 allowance.given_back(more)
             else:

@@ -22,12 +22,19 @@ from datetime import timedelta
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.core.entry import ADJUSTED, HOLD, RESOLVED, Key
+from ledger.core.entry import ADJUSTED, HELD, HOLD, RESOLVED, Key
 from ledger.core.errors import InvalidAmount, InvalidInput, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits import rolling
 from ledger.limits.plan import Short, adjust
-from ledger.limits.rights import NO_GRANT, GrantName, Rights, write_of
+from ledger.limits.rights import (
+    NO_GRANT,
+    Difference,
+    GrantName,
+    Rights,
+    noted,
+    write_of,
+)
 from ledger.limits.spends import Resolution, Spend, as_read, change_of, spend_attributes
 from ledger.store.conditions import AllOf, Condition, Equals, Has, Not
 from ledger.store.writes import Put, Update
@@ -117,7 +124,7 @@ def update_of(key: Key, resolved: Resolved) -> Update:
     conditions: list[Condition] = [_open(), *as_read(before)]
     if after.resolved == "expired":
         conditions.append(Equals(HOLD, {"N": str(before.hold)}))
-    written = {name: attributes[name] for name in (RESOLVED, ADJUSTED) if name in attributes}
+    written = {name: attributes[name] for name in (RESOLVED, ADJUSTED, HELD) if name in attributes}
     return Update(
         key, set={"change": change_of(after.amount), **written}, condition=AllOf(tuple(conditions))
     )
@@ -145,7 +152,8 @@ def charge_apart(
     `items` are the rights items of its grants, by budget ("" is the entry's own), read strongly
     consistent in the entry's region; of a lost account the item that minted its rights again, read
     in its own region, for an entry that all remaining regions show alike. The entry notes the
-    versions that they get, so whoever sees it can tell whether an item that it sees has the charge.
+    versions that they get, so whoever sees it can tell whether an item that it sees has the charge;
+    the items note the entry (`Rights.resolved`): after a restore it can be told the other way, too.
     For more than was held each must have as much available, or `over` charges it anyway, where the
     cost was incurred. `now` is in seconds since 1970: of a rolling limit what is charged now counts
     from now on, and what was held before the window gives nothing back.
@@ -161,13 +169,15 @@ def charge_apart(
         if rights is None or name.account not in {rights.account, *rights.reclaimed}:
             raise InvalidInput(f"hold {resolved.before.id} is resolved with the item of {name}")
         version = name.version if rights.account == name.account else NO_GRANT
-        has_left = rolling.has_left(rights, resolved.before.id, now)
-        after = adjust(rights, version, resolved.difference, over=over, has_left=has_left)
+        difference = Difference(resolved.difference, int(now))
+        has_left = rolling.has_left(rights, resolved.before.id, difference.at)
+        after = adjust(rights, version, difference.amount, over=over, has_left=has_left)
         if isinstance(after, Short):
             return after
-        changed.append(rolling.dated(after, now))
+        late = noted(rights.resolved, {resolved.before.id: difference})
+        changed.append(rolling.dated(replace(after, resolved=late), now))
         written.append(GrantName(after.account, after.version, name.budget))
-    entry = replace(resolved.after, adjusted=tuple(written))
+    entry = replace(resolved.after, adjusted=tuple(written), held=resolved.before.amount)
     return Apart(replace(resolved, after=entry), tuple(changed))
 
 

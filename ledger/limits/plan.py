@@ -26,8 +26,8 @@ breaks without each rule.
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
 
 from ledger.core import amounts
@@ -37,10 +37,13 @@ from ledger.limits.rights import (
     GRANTS_MAX,
     GROWTH_DIGITS,
     Account,
+    Difference,
     Grant,
     Rights,
     added,
     following,
+    noted,
+    of_late,
     without,
 )
 
@@ -79,10 +82,12 @@ class Spent:
     `is_sure` if it knows of each of these entries that it was applied, and none has a key. What was
     definitely not applied was given back, and is not in `amount`. What gives rights back (a refund)
     counts once it is known to be applied, and under a key never: another region may credit it, too.
+    `resolved` are holds that it resolved of late, by id: they are in `amount` as resolved.
     """
 
     amount: Decimal
     is_sure: bool
+    resolved: Mapping[str, Difference] = field(default_factory=dict)
 
 
 def create(account: Account, minted: Decimal, *, bucket: int = 0) -> Rights:
@@ -113,7 +118,8 @@ def take(
     if len(rights.grants) >= GRANTS_MAX:
         return Crowded(len(rights.grants))
     grant = Grant(amount, since, expires, token, counter)
-    return following(rights, grants={**rights.grants, rights.version + 1: grant})
+    grants = {**rights.grants, rights.version + 1: grant}
+    return following(rights, grants=grants, resolved=of_late(rights.resolved, since))
 
 
 def granted_to(rights: Rights, token: str) -> int | None:
@@ -139,7 +145,8 @@ def close(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
             f" got {spent.amount}"
         )
     if spent.is_sure:
-        return _closed(rights, version, spent.amount, rights.adjusted.get(version, _ZERO))
+        closed = _closed(rights, version, spent.amount, rights.adjusted.get(version, _ZERO))
+        return replace(closed, resolved=noted(rights.resolved, spent.resolved))
     shrunk = {**rights.grants, version: replace(grant, amount=max(_ZERO, spent.amount))}
     return following(rights, grants=shrunk)
 

@@ -19,7 +19,7 @@ from functools import partial
 
 from ledger.core import keys
 from ledger.core.contract import Terms
-from ledger.core.entry import ADJUSTED, GRANT, HOLD, RESOLVED, Item, Key
+from ledger.core.entry import ADJUSTED, GRANT, HELD, HOLD, RESOLVED, Item, Key
 from ledger.core.errors import StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId, earliest
 from ledger.limits.calendar import window_named
@@ -43,7 +43,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Query, Scan
 from ledger.store.writes import Applied
 
-ATTRIBUTES = ("pk", "sk", "change", GRANT, HOLD, RESOLVED, ADJUSTED)
+ATTRIBUTES = ("pk", "sk", "change", GRANT, HOLD, RESOLVED, ADJUSTED, HELD)
 SPENDS = Scan(attributes=ATTRIBUTES, consistent=True)
 """A scan of what entries say of grants; of other items it reads the keys."""
 _ZERO = Decimal(0)

@@ -1,14 +1,17 @@
 """Rights items as a restore took them, and what they are once all that names them is counted.
 
 An item may be older than entries of its grants, than what others took of it, and than what it took
-itself. So three things are missing of it:
+itself, and newer than a hold that it was charged for. So it is given what is missing, and rid of
+what comes too early:
 
 - what was spent under grants that it does not know, or of which it knows less: it is charged, or
   granted, and no new grant has the name of a used one;
 - what others show to have taken of it: it has sent that;
 - what it took, if no item shows that any more: it comes out as a debt. Other accounts have as much
   free that was spent already. It is sent to the debtor, from whoever has some: who had given it
-  cannot be seen, and makes no difference.
+  cannot be seen, and makes no difference;
+- what a hold came to more or less than was held, where the table shows it open: it is resolved once
+  more, so the item has it as held (`Rights.resolved`).
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -18,9 +21,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.limits.plan import Gone, excess_of, reclaim
+from ledger.limits.plan import Gone, adjust, excess_of, reclaim
 from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, added
-from ledger.limits.rolling import dated
+from ledger.limits.rolling import dated, has_left
 from ledger.limits.spends import Spend, charge_of
 
 _ZERO = Decimal(0)
@@ -47,22 +50,34 @@ class Recounted:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What entries say that items may not.
+
+    `spends` are those that name a later version than an item's, or one of its open grants;
+    `reopened` those of holds that are open, though an item says that they were resolved.
+    """
+
+    spends: Sequence[Spend]
+    reopened: Sequence[Spend] = ()
+
+
 def recounted(
-    items: Items, spends: Sequence[Spend], taken: Taken, budget: str, now: float
+    items: Items, entries: Entries, taken: Taken, budget: str, now: float
 ) -> list[Rights]:
     """Return the items of a budget that change, in the order in which they are to be written.
 
-    `items` are all that there are and may be made, `spends` all entries that name a later version
-    than an item's or one of its open grants, `taken` what others show to have taken, by giver. Each
-    is one write. Whoever owes comes last: what is sent to it is in flight until then, and if the
-    rest is not written the next count finds it there.
+    `items` are all that there are and may be made, `taken` what others show to have taken, by
+    giver; `now` is in seconds since 1970. Each is one write. Whoever owes comes last: what is sent
+    to it is in flight until then, and if the rest is not written the next count finds it there.
 
     Raises:
         AmountOverflow: a sum does not fit in 38 digits.
     """
     counted: dict[Account, Rights] = {}
+    spends = entries.spends
     for account, item in items.items():
-        after = counted_item(item, spends, taken.get(account, {}), budget)
+        after = counted_item(item, entries, taken.get(account, {}), budget, now)
         if after is not None:
             counted[account] = after
     all_items = {**items, **counted}
@@ -91,7 +106,7 @@ def takers(items: Items) -> Taken:
 
 
 def counted_item(
-    item: Rights, spends: Sequence[Spend], taken: Mapping[Account, Decimal], budget: str
+    item: Rights, entries: Entries, taken: Mapping[Account, Decimal], budget: str, now: float
 ) -> Rights | None:
     """Return an item that knows all that names it; None if it does already.
 
@@ -100,13 +115,16 @@ def counted_item(
     Raises:
         AmountOverflow: a sum does not fit in 38 digits.
     """
+    spends, shown = entries.spends, item
+    item = _reopened(item, entries.reopened, budget)
     missing: dict[str, Decimal] = {}
     last = item.version
     for spend in spends:
         versions = _versions(spend, item.account, budget)
         last = max(last, *versions)
         if max(versions) > item.version and not _is_open(item, spend, budget):
-            missing[spend.id] = spend.amount
+            missing[spend.id] = _missing(item, spend, budget)
+    returned = [less for entry, less in missing.items() if less < 0 and has_left(item, entry, now)]
     sent = {taker: max(amount, item.sent.get(taker, _ZERO)) for taker, amount in taken.items()}
     grants = dict(item.grants)
     for version, grant in item.grants.items():
@@ -117,10 +135,40 @@ def counted_item(
         item,
         version=last,
         charged=amounts.total((item.charged, *missing.values())),
+        returned=amounts.total((item.returned, *returned)),
         sent={**item.sent, **{taker: amount for taker, amount in sent.items() if amount}},
         grants=grants,
     )
-    return None if after == item else after
+    return None if after == shown else after
+
+
+def _reopened(item: Rights, holds: Iterable[Spend], budget: str) -> Rights:
+    """Return an item without what it was charged for holds that are to be resolved once more."""
+    for hold in holds:
+        done = item.resolved.get(hold.id)
+        if done is None:
+            continue
+        version = max(_versions(hold, item.account, budget))
+        before = adjust(item, version, done.amount.copy_negate(), over=True)
+        assert isinstance(before, Rights)  # noqa: S101 (`over`: it is never short)
+        if done.amount < 0 and version not in item.grants and has_left(item, hold.id, done.at):
+            less = done.amount.copy_negate()
+            before = replace(before, returned=amounts.total((before.returned, less)))
+        others = {entry: one for entry, one in item.resolved.items() if entry != hold.id}
+        item = replace(before, version=item.version, resolved=others)
+    return item
+
+
+def _missing(item: Rights, spend: Spend, budget: str) -> Decimal:
+    """Return what an item was not charged of an entry that names a later version of it.
+
+    Of a hold that was charged apart the difference, if what was held is charged: its grant is
+    closed, or another account's.
+    """
+    paid_by = [NO_GRANT, *(n.version for n in spend.grants if _is_of(n, item.account, budget))]
+    if spend.held is None or max(paid_by) > item.version:
+        return spend.amount
+    return amounts.total((spend.amount, spend.held.copy_negate()))
 
 
 def _cover(
@@ -177,18 +225,17 @@ def _name(item: Rights, version: int, budget: str) -> GrantName:
 
 def _versions(spend: Spend, account: Account, budget: str) -> list[int]:
     """Return the versions of an account's item that an entry names; 0 for none."""
-    found = [
-        name.version for name in spend.names if (name.budget, name.account) == (budget, account)
-    ]
-    return [NO_GRANT, *found]
+    return [NO_GRANT, *(n.version for n in spend.names if _is_of(n, account, budget))]
 
 
 def _is_open(item: Rights, spend: Spend, budget: str) -> bool:
     """Return whether an entry is of a grant that the item has open: it is closed by its entries."""
-    return any(
-        (name.budget, name.account) == (budget, item.account) and name.version in item.grants
-        for name in spend.grants
-    )
+    named = [name for name in spend.grants if _is_of(name, item.account, budget)]
+    return any(name.version in item.grants for name in named)
+
+
+def _is_of(name: GrantName, account: Account, budget: str) -> bool:
+    return (name.budget, name.account) == (budget, account)
 
 
 def _more(before: Mapping[Account, Decimal], after: Mapping[Account, Decimal]) -> Decimal:

@@ -6,6 +6,7 @@ rights item there may be entries, and transfers, that are newer::
     entries of eu-west-1's grant 7 ── shown        its rights item ── shown as of version 5
     home has taken 5 of eu-west-1 ── shown         eu-west-1 has sent 5 ── not shown
     entries of what eu-west-1 took ── shown        neither that, nor that home sent it
+    a hold that was settled ── shown as open       its rights item ── charged for less already
 
 So each item is written again as it must have been (`recounted`). Done twice it changes nothing; on
 a table at work it pays what a region owes from what others have free, and nothing else, since an
@@ -17,15 +18,17 @@ To be done before anybody spends, closes or merges: each write of an item is a v
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.core.entry import Key, key_of
 from ledger.core.errors import BudgetUndecided, StateConflict
 from ledger.limits.calendar import Window, window_named
 from ledger.limits.reading import budget_of, read_own, read_rights, scanned
 from ledger.limits.reclaiming import SPENDS, Regions, spend_in
-from ledger.limits.recounted import Items, Recounted, recounted, takers
+from ledger.limits.recounted import Entries, Items, Recounted, recounted, takers
 from ledger.limits.rights import Account, GrantName, Rights, condition_of, rights_item
 from ledger.limits.spends import Spend
 from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put
 
 
@@ -39,14 +42,14 @@ class Looked:
 
     windows: Sequence[Window]
     budgets: Sequence[str]
-    spends: Sequence[Spend]
+    entries: Entries
 
 
 async def look(regions: Regions, budget: str | None) -> Looked:
     """Look through all regions' tables for one budget, or all; each table is read whole.
 
     An entry is returned if it names a later version of a rights item than home shows, or a grant
-    that is open there.
+    that is open there; or is an open hold that an item, as home shows it, has as resolved.
 
     Raises:
         DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
@@ -56,10 +59,11 @@ async def look(regions: Regions, budget: str | None) -> Looked:
     await run_requests([look.run for look in looks], at_once=len(looks))
     windows = {window.counter: window for look in looks for window in look.windows.values()}
     spends = {(spend.id, spend.grants): spend for look in looks for spend in look.spends}
+    reopened = {hold.id: hold for look in looks for hold in look.reopened}
     return Looked(
         [windows[counter] for counter in sorted(windows)],
         sorted({name for look in looks for name in look.budgets}),
-        list(spends.values()),
+        Entries(list(spends.values()), list(reopened.values())),
     )
 
 
@@ -75,6 +79,7 @@ class _Look:
         self.windows: dict[str, Window] = {}
         self.budgets: set[str] = set()
         self.spends: list[Spend] = []
+        self.reopened: list[Spend] = []
 
     async def run(self) -> None:
         """Read the whole table."""
@@ -82,8 +87,11 @@ class _Look:
             controlled, spend = budget_of(item), spend_in(item)
             if controlled is not None:
                 self._controls(controlled)
-            elif spend is not None and [n for n in spend.names if await self._counts(n)]:
-                self.spends.append(spend)
+            elif spend is not None:
+                if [name for name in spend.names if await self._counts(name)]:
+                    self.spends.append(spend)
+                if spend.is_open_hold and await self._is_reopened(key_of(item), spend):
+                    self.reopened.append(spend)
 
     def _controls(self, counter: str) -> None:
         rule = self._regions.terms.budget_of(counter)
@@ -100,15 +108,41 @@ class _Look:
         window = self._window(name.budget)
         if window is None or not self._regions.keeps(name.account):
             return False
-        if name.budget not in self._items:
-            home = self._regions.stores[self._regions.terms.home]
-            self._items[name.budget] = await read_rights(home, name.budget)
-        item = self._items[name.budget].get(name.account, Rights(name.account))
+        item = (await self._shown(name.budget)).get(name.account, Rights(name.account))
         is_missing = name.version > item.version or name.version in item.grants
         if is_missing:
-            self.windows[name.budget] = window
-            self.budgets.add(window.budget)
+            self._is_counted(window)
         return is_missing
+
+    async def _is_reopened(self, key: Key, hold: Spend) -> bool:
+        """Return whether an item of this region has an open hold as resolved.
+
+        The hold is read again after the item: on a table at work it is resolved by then.
+        """
+        charged: list[Window] = []
+        for name in hold.grants:
+            window = self._window(name.budget)
+            items = {} if window is None else await self._shown(name.budget)
+            here = [one for one in items.values() if one.account.region == self._store.region]
+            if window is not None and any(hold.id in one.resolved for one in here):
+                charged.append(window)
+        item = await self._store.get(Get(key)) if charged else None
+        again = None if item is None else spend_in(item)
+        if again is None or not again.is_open_hold:
+            return False
+        for window in charged:
+            self._is_counted(window)
+        return True
+
+    async def _shown(self, budget: str) -> Items:
+        if budget not in self._items:
+            home = self._regions.stores[self._regions.terms.home]
+            self._items[budget] = await read_rights(home, budget)
+        return self._items[budget]
+
+    def _is_counted(self, window: Window) -> None:
+        self.windows[window.counter] = window
+        self.budgets.add(window.budget)
 
     def _window(self, counter: str) -> Window | None:
         """Return the window, or budget, of this counter; None if it is none that is asked for."""
@@ -123,12 +157,12 @@ class _Look:
 async def recount_budget(
     regions: Regions,
     counter: str,
-    spends: Sequence[Spend],
+    entries: Entries,
     made: Mapping[Account, Rights | None],
 ) -> Mapping[Account, Recounted]:
     """Count a budget, or a window of it, anew in each region's item; return what was changed.
 
-    `spends` are those of `look`; `made` is what an account that has no item would make, None
+    `entries` are those of `look`; `made` is what an account that has no item would make, None
     while a step of the limit that decides it is only announced.
 
     Raises:
@@ -138,7 +172,10 @@ async def recount_budget(
         DamagedItem: a rights item cannot be read.
         StoreError: a region cannot be read or written; run it again.
     """
-    own = [spend for spend in spends if _accounts(spend, counter)]
+    own, reopened = (
+        [spend for spend in found if _accounts(spend, counter)]
+        for found in (entries.spends, entries.reopened)
+    )
     named = {account for spend in own for account in _accounts(spend, counter)}
     shown = await read_rights(regions.stores[regions.terms.home], counter)
     taken = takers(shown)
@@ -157,7 +194,7 @@ async def recount_budget(
                 " the limit that is only announced: `ledger budget confirm`, then run this again"
             )
     found: dict[Account, Recounted] = {}
-    for after in recounted(items, own, taken, counter, regions.now()):
+    for after in recounted(items, Entries(own, reopened), taken, counter, regions.now()):
         account = after.account
         put = Put(rights_item(after, counter), condition_of(read[account]))
         if not isinstance(await regions.stores[account.region].write(put), Applied):

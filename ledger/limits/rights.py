@@ -12,6 +12,7 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 | `buckets`, `returned` | bucket -> what it charged that has not come back, what has |
 | `grants` | version that made it -> [amount, from, expires, token] of each grant that is open |
 | `adjusted` | version of an open grant -> what resolved holds of it came to more than was held |
+| `resolved` | id of a hold that was resolved of late -> [what was charged more for it, when] |
 | `rate`, `want` | demand: spent a second, and wanted now |
 | `cut` | account of a lost region -> what had been taken up from it when nothing more was |
 | `raises`, `reclaimed` | id of a raise, account of a lost region -> what was minted for it |
@@ -47,6 +48,12 @@ GRANTS_MAX = 400
 """How many grants an item may have open; about 30 fit in a write unit, 1 KB."""
 GROWTH_DIGITS = 6
 """By how many digits the sums of an item may outgrow the limit, of the 38 that there are."""
+RESOLVED_KEPT, RESOLVED_SECONDS = 32, 60
+"""How many resolved holds an item names, and for how long, for a restore (`recounted`).
+
+Of one that was resolved longer before the moment that is restored the entry has arrived, too,
+unless it was on its way for so long. An id and its difference take some 60 bytes.
+"""
 NO_GRANT = 0
 """The version in the name of no grant: which account would have paid is all that it says."""
 NAMES_KEPT = 4096
@@ -65,6 +72,7 @@ _GRANT_PARTS = 4
 _ZERO = Decimal(0)
 _NOTHING: Mapping[Any, Decimal] = MappingProxyType({})
 _NO_GRANTS: Mapping[int, "Grant"] = MappingProxyType({})
+_NO_DIFFERENCES: Mapping[str, "Difference"] = MappingProxyType({})
 K = TypeVar("K")
 
 
@@ -146,6 +154,17 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """By how much more than was held an item was charged for a hold, and when it was resolved.
+
+    `amount` is below 0 if it was less, `at` in whole seconds since 1970, rounded down.
+    """
+
+    amount: Decimal
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rights:
     """What a rights item says; `version` 0 is that of an item that does not exist."""
 
@@ -161,6 +180,7 @@ class Rights:
     taken: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
     grants: Mapping[int, Grant] = field(default_factory=lambda: _NO_GRANTS)
     adjusted: Mapping[int, Decimal] = field(default_factory=lambda: _NOTHING)
+    resolved: Mapping[str, Difference] = field(default_factory=lambda: _NO_DIFFERENCES)
     rate: Decimal = _ZERO
     want: Decimal = _ZERO
     cut: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
@@ -256,6 +276,9 @@ def rights_item(rights: Rights, counter: str) -> dict[str, AttributeValue]:
             item[name] = {"M": {str(key): _number(sums[key]) for key in sorted(sums)}}
     if rights.grants:
         item["grants"] = {"M": {str(v): _rendered(rights.grants[v]) for v in sorted(rights.grants)}}
+    if rights.resolved:
+        by_entry = sorted(rights.resolved.items())
+        item["resolved"] = {"M": {entry: _rendered_difference(one) for entry, one in by_entry}}
     return item
 
 
@@ -274,6 +297,7 @@ def rights_of(item: Item) -> Rights:
             version=_whole(item.get("version", {}).get("N")),
             bucket=_whole(item["bucket"]["N"]) if "bucket" in item else 0,
             grants={_whole(v): _grant(part) for v, part in _map(item, "grants").items()},
+            resolved={entry: _difference(part) for entry, part in _map(item, "resolved").items()},
             **numbers,
             **sums,
         )
@@ -365,6 +389,24 @@ def without(mapping: Mapping[int, Any], version: int) -> dict[int, Any]:
     return {key: value for key, value in mapping.items() if key != version}
 
 
+def noted(
+    resolved: Mapping[str, Difference], more: Mapping[str, Difference]
+) -> Mapping[str, Difference]:
+    """Return holds that were resolved of late, with more; of too many the oldest are left out."""
+    new = {entry: difference for entry, difference in more.items() if difference.amount}
+    if not new:
+        return resolved
+    last = max(difference.at for difference in new.values())
+    kept = {**of_late(resolved, last), **new}
+    oldest_first = sorted(kept.items(), key=lambda pair: pair[1].at)
+    return dict(oldest_first[-RESOLVED_KEPT:])
+
+
+def of_late(resolved: Mapping[str, Difference], now: int) -> Mapping[str, Difference]:
+    """Return those of the last `RESOLVED_SECONDS`; `now` is in seconds since 1970."""
+    return {entry: one for entry, one in resolved.items() if one.at > now - RESOLVED_SECONDS}
+
+
 def _rendered(grant: Grant) -> AttributeValue:
     times = ({"N": str(grant.since)}, {"N": str(grant.expires)})
     counter = [{"S": grant.counter}] if grant.counter else []
@@ -380,6 +422,15 @@ def _grant(part: AttributeValue) -> Grant:
     amount, since, expires = (number["N"] for number in parts[:3])
     texts = (str(text["S"]) for text in parts[3:])
     return Grant(amounts.parse(amount), int(since), int(expires), *texts)
+
+
+def _rendered_difference(difference: Difference) -> AttributeValue:
+    return {"L": [_number(difference.amount), {"N": str(difference.at)}]}
+
+
+def _difference(part: AttributeValue) -> Difference:
+    amount, at = (number["N"] for number in part["L"])
+    return Difference(amounts.parse(amount), int(at))
 
 
 def _number(number: Decimal) -> AttributeValue:

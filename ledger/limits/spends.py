@@ -3,8 +3,9 @@
 A spend is an entry with `change` = -amount and `grant`: the name of its grant, or a list of several
 (key, team, organization: one entry for all). A hold has `hold` too, its expiry in whole seconds
 since 1970, and once it is resolved `resolved`: how; by another than its owner also `adjusted`: the
-versions of the rights items that were written with that. What was let through names no grant, only
-whose account it is to be charged to; it is resolved in the same way, once it is charged.
+versions of the rights items that were written with that, and `held`: what was. What was let through
+names no grant, only whose account it is to be charged to; it is resolved in the same way, once it
+is charged.
 
 A grant that cannot be closed by its owner is closed by its entries. So as long as it is open they
 have to be there: an entry is folded only once *every* region shows each grant it names as closed.
@@ -24,6 +25,7 @@ from ledger.core import amounts
 from ledger.core.entry import (
     ADJUSTED,
     GRANT,
+    HELD,
     HOLD,
     RESOLVED,
     AttributeValue,
@@ -53,7 +55,7 @@ class Spend:
     `hold` is when it expires, in whole seconds since 1970, of an amount that is kept aside and
     counts at once; `resolved` says how that ended. Where what it came to was charged apart
     `adjusted` names the rights items that were written with it, by the versions that they got, as a
-    grant is.
+    grant is, and `held` is the amount that it had before.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Spend:
     hold: int | None = None
     resolved: Resolution | None = None
     adjusted: tuple[GrantName, ...] = ()
+    held: Decimal | None = None
 
     @property
     def is_open_hold(self) -> bool:
@@ -98,6 +101,8 @@ def spend_attributes(spend: Spend) -> dict[str, AttributeValue]:
     attributes = spending_attributes(Spending(names, spend.hold, spend.resolved))
     if spend.adjusted:
         attributes[ADJUSTED] = {"L": [{"S": str(written)} for written in spend.adjusted]}
+    if spend.held is not None:
+        attributes[HELD] = {"N": amounts.to_text(spend.held)}
     return attributes
 
 
@@ -132,7 +137,8 @@ def spend_of(item: Item) -> Spend | None:
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"a spend must name its grants: {error}") from None
     amount = number_of(item, "change").copy_negate()
-    return Spend(item["sk"]["S"], amount, grants, hold, resolved, adjusted)
+    held = number_of(item, HELD) if HELD in item else None
+    return Spend(item["sk"]["S"], amount, grants, hold, resolved, adjusted, held)
 
 
 def is_open(item: Item) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.ledgers import seeded
 
-from ledger import Ledger, Table
+from ledger import Hold, Ledger, Table
 from ledger.administration import budgets
 from ledger.administration.budgets import Restored, restored_budgets
 from ledger.contract.opening import OpenTable
@@ -250,3 +250,73 @@ async def test_one_budget_is_counted_alone(desk: Desk) -> None:
     assert [*(await desk.recount(BUDGET)).limits] == [BUDGET]
     with pytest.raises(BudgetMissing, match="matches no pattern"):
         await desk.recount("other")
+
+
+async def _held(desk: Desk, west: Table) -> Hold:
+    """Make the budget at home, and a hold of 40 of it in the west."""
+    async with desk.world.table(HOME) as home:
+        await home.budget(BUDGET).create(100)
+    desk.world.replicate()
+    hold = await west.budget(BUDGET).hold(40, expires=30_000)
+    assert isinstance(hold, Hold)
+    desk.world.replicate()
+    return hold
+
+
+@pytest.mark.parametrize("arrived", ["entry", "rights"])
+@pytest.mark.parametrize("actual", [0, 4])
+@pytest.mark.parametrize("who", ["its owner", "its owner, later", "another"])
+async def test_a_hold_of_which_one_half_was_restored_is_settled_once(
+    desk: Desk, who: str, actual: int, arrived: str
+) -> None:
+    """What it gives back is not given back twice, nor is it charged twice."""
+    async with desk.world.table(WEST) as west:
+        hold = await _held(desk, west)
+        if who == "its owner, later":
+            await desk.world.pass_time(200)
+            desk.world.replicate()
+        before = await desk.items()
+        async with desk.world.table(WEST) as other:
+            await (other.budget(BUDGET).held(hold.entry) if who == "another" else hold).settle(
+                actual
+            )
+            desk.world.replicate()
+    desk.world.replicate()  # its owner has closed the grant
+    after = await desk.items()
+    assert before != after
+    old = {
+        key: item
+        for key, item in before.items()
+        if after[key] != item and key[0].startswith("~budget~") != (arrived == "rights")
+    }
+    assert old
+    await desk.restored(everything, old=old)
+    await desk.recount()
+    assert await desk.recount() == Restored({}, {})
+    async with desk.world.table(WEST) as west:
+        await west.budget(BUDGET).held(hold.entry).settle(actual)
+    await desk.world.pass_time(1_800)
+    await desk.world.merge()  # a grant that is open is closed by reading
+    assert await desk.drained() == 100
+
+
+async def test_a_hold_that_is_resolved_meanwhile_is_not_charged_again(desk: Desk) -> None:
+    """The table is at work: its item is newer than what was read of the entry."""
+    async with desk.world.table(WEST) as west:
+        hold = await _held(desk, west)
+        await desk.world.pass_time(200)
+        desk.world.replicate()
+        async with desk.world.table(WEST) as other:
+            store, scan = desk.world.store(WEST), desk.world.store(WEST).scan
+
+            async def resolved_after(page: Scan) -> Any:
+                found = await scan(page)
+                if hold.entry.id in {item["sk"]["S"] for item in found.items}:
+                    await other.budget(BUDGET).held(hold.entry).settle(4)
+                    desk.world.replicate()
+                return found
+
+            with desk.monkeypatch.context() as patched:
+                patched.setattr(store, "scan", resolved_after)
+                done = await desk.recount()
+    assert done == Restored({}, {})

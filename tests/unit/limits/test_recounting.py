@@ -23,12 +23,14 @@ from support.compacting import World
 from support.ledgers import HOME, WEST
 
 from ledger.core.contract import Terms
+from ledger.core.entry import entry_id
 from ledger.core.errors import BudgetUndecided, StateConflict
-from ledger.limits import plan
+from ledger.limits import holds, plan
+from ledger.limits.plan import Spent
 from ledger.limits.reclaiming import Regions
-from ledger.limits.recounted import counted_item, recounted, takers
+from ledger.limits.recounted import Entries, counted_item, recounted, takers
 from ledger.limits.recounting import look, recount_budget
-from ledger.limits.rights import Account, GrantName, Rights
+from ledger.limits.rights import Account, Difference, GrantName, Rights
 from ledger.limits.spends import Spend, charge_of, spend_attributes
 from ledger.store.writes import Rejected
 from ledger.testing.clock import START
@@ -42,7 +44,7 @@ async def count(
     """Count the budget anew; return what was charged, by account, where anything was changed."""
     regions = regions_of(world)
     looked = await look(regions, None)
-    found = await recount_budget(regions, "counter", looked.spends, made or {})
+    found = await recount_budget(regions, "counter", looked.entries, made or {})
     world.regions.deliver()
     return {account: int(done.charged) for account, done in found.items()}
 
@@ -200,8 +202,8 @@ def test_a_hold_that_was_charged_apart_later_counts() -> None:
     item = replace(granted(AT_WEST, at=START, minted=50), charged=Decimal(4), version=7)
     settled = Spend("id", Decimal(6), (GrantName(AT_WEST, 3, "b"),), 1, "settled")
     later = replace(settled, adjusted=(GrantName(AT_WEST, 8, "b"),))
-    assert counted_item(item, [settled], {}, "b") is None
-    after = counted_item(item, [later], {}, "b")
+    assert counted_item(item, Entries([settled]), {}, "b", 0.0) is None
+    after = counted_item(item, Entries([later]), {}, "b", 0.0)
     assert after is not None
     assert [after.charged, after.version] == [10, 8]
 
@@ -209,8 +211,8 @@ def test_a_hold_that_was_charged_apart_later_counts() -> None:
 def test_what_is_on_its_way_stays_sent() -> None:
     """The taker shows less than was sent to it: that is no reason to take it back."""
     item = replace(plan.create(AT_HOME, Decimal(50)), sent={AT_WEST: Decimal(7)})
-    assert counted_item(item, [], {AT_WEST: Decimal(4)}, "b") is None
-    after = counted_item(item, [], {AT_WEST: Decimal(9)}, "b")
+    assert counted_item(item, Entries([]), {AT_WEST: Decimal(4)}, "b", 0.0) is None
+    after = counted_item(item, Entries([]), {AT_WEST: Decimal(9)}, "b", 0.0)
     assert after is not None
     assert after.sent == {AT_WEST: 9}
 
@@ -221,7 +223,7 @@ def test_a_name_that_was_used_is_not_used_again_though_nothing_is_missing() -> N
     [version] = item.grants
     names = GrantName(AT_WEST, version, "b"), GrantName(AT_WEST, 7, "b")
     settled = Spend("id", Decimal(6), names[:1], 1, "settled", names[1:])
-    after = counted_item(item, [settled], {}, "b")
+    after = counted_item(item, Entries([settled]), {}, "b", 0.0)
     assert after == replace(item, version=7)
 
 
@@ -229,7 +231,7 @@ def test_of_a_rolling_limit_what_was_missing_comes_back_from_now_on() -> None:
     """When it was spent is not known: it is not to come back too early."""
     item = plan.create(AT_WEST, Decimal(50), bucket=60)
     spend = Spend("id", Decimal(6), (GrantName(AT_WEST, 5, "b"),))
-    [after] = recounted({AT_WEST: item}, [spend], {}, "b", 6_000.0)
+    [after] = recounted({AT_WEST: item}, Entries([spend]), {}, "b", 6_000.0)
     assert [after.charged, after.buckets] == [6, {100: 6}]
 
 
@@ -269,8 +271,11 @@ def test_names_of_other_budgets_say_nothing_of_this_one() -> None:
     [version] = item.grants
     others = GrantName(AT_WEST, 9, "c"), GrantName(AT_WEST, version, "c")
     closed, later = GrantName(AT_WEST, 1, "b"), GrantName(AT_WEST, 9, "b")
-    assert counted_item(item, [Spend("id", Decimal(6), (closed, others[0]))], {}, "b") is None
-    after = counted_item(item, [Spend("id", Decimal(6), (later, others[1]))], {}, "b")
+    assert (
+        counted_item(item, Entries([Spend("id", Decimal(6), (closed, others[0]))]), {}, "b", 0.0)
+        is None
+    )
+    after = counted_item(item, Entries([Spend("id", Decimal(6), (later, others[1]))]), {}, "b", 0.0)
     assert after is not None
     assert [after.charged, after.version] == [6, 9]
 
@@ -288,7 +293,9 @@ def test_what_is_granted_elsewhere_is_sent_if_nobody_can_spend_it(*, is_known: b
     """Where something was missing the table was restored: of its grants nothing is under way."""
     home = granted(AT_HOME, 90, at=START)
     west, spends = owing(80, is_known=is_known)
-    home_after, west_after = recounted({AT_HOME: home, AT_WEST: west}, spends, {}, "b", 0.0)
+    home_after, west_after = recounted(
+        {AT_HOME: home, AT_WEST: west}, Entries(spends), {}, "b", 0.0
+    )
     assert home_after.sent == {AT_WEST: 10 if is_known else 30}
     assert west_after.taken == {AT_HOME: 10 if is_known else 30}
 
@@ -298,7 +305,7 @@ def test_what_a_third_sent_is_taken_up_to_be_sent_on() -> None:
     home = replace(plan.create(AT_HOME, Decimal(30)), sent={AT_SOUTH: Decimal(30)})
     west, spends = owing(70, is_known=False)
     items = {AT_HOME: home, AT_SOUTH: plan.create(AT_SOUTH, ZERO), AT_WEST: west}
-    south_after, west_after = recounted(items, spends, {}, "b", 0.0)
+    south_after, west_after = recounted(items, Entries(spends), {}, "b", 0.0)
     assert [south_after.taken, south_after.sent] == [{AT_HOME: 30}, {AT_WEST: 20}]
     assert west_after.taken == {AT_SOUTH: 20}
 
@@ -309,11 +316,12 @@ def test_nothing_moves_to_or_from_an_account_that_was_cut_off() -> None:
     home = plan.create(AT_HOME, Decimal(100))
     cut = replace(home, cut={AT_WEST: ZERO})
     assert [
-        one.account for one in recounted({AT_HOME: cut, AT_WEST: west}, spends, {}, "b", 0.0)
+        one.account
+        for one in recounted({AT_HOME: cut, AT_WEST: west}, Entries(spends), {}, "b", 0.0)
     ] == [AT_WEST]
     off = replace(west, cut={AT_HOME: ZERO})
     given = replace(home, sent={AT_WEST: Decimal(40)})
-    [after] = recounted({AT_HOME: given, AT_WEST: off}, spends, {}, "b", 0.0)
+    [after] = recounted({AT_HOME: given, AT_WEST: off}, Entries(spends), {}, "b", 0.0)
     assert after.taken == {}
 
 
@@ -359,42 +367,187 @@ async def test_the_item_of_a_lost_region_is_left_to_its_reclaim(
     assert await count(world) == {}
 
 
+@pytest.mark.parametrize(("actual", "returned"), [(1, -4), (7, 0)])
+@pytest.mark.parametrize("age", [60, 3_600])
+def test_of_a_rolling_limit_a_hold_is_resolved_once_more_as_before(
+    actual: int, returned: int, age: float
+) -> None:
+    """What had left the window gave nothing back, and gives nothing back again."""
+    made = START.timestamp()
+    entry, name = str(entry_id(START, 1)), GrantName(AT_WEST, 2, "b")
+    hold = Spend(entry, Decimal(5), (name,), hold=1)
+    buckets = {int(made // 60): Decimal(5)}
+    rights = Rights(AT_WEST, 5, Decimal(50), charged=Decimal(5), bucket=60, buckets=buckets)
+    settled = holds.settle(hold, Decimal(actual))
+    apart = holds.charge_apart(settled, {"b": rights}, now=made + age)
+    assert isinstance(apart, holds.Apart)
+    [item] = apart.items
+    assert item.returned == (returned if age == 3_600 else 0)
+    [again] = recounted({AT_WEST: item}, Entries([], [hold]), {}, "b", made + age + 600)
+    assert [again.charged, again.returned, again.available] == [5, 0, 45]
+    [late] = recounted({AT_WEST: rights}, Entries([apart.resolved.after]), {}, "b", made + age)
+    assert [late.charged, late.returned] == [item.charged, item.returned]
+
+
+def test_a_grant_has_an_item_forget_what_was_resolved_long_ago() -> None:
+    """What is rewritten costs by its size."""
+    old, new = Difference(Decimal(1), 100), Difference(Decimal(1), 150)
+    item = replace(plan.create(AT_WEST, Decimal(50)), resolved={"old": old, "new": new})
+    granted = plan.take(item, Decimal(1), since=170, expires=230, token="t")
+    assert isinstance(granted, Rights)
+    assert granted.resolved == {"new": new}
+
+
+def reopened(*, age: float = 0, counter: str = "counter") -> World:
+    """Return a world in which the west's item has a hold of 6 as voided, and its entry is open."""
+    world = World()
+    made = START - timedelta(seconds=age)
+    held = spend_item(6, GrantName(AT_WEST, 2, counter), at=made, hold=9_999_999_999)
+    void = {held["sk"]["S"]: Difference(Decimal(-6), int(made.timestamp()))}
+    rights = replace(plan.create(AT_WEST, Decimal(50)), version=4, resolved=void)
+    put_rights(world.regions, rights, counter)
+    world.regions.put(WEST, held)
+    world.regions.deliver()
+    return world
+
+
+async def test_a_region_that_has_not_got_a_resolution_reopens_nothing() -> None:
+    """The table is at work: the region that it was made in has the entry as resolved."""
+    world = reopened()
+    regions = regions_of(world)
+    looked = await look(regions, None)
+    [hold] = looked.entries.reopened
+    item = spend_item(6, GrantName(AT_WEST, 2), at=START, hold=hold.hold)
+    world.regions.put(WEST, {**item, **spend_attributes(replace(hold, resolved="void"))})
+    assert (await look(regions, None)).entries.reopened == []
+
+
+async def test_a_window_that_ended_is_counted_for_a_hold_that_is_open_again() -> None:
+    """It is resolved some time, and folded, whoever spends from the window by then."""
+    world = World()
+    rule = {"counter": {"window": "hour", "late": 600}}
+    terms = limited_settings().replace(budgets=rule).terms
+    at = START - timedelta(hours=2)
+    world = reopened(age=7_200, counter=f"counter@{at:%Y-%m-%dT%H}Z")
+    looked = await look(Regions(world.regions.replicas, terms, world.clock), None)
+    assert [window.counter for window in looked.windows] == [f"counter@{at:%Y-%m-%dT%H}Z"]
+    assert [hold.amount for hold in looked.entries.reopened] == [6]
+
+
 Event = tuple[int, str, int, int]
-KINDS = ("take", "top up", "spend", "close", "send")
+KINDS = ("take", "top up", "spend", "hold", "settle", "apart", "close", "send")
 EVENTS = st.lists(
     st.tuples(st.integers(0, 2), st.sampled_from(KINDS), st.integers(1, 9), st.integers(1, 2)),
     min_size=4,
     max_size=30,
 )
 BACK = st.tuples(*[st.integers(0, 9)] * 3)
-OLD = (9, 9, 9)
+OLD, NEW = (9, 9, 9), (0, 0, 0)
+HELD = [(0, "take", 9, 1), (0, "hold", 9, 1)]
+
+
+class Past:
+    """What happened to a budget of three accounts: each version of its items and entries."""
+
+    def __init__(self) -> None:
+        shares = {AT_HOME: 40, AT_SOUTH: 20, AT_WEST: 40}
+        self.items = [[plan.create(account, Decimal(share))] for account, share in shares.items()]
+        self.entries: list[list[Spend]] = []
+        self.settled: dict[GrantName, dict[str, Difference]] = {}
+
+    @property
+    def spends(self) -> list[Spend]:
+        """The entries as they are by now."""
+        return [versions[-1] for versions in self.entries]
+
+    def happens(self, place: int, kind: str, amount: Decimal, beside: int) -> None:
+        """Let something happen in one account, if it is possible."""
+        item = self.items[place][-1]
+        other = self.items[(place + beside) % 3][-1]
+        after = self._after(item, other, kind, amount, beside)
+        if isinstance(after, Rights) and after != item:
+            self.items[place].append(after)
+
+    def _after(
+        self, item: Rights, other: Rights, kind: str, amount: Decimal, beside: int
+    ) -> object:
+        if kind == "take":
+            return plan.take(item, amount, since=0, expires=60, token="t")
+        if kind == "send":
+            return plan.send(plan.take_up(item, other) or item, other.account, amount)
+        if kind in {"settle", "apart"}:
+            return self._resolved(item, amount - 1, by_owner=kind == "settle")
+        return self._granted(item, kind, amount, beside)
+
+    def _granted(self, item: Rights, kind: str, amount: Decimal, beside: int) -> object:
+        for version, grant in item.grants.items():
+            name = GrantName(item.account, version, "b")
+            used = charge_of(self.spends, name)
+            if kind == "top up":
+                return plan.top_up(item, version, amount, expires=60)
+            if kind == "close":
+                return self._closed(item, name, used, by_owner=beside == 1)
+            if used - item.adjusted.get(version, ZERO) + amount <= grant.amount:
+                hold = 1 if kind == "hold" else None
+                self.entries.append([Spend(f"{len(self.entries)}", amount, (name,), hold)])
+                return item
+        return item
+
+    def _resolved(self, item: Rights, actual: Decimal, *, by_owner: bool) -> object:
+        for versions in self.entries:
+            [name] = versions[-1].grants
+            if name.account != item.account or not versions[-1].is_open_hold:
+                continue
+            resolved = holds.settle(versions[-1], actual)
+            if not by_owner:
+                done = holds.charge_apart(resolved, {"b": item}, now=0.0)
+                if isinstance(done, plan.Short):
+                    continue
+                versions.append(done.resolved.after)
+                return done.items[0]
+            if name.version in item.grants and resolved.difference <= 0:
+                versions.append(resolved.after)
+                kept = self.settled.setdefault(name, {})
+                kept[resolved.after.id] = Difference(resolved.difference, 0)
+                return item
+        return item
+
+    def _closed(self, item: Rights, name: GrantName, used: Decimal, *, by_owner: bool) -> object:
+        settled = self.settled.get(name, {})
+        if not by_owner and not settled:  # by reading: minutes after its owner settled anything
+            return plan.reclaim(item, name.version, used)
+        known = used - item.adjusted.get(name.version, ZERO)
+        return plan.close(item, name.version, Spent(known, is_sure=True, resolved=settled))
 
 
 @settings(max_examples=300)
-@given(EVENTS, BACK, st.integers(0, 3))
-@example([(0, "send", 5, 1), (1, "send", 1, 2)], OLD, 3)
-@example([(0, "send", 9, 1), (1, "take", 29, 1), (1, "spend", 29, 1)], OLD, 3)
-@example([(0, "take", 1, 1), (0, "top up", 9, 1), (0, "spend", 9, 1)], OLD, 3)
+@given(EVENTS, BACK, st.integers(0, 3), st.sets(st.integers(0, 9)))
+@example([(0, "send", 5, 1), (1, "send", 1, 2)], OLD, 3, set())
+@example([(0, "send", 9, 1), (1, "take", 29, 1), (1, "spend", 29, 1)], OLD, 3, set())
+@example([(0, "take", 1, 1), (0, "top up", 9, 1), (0, "spend", 9, 1)], OLD, 3, set())
+@example([*HELD, (0, "close", 1, 1), (0, "apart", 3, 1)], NEW, 3, {0})
+@example([*HELD, (0, "apart", 3, 1)], NEW, 3, {0})
+@example([*HELD, (0, "apart", 3, 1), (0, "close", 1, 2)], NEW, 3, {0})
+@example([*HELD, (0, "settle", 3, 1), (0, "close", 1, 1)], NEW, 3, {0})
+@example([*HELD, (0, "close", 1, 1), (0, "apart", 3, 1)], (1, 0, 0), 3, set())
 def test_whatever_items_were_restored_what_is_left_is_left(
-    events: list[Event], back: tuple[int, int, int], written: int
+    events: list[Event], back: tuple[int, int, int], written: int, open_still: set[int]
 ) -> None:
-    """All entries are there, and of each item any version: the limit less what was spent.
+    """All entries are there, holds of some as they were made, and of each item any version.
 
-    It is what can be spent, and none of it is a debt; also if the count ended after some writes.
+    What can be spent is the limit less what the entries come to, and none of it is a debt; also if
+    the count ended after some writes.
     """
-    shares = {AT_HOME: 40, AT_SOUTH: 20, AT_WEST: 40}
-    history = [[plan.create(account, Decimal(share))] for account, share in shares.items()]
-    spends: list[Spend] = []
+    past = Past()
     for place, kind, amount, beside in events:
-        item = history[place][-1]
-        other = history[(place + beside) % 3][-1]
-        after = happened(item, other, kind, Decimal(amount), spends)
-        if isinstance(after, Rights) and after != item:
-            history[place].append(after)
+        past.happens(place, kind, Decimal(amount), beside)
     shown = {
         versions[0].account: versions[max(0, len(versions) - 1 - n)]
-        for versions, n in zip(history, back, strict=True)
+        for versions, n in zip(past.items, back, strict=True)
     }
+    spends = [
+        versions[0 if place in open_still else -1] for place, versions in enumerate(past.entries)
+    ]
     for item in counted(shown, spends)[:written]:
         shown[item.account] = item
     for item in counted(shown, spends):
@@ -422,28 +575,9 @@ def test_whatever_items_were_restored_what_is_left_is_left(
 
 def counted(shown: dict[Account, Rights], spends: list[Spend]) -> list[Rights]:
     """Return what a count changes of these items."""
-    return recounted(shown, spends, takers(shown), "b", 0.0)
-
-
-def happened(
-    item: Rights, other: Rights, kind: str, amount: Decimal, spends: list[Spend]
-) -> object:
-    """Return an item after something happened to it, or what was not possible."""
-    if kind == "take":
-        return plan.take(item, amount, since=0, expires=60, token="t")
-    if kind == "send":
-        return plan.send(plan.take_up(item, other) or item, other.account, amount)
-    for version, grant in item.grants.items():
-        name = GrantName(item.account, version, "b")
-        used = charge_of(spends, name)
-        if kind == "top up":
-            return plan.top_up(item, version, amount, expires=60)
-        if kind == "spend" and used + amount <= grant.amount:
-            spends.append(Spend(f"{len(spends)}", amount, (name,)))
-            return item
-        if kind == "close":
-            return plan.reclaim(item, version, used)
-    return item
+    noted = {entry for item in shown.values() for entry in item.resolved}
+    reopened = [spend for spend in spends if spend.is_open_hold and spend.id in noted]
+    return recounted(shown, Entries(spends, reopened), takers(shown), "b", 0.0)
 
 
 def closed(item: Rights, spends: list[Spend]) -> Rights:

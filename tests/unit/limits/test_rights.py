@@ -13,11 +13,16 @@ from ledger.core.capacity import item_size
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidAmount, InvalidInput
 from ledger.limits import plan
 from ledger.limits.rights import (
+    RESOLVED_KEPT,
+    RESOLVED_SECONDS,
     Account,
+    Difference,
     Grant,
     GrantName,
     Rights,
     checked_amount,
+    noted,
+    of_late,
     rights_item,
     rights_of,
     write_of,
@@ -44,6 +49,7 @@ def _sums(keys: st.SearchStrategy[Any], values: Any = amounts) -> st.SearchStrat
     return st.dictionaries(keys, values.filter(bool), max_size=3)
 
 
+differences = st.builds(Difference, signed.filter(bool), times)
 items = st.builds(
     Rights,
     accounts,
@@ -55,6 +61,7 @@ items = st.builds(
     taken=_sums(accounts),
     grants=st.dictionaries(versions, grants, max_size=3),
     adjusted=_sums(versions, signed),
+    resolved=st.dictionaries(st.text(min_size=1, max_size=8), differences, max_size=3),
     rate=amounts,
     want=amounts,
     cut=_sums(accounts),
@@ -189,3 +196,14 @@ def test_what_is_accepted_can_always_be_summed(digits: int, places: int) -> None
         return
     full = Rights(HERE, 1, limit, charged=limit.scaleb(6) - amount.scaleb(0))
     assert rights_of(rights_item(full, COUNTER)).charged == full.charged
+
+
+def test_of_resolved_holds_the_last_are_named_and_none_for_long() -> None:
+    """An item stays small; one that came to what was held says nothing."""
+    many = {f"{at:03}": Difference(Decimal(-1), at) for at in range(RESOLVED_KEPT + 5)}
+    kept = noted({}, many)
+    assert [*kept] == [*many][5:]
+    assert noted(kept, {"id": Difference(Decimal(0), 99)}) == kept
+    last = {"id": Difference(Decimal(2), RESOLVED_SECONDS + 10)}
+    assert [*noted(kept, last)] == [*[*many][11:], "id"]
+    assert of_late(last, RESOLVED_SECONDS + 10 + RESOLVED_SECONDS) == {}
