@@ -8,9 +8,9 @@ from random import Random
 
 from ledger.contract.opening import OpenTable, open_table
 from ledger.core.contract import Terms
-from ledger.core.errors import BudgetUndecided, ContractChangeRefused
+from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused
 from ledger.limits.administering import Administrator
-from ledger.limits.calendar import Window, rule_of, window_of
+from ledger.limits.calendar import Window, rule_of, window_named, window_of
 from ledger.limits.changing import LimitChange, LimitChanger
 from ledger.limits.losing import (
     Minted,
@@ -115,7 +115,12 @@ class TableBudgets:
             return None
         limit = await self.limit_of(window)
         step = None if limit is None else step_of(limit, window.begins)
-        return {} if step is None or isinstance(step, Undecided) else step.shares
+        if limit is None or isinstance(step, Undecided):
+            return {}
+        if step is None:  # it is forgotten, as nobody makes an item of so old a window by it
+            home = self.regions.terms.home
+            return {Account(home, self.regions.terms.epoch_of(home)): Decimal(0)}
+        return step.shares
 
     async def _all(self) -> list[str]:
         reaches = [self.reach(store) for store in self.regions.stores.values()]
@@ -132,6 +137,23 @@ class LostRights(TableBudgets):
     """
 
     lost: str
+
+    async def counters(self, budget: str | None) -> list[Window]:
+        """Return one budget, or all, and each window of it that entries of lost grants name.
+
+        However long it has ended: until it is reclaimed they cannot be merged. A budget that
+        nothing but such entries names is among all.
+
+        Raises:
+            As `TableBudgets.counters` and `stakes`.
+        """
+        windows = {window.counter: window for window in await TableBudgets.counters(self, budget)}
+        for counter in sorted(await self.lost_entries()):
+            rule = self.regions.terms.budget_of(counter)
+            window = None if rule is None else window_named(counter, rule)
+            if window is not None and budget in {None, window.budget}:
+                windows.setdefault(counter, window)
+        return [*windows.values()]
 
     async def stakes(self, window: Window) -> Mapping[Account, Stake]:
         """Return what is at stake of a budget; see `ledger.limits.losing.stakes`."""
@@ -156,23 +178,40 @@ class LostRights(TableBudgets):
         return minted
 
     async def is_whole(self, window: Window) -> bool:
-        """Return whether all regions show the limit alike, and no change of it was left in half."""
+        """Return whether all regions show the limit alike, and no change of it was left in half.
+
+        So it is if there is none, and by the window that runs: what has ended no change is made of.
+        """
+        if not self._runs(window):
+            return True
         stores = self.regions.stores.values()
         shown = [(await read_budget(store, window.budget)).limit for store in stores]
-        is_alike = all(limit == shown[0] for limit in shown)
-        return is_alike and not await LimitChanger(self.reach(self.home)).is_torn(window.budget)
+        if any(limit != shown[0] for limit in shown):
+            return False
+        with suppress(BudgetMissing):
+            return not await LimitChanger(self.reach(self.home)).is_torn(window.budget)
+        return True
+
+    def _runs(self, window: Window) -> bool:
+        rule = rule_of(self.regions.terms, window.budget)
+        return window == window_of(window.budget, rule, self.clock.now())
 
     async def go_on(self, window: Window) -> None:
         """Write the newest limit that any region shows through home: a lost one may have made it.
 
         Once all that lost regions had is reclaimed, what they left of a change in half is made.
+        Of a budget without a limit, and of a window that has ended, there is nothing to be done.
 
         Raises:
-            BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
+            HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
         await self.renew()
+        if not self._runs(window):
+            return
         is_reclaimed = await self._is_reclaimed(window)
-        await LimitChanger(self.reach(self.home)).go_on(window.budget, is_reclaimed=is_reclaimed)
+        changer = LimitChanger(self.reach(self.home))
+        with suppress(BudgetMissing):
+            await changer.go_on(window.budget, is_reclaimed=is_reclaimed)
 
     async def lost_entries(self) -> Spends:
         """Return them once the region is lost for long enough; see `TableBudgets`."""

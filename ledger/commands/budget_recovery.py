@@ -42,7 +42,8 @@ def reclaim(
     """Mint again what a lost region had, a day after it was given up; first show what is at stake.
 
     That is the most that the region may have acknowledged and nobody will ever see: whoever owes it
-    (tickets, payments) reclaims less. Tables of every region are scanned. If interrupted, or while
+    (tickets, payments) reclaims less. Of windows those are looked at that run, and whichever have
+    entries that cannot be merged else. Tables of every region are scanned. If interrupted, or while
     a region does not show yet that the lost one is cut off, run it again. Limits that not every
     region shows, since a lost home wrote them, are written again.
     """

@@ -24,7 +24,7 @@ from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.writes import Put
+from ledger.store.writes import Delete, Put
 from ledger.testing import MemoryGlobalTable
 
 HOME, LOST = "us-east-1", "eu-west-1"
@@ -99,9 +99,8 @@ async def test_while_the_home_is_moved_nothing_is_reclaimed(
     monkeypatch.setattr(budgets, "open_table", opened)
     opening = lost_rights(world.settings, LOST, clock=world.clock, randomness=seeded())
     async with opening as rights:
-        [window] = await rights.counters("key/42")
         with pytest.raises(ContractChangeRefused, match=f"must name {LOST} as lost"):
-            await rights.stakes(window)
+            await rights.counters("key/42")
 
 
 async def test_a_window_that_the_region_may_have_made_is_at_stake(
@@ -109,9 +108,52 @@ async def test_a_window_that_the_region_may_have_made_is_at_stake(
 ) -> None:
     """By its share, though no item of it arrived."""
     async with after_a_loss(monkeypatch, window="day") as rights:
-        [window] = await rights.counters("key/42")
+        window = (await rights.counters("key/42"))[0]
         stake = await rights.stakes(window)
         assert stake[Account(LOST)].amount == 5
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+async def test_a_window_that_has_ended_is_reclaimed_for_its_entries(
+    monkeypatch: pytest.MonkeyPatch, *, is_forgotten: bool
+) -> None:
+    """Else they could never be merged; also if no region knows by now how it was shared."""
+    async with after_a_loss(monkeypatch, window="day") as before:
+        rights = _in_force(before)
+        running, ended = await rights.counters("key/42")
+        assert [running, ended] == await rights.counters(None)
+        assert ended.ends == running.begins
+        limit = (await read_budget(rights.home, "key/42")).limit
+        assert limit is not None
+        if is_forgotten:
+            steps = (replace(limit.steps[0], since=running.begins),)
+            await rights.home.write(Put(limit_item(replace(limit, steps=steps), "key/42")))
+        stake = (await rights.stakes(ended))[Account(LOST)]
+        assert stake.entries + stake.charged == 4
+        minted = await rights.reclaim(ended, None)
+        assert minted[Account(LOST)].stake == stake
+        items = await read_rights(rights.home, ended.counter)
+        assert items[Account(HOME)].reclaimed == {Account(LOST): stake.amount}
+        assert await rights.is_whole(ended)
+
+
+async def test_a_budget_that_entries_alone_name_is_among_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its limit never arrived: what was spent of it is a debt once it is made again."""
+    async with after_a_loss(monkeypatch) as before:
+        rights = _in_force(before)
+        await _without_limit(rights)
+        [window] = await rights.counters(None)
+        assert await rights.is_whole(window)
+        assert (await rights.reclaim(window, None))[Account(LOST)].amount == -4
+        assert not await rights.stakes(window)
+
+
+async def _without_limit(rights: LostRights) -> None:
+    page = await rights.home.query(Query("~budget~key/42"))
+    for item in page.items:
+        await rights.home.write(Delete((item["pk"]["S"], item["sk"]["S"])))
 
 
 async def test_it_is_refused_for_what_is_no_budget_and_too_early(
@@ -122,9 +164,8 @@ async def test_it_is_refused_for_what_is_no_budget_and_too_early(
         with pytest.raises(BudgetMissing, match="matches no pattern"):
             await rights.counters("other")
         early = replace(rights.regions, terms=replace(rights.regions.terms, lost=()))
-        [window] = await rights.counters("key/42")
         with pytest.raises(ContractChangeRefused, match="must name eu-west-1 as lost"):
-            await replace(rights, regions=early).stakes(window)
+            await replace(rights, regions=early).counters("key/42")
 
 
 async def test_a_limit_that_not_every_region_shows_is_found_and_put_again(
@@ -217,7 +258,7 @@ async def test_home_s_share_of_a_window_waits_until_it_is_decided(
     """While a step is announced that would decide it nobody has a share, and home's is not 0."""
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)
-        [window] = await rights.counters("key/42")
+        window = (await rights.counters("key/42"))[0]
         limit = (await read_budget(rights.home, "key/42")).limit
         assert limit is not None
         step = LimitStep.of(20, {Account(HOME): 1}, since=window.begins)
