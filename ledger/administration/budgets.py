@@ -236,12 +236,17 @@ class RestoredBudgets(TableBudgets):
         """Count one budget, or all, anew; make whole what was restored of a change of a limit.
 
         Raises:
-            As `ledger.limits.recounting.recount_budget`; and BudgetMissing, ContractChangeRefused.
-            What was counted before stays: it may be repeated.
+            As `ledger.limits.recounting.recount_budget`; ContractChangeRefused; and BudgetMissing:
+            no pattern of the contract has it, or nothing of it is in the table. What was counted
+            before stays: it may be repeated.
         """
         if budget is not None:
             rule_of(self.regions.terms, budget)
         looked = await look(self.regions, budget)
+        if budget is not None and not looked.budgets:
+            raise BudgetMissing(
+                f"nothing of a budget {budget!r} is in the table: no limit, no spend"
+            )
         counted: dict[str, Mapping[Account, Recounted]] = {}
         for window in looked.windows:
             counted[window.counter] = await self._counted(window, looked)

@@ -37,7 +37,10 @@ def create(
     scope: Annotated[list[str], typer.Option(help=f"One of {', '.join(SCOPES)}; repeatable.")],
     prefix: Annotated[
         list[str] | None,
-        typer.Option(help="Pattern of counters; repeatable.", show_default="every counter"),
+        typer.Option(
+            help="What ids of its counters begin with, `key/`; repeatable.",
+            show_default="every counter",
+        ),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Requests a second.", show_default="no limit")
@@ -55,6 +58,8 @@ def create(
     now = SystemClock().now()
     ends = None if expires is None else now + timedelta(seconds=seconds_of(expires))
     grant = checked_grant(name, scope, prefix or (), rate=rate, at_once=at_once)
+    for literal in (each for each in grant.prefixes if each.endswith("*")):
+        say(f"a prefix is no pattern: {literal!r} is of ids that begin so, star and all", err=True)
     token = create_token(tokens, grant, now=now, randomness=system_random(), expires=ends)
     _print(token, name, as_json=as_json)
 

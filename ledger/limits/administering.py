@@ -16,7 +16,7 @@ from ledger.core.errors import (
 )
 from ledger.core.keys import checked_new_counter
 from ledger.limits import plan
-from ledger.limits.calendar import Window, checked_budget, rule_of, whole_seconds, window_of
+from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.halves import target_of
 from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, budget_of, date_in, scanned
@@ -61,8 +61,9 @@ class Administrator:
 
         Raises:
             InvalidInput: the counter, the limit or a weight breaks a rule.
-            StateConflict: the budget is there with another limit, or rights of another: a lost home
-                had made it, and only they have arrived.
+            StateConflict: the budget is there with another limit or, if they are given, weights of
+                its windows; or with rights of another: a lost home had made it, and only they have
+                arrived.
             BudgetMissing: no pattern of the contract has its counter.
             HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
@@ -79,7 +80,8 @@ class Administrator:
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: budgets are made once it is")
         home = await self._reach.store_of(terms.home)
-        if await self._has(home, budget, amount):  # by another home, perhaps, that is lost now
+        asked = made.newest if weights is not None and not window.is_whole else None
+        if await self._has(home, budget, amount, asked):  # by a home, perhaps, that is lost now
             return False
         left = await self._left(home, window)
         puts: list[Put] = []
@@ -103,7 +105,7 @@ class Administrator:
                 retryable=True,
             )
         if isinstance(final.outcome, Rejected):
-            if not await self._has(home, budget, amount):
+            if not await self._has(home, budget, amount, asked):
                 raise StateConflict(f"budget {budget!r} has a limit already: raise or lower that")
             return final.doubt is not None
         return True
@@ -117,11 +119,13 @@ class Administrator:
             left = list((await self._reach.items(home).read(window.counter)).items.values())
         return left
 
-    async def _has(self, home: Store, budget: str, amount: Decimal) -> bool:
+    async def _has(
+        self, home: Store, budget: str, amount: Decimal, asked: LimitStep | None
+    ) -> bool:
         """Return whether a budget is there, with this limit, by home or, of an earlier one, others.
 
         Raises:
-            StateConflict: it has another.
+            StateConflict: it has another, or is not shared as `asked`.
         """
         there = await self._reach.limit_of(budget, self._reach.items(home))
         if there is None:
@@ -135,6 +139,13 @@ class Administrator:
             raise StateConflict(
                 f"budget {budget!r} has a limit of {amounts.to_text(limit)} already: raise or"
                 " lower that"
+            )
+        if asked is not None and asked.shares != there.steps[-1].shares:
+            shares = sorted(there.steps[-1].shares.items())
+            had = ", ".join(f"{one.region}={amounts.to_text(share)}" for one, share in shares)
+            raise StateConflict(
+                f"budget {budget!r} has other weights, its windows are shared as {had}: lower it"
+                f" to {amounts.to_text(limit)} with the new ones"
             )
         return True
 
@@ -193,8 +204,7 @@ class Administrator:
         items = dict(shown.items)
         target: Decimal | None = None
         if window.is_whole:  # a lost home may have left a raise in half, to be written by the next
-            now = whole_seconds(self._reach.clock.now())
-            target = target_of(limit, items.values(), now) if terms.lost else limit.newest.limit
+            target = target_of(limit, items.values()) if terms.lost else limit.newest.limit
         if not window.is_whole:
             accounts = {Account(region, terms.epoch_of(region)) for region in terms.written}
             accounts |= {account for item in items.values() for account in item.reclaimed}

@@ -271,9 +271,9 @@ class LimitChanger:
         if items is None or (terms.given_up_at is None and not is_restored):
             return limit, []
         now = self._seconds()
-        known = halves.not_in_limit(limit, items, now)
+        known = halves.not_in_limit(limit, items)
         if known and limit.announced is None:
-            target = halves.target_of(limit, items, now)
+            target = halves.target_of(limit, items)
             raised = halves.remembering(limit, known, now)
             limit = self._with(place, raised, self._step(place, limit, target, None))
         if not is_reclaimed or (not is_restored and self._may_arrive()):

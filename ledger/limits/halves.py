@@ -45,12 +45,14 @@ class Missing:
     limit: Decimal
 
 
-def not_in_limit(limit: Limit, items: Collection[Rights], now: int) -> dict[str, Decimal]:
+def not_in_limit(limit: Limit, items: Collection[Rights]) -> dict[str, Decimal]:
     """Return the raises that were minted and that the limit does not know, by id.
 
-    Of the newer half of what is remembered: what is older the limit may have forgotten.
+    What was raised so long before the last raise that it knows it may have forgotten; how long ago
+    that was makes no difference: a restored table may be weeks old.
     """
-    since = now - RAISE_SECONDS // 2
+    last = max(limit.raised.values(), default=Decimal(0))
+    since = last - RAISE_SECONDS // 2
     return {
         raise_id: amount
         for item in items
@@ -59,9 +61,9 @@ def not_in_limit(limit: Limit, items: Collection[Rights], now: int) -> dict[str,
     }
 
 
-def target_of(limit: Limit, items: Collection[Rights], now: int) -> Decimal:
+def target_of(limit: Limit, items: Collection[Rights]) -> Decimal:
     """Return where a limit is going, with the raises that were minted and that it does not know."""
-    return amounts.total((limit.newest.limit, *not_in_limit(limit, items, now).values()))
+    return amounts.total((limit.newest.limit, *not_in_limit(limit, items).values()))
 
 
 def remembering(limit: Limit, raises: Mapping[str, Decimal], now: int) -> Limit:

@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import partial
 
 from ledger.core.contract import NO_HOME, Terms
-from ledger.core.errors import ContractChangeRefused
+from ledger.core.errors import ContractChangeRefused, InvalidInput
 from ledger.limits.lost import (
     Stake,
     cut_off,
@@ -67,7 +67,7 @@ async def stakes(
     item a lost account may have made, unseen.
 
     Raises:
-        ContractChangeRefused: it is too early.
+        InvalidInput, ContractChangeRefused: as `check_lost`.
         DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
         StoreError: a region cannot be read.
     """
@@ -103,8 +103,8 @@ async def reclaim_lost(
     item unseen, and of home.
 
     Raises:
-        ContractChangeRefused: it is too early, or not every region shows yet that the lost one is
-            cut off, and what it wrote last: run it again.
+        InvalidInput, ContractChangeRefused: as `check_lost`; or not every region shows yet that the
+            lost one is cut off, and what it wrote last: run it again.
         DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
         AmountOverflow: a sum does not fit in 38 digits.
         StoreError: a region cannot be read or written; run it again.
@@ -191,10 +191,16 @@ async def check_lost(regions: Regions, lost: str) -> None:
     given up no region listed it any more (`compactor.taking.check_removed`).
 
     Raises:
+        InvalidInput: the contract knows no such region.
         ContractChangeRefused: with what is missing.
         StoreError: a region cannot be asked.
     """
     terms = regions.terms
+    if lost not in {*terms.lost, *terms.regions}:
+        raise InvalidInput(
+            f"{lost} is no region of the table that was lost: the contract names"
+            f" {', '.join(terms.lost) or 'none'} as lost"
+        )
     if terms.home == NO_HOME or lost not in terms.lost:
         raise ContractChangeRefused(
             f"the table's contract in force must name {lost} as lost before its rights are"

@@ -1,5 +1,6 @@
 """The examples of budgets: small costs, calls and writes that fail."""
 
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
@@ -77,7 +78,31 @@ async def test_what_a_model_cost_is_not_given_back(
             assert (failed.status_code, await spent(table.ledger)) == (502, Decimal(0))
             monkeypatch.setattr(Hold, "settle", unanswered)
             unsettled = await http.post("/42/completions", params={"tokens": 2500})
-            assert (unsettled.status_code, await spent(table.ledger)) == (500, Decimal(4))
+            assert (unsettled.status_code, await spent(table.ledger)) == (503, Decimal(4))
+
+
+async def test_a_caller_s_key_is_no_way_past_the_limit(tmp_path: Path) -> None:
+    """What was charged before is not done again for nothing; a key that is none is the caller's."""
+    page = program(API, tmp_path)
+    world = MemoryGlobalTable(budgets={"key/*": {}})
+    async with world.table() as table:
+        page["app"].state.table = table
+        await table.budget("key/42").create(9)
+        answers = httpx.ASGITransport(page["app"])
+        async with httpx.AsyncClient(transport=answers, base_url="http://api") as http:
+
+            async def status(path: str, key: str | None = None) -> int:
+                headers = {} if key is None else {"Idempotency-Key": key}
+                return (await http.post(path, headers=headers)).status_code
+
+            at = int(world.clock.now().timestamp() * 1000)
+            made = str(uuid.UUID(int=at << 80 | 7 << 76 | 2 << 62 | 5))
+            assert [await status("/42/embeddings", made) for _ in range(3)] == [200, 409, 409]
+            assert await spent(table.ledger) == 1
+            for key in ("foo", "", str(uuid.UUID(int=(at - 10**7) << 80 | 7 << 76 | 2 << 62 | 5))):
+                assert await status("/42/embeddings", key) == 400
+            assert await status("/43/embeddings") == 403
+            assert await status("/42/completions?tokens=-1000") == 422
 
 
 async def unanswered(*_: object, **__: object) -> None:

@@ -163,7 +163,8 @@ async def test_it_is_refused_for_what_is_no_budget_and_too_early(
     async with after_a_loss(monkeypatch) as rights:
         with pytest.raises(BudgetMissing, match="matches no pattern"):
             await rights.counters("other")
-        early = replace(rights.regions, terms=replace(rights.regions.terms, lost=()))
+        terms = replace(rights.regions.terms, lost=(), regions=(HOME, LOST))
+        early = replace(rights.regions, terms=terms)
         with pytest.raises(ContractChangeRefused, match="must name eu-west-1 as lost"):
             await replace(rights, regions=early).counters("key/42")
 

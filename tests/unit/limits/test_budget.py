@@ -349,6 +349,22 @@ async def test_a_budget_without_a_limit_or_a_pattern_is_missing() -> None:
             await east.budget("key/42").create(4)
 
 
+async def test_a_budget_that_is_shared_by_other_weights_is_not_as_asked_for() -> None:
+    """Without any it is; so is one without windows, which nobody shares."""
+    half = {EAST: 1, WEST: 1}
+    async with opened(None, window="day") as (_, east, _west):
+        assert await east.budget("key/42").create(9, weights={EAST: 2, WEST: 1})
+        assert not await east.budget("key/42").create(9, weights={EAST: 2, WEST: 1})
+        assert not await east.budget("key/42").create(9)
+        with pytest.raises(
+            StateConflict, match="shared as eu-west-1=3, us-east-1=6: lower it to 9"
+        ):
+            await east.budget("key/42").create(9, weights=half)
+    async with opened(None) as (_, east, _west):
+        assert await east.budget("key/42").create(9)
+        assert not await east.budget("key/42").create(9, weights={EAST: 1})
+
+
 async def test_each_window_has_the_limit_anew() -> None:
     """Regions share it by weight; the next day begins with all of it."""
     async with opened(10, window="day") as (world, east, west):

@@ -45,7 +45,18 @@ def test_a_raise_that_the_limit_may_have_forgotten_is_not_added_to_it(
     """Only the newer half of what is remembered counts, with the second at which it begins."""
     item = raised_item(NOW - RAISE_SECONDS // 2 - ago)
     known = {"order-1": D(5)} if counts else {}
-    assert halves.not_in_limit(limit_of(10), [item], NOW) == known
+    limit = replace(limit_of(10), raises={"order-2": D(1)}, raised={"order-2": D(NOW)})
+    assert halves.not_in_limit(limit, [item]) == known
+
+
+def test_a_raise_is_missing_however_long_ago_it_was_restored() -> None:
+    """The limit knows none at all, or only earlier ones."""
+    item = raised_item(NOW - 10 * RAISE_SECONDS)
+    earlier = replace(
+        limit_of(10), raises={"order-0": D(1)}, raised={"order-0": D(NOW - 20 * RAISE_SECONDS)}
+    )
+    for limit in (limit_of(10), earlier):
+        assert halves.not_in_limit(limit, [item]) == {"order-1": D(5)}
 
 
 @pytest.mark.parametrize(("after", "is_of_it"), [(EDGE_SECONDS, True), (EDGE_SECONDS - 1, False)])

@@ -23,7 +23,7 @@ from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.core.contract import NO_HOME
-from ledger.core.errors import ContractChangeRefused
+from ledger.core.errors import ContractChangeRefused, InvalidInput
 from ledger.limits.losing import (
     ARRIVED_SECONDS,
     is_all_reclaimed,
@@ -242,7 +242,7 @@ async def test_nothing_is_minted_before_every_region_shows_the_item_that_cut() -
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ({"lost": ()}, "must name ap-southeast-2 as lost"),
+        ({"lost": (), "regions": (HOME, WEST, SOUTH)}, "must name ap-southeast-2 as lost"),
         ({"home": NO_HOME}, "must name ap-southeast-2 as lost"),
         ({"given_up_at": START + timedelta(seconds=2)}, "for a day after"),
         ({"given_up_at": None}, "for a day after"),
@@ -258,6 +258,12 @@ async def test_it_is_refused_before_its_time(terms: dict[str, object], message: 
         with pytest.raises(ContractChangeRefused, match=message):
             await call(regions, SOUTH, "counter")
     assert shown_rights(world.regions, AT_HOME) == before
+
+
+async def test_a_region_that_the_contract_does_not_know_is_no_lost_one() -> None:
+    """Nor is there an advice for it."""
+    with pytest.raises(InvalidInput, match=f"mars is no region .* names {SOUTH} as lost"):
+        await stakes(remaining(world_of()), "mars", "counter")
 
 
 async def test_a_region_that_was_added_again_is_reclaimed_all_the_same() -> None:
