@@ -28,7 +28,7 @@ AnyCounter = Annotated[
 def reclaim(
     counter: AnyCounter = "",
     *,
-    lost: Annotated[str, typer.Option(help="The region that is lost for good.")],
+    lost: Annotated[str, typer.Option(help="The region that is lost for good, or was taken out.")],
     most: Annotated[
         str | None,
         typer.Option(help="Mint at most so much again for each; the rest stays spent."),
@@ -39,7 +39,7 @@ def reclaim(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Mint again what a lost region had, a day after it was given up; first show what is at stake.
+    """Mint again what a region had, a day after it was lost or taken out; first show the stake.
 
     That is the most that the region may have acknowledged and nobody will ever see: whoever owes it
     (tickets, payments) reclaims less. Of windows those are looked at that run, and whichever have

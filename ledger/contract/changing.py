@@ -169,7 +169,11 @@ class ContractWriter:
         wanted = refine(contract)
         out = tuple(region for region in terms.regions if region not in wanted.regions)
         wanted = replace(
-            wanted, lost=terms.lost, left=(*terms.left, *out), given_up_at=terms.given_up_at
+            wanted,
+            lost=terms.lost,
+            left=(*terms.left, *out),
+            given_up_at=terms.given_up_at,
+            left_at=terms.left_at,
         )
         if contract.coming is None:
             if wanted == contract.terms:
@@ -215,6 +219,8 @@ class ContractWriter:
         await self._until_removed(pending)
         self._check_clocks(coming)
         self._check_dates(pending)
+        if coming.left != pending.terms.left:  # their replicas are gone since just now
+            coming = replace(coming, left_at=self._clock.now())
         done = replace(pending, terms=coming, coming=None, through="")
         return await self._until_all_show(await self._step(pending, done))
 

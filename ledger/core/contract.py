@@ -87,7 +87,7 @@ class Terms:
     `regions` are observed by compactors; those in `closed` are not written to. `lost` lists the
     regions given up for good, each as often as it was lost, since a region may be added again as
     a new replica and be lost again; the latest loss was at `given_up_at`. `left` lists those taken
-    out while they worked, in the same way. `announced` are
+    out while they worked, in the same way, the latest at `left_at`. `announced` are
     shards that a pending change brings: readers query them, writers do not use them. `unmerged` are
     patterns of counters whose entries are never merged, so that each stays to be read; `periods`
     are the rules of sums by period, the first pattern that matches applies; `archive` the places
@@ -118,6 +118,7 @@ class Terms:
     lost: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     given_up_at: datetime | None = None
+    left_at: datetime | None = None
     generation: int = 1
     closed: tuple[str, ...] = ()
     announced: Shards | None = None
@@ -226,6 +227,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         lost=max(old.lost, new.lost, key=len),
         left=max(old.left, new.left, key=len),
         given_up_at=new.given_up_at or old.given_up_at,
+        left_at=new.left_at or old.left_at,
         closed=_only_in_one(old, new),
         announced=None if new.shards == old.shards else new.shards,
         budgets_coming=tuple(pattern for pattern in new.budgets if pattern not in old.budgets),

@@ -178,8 +178,9 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["unmerged"] = list(terms.unmerged)
     values["lost"] = list(terms.lost)
     values["left"] = list(terms.left)
+    values["left_at"] = terms.left_at.isoformat() if terms.left_at else None
     if not terms.left:
-        del values["left"]
+        del values["left"], values["left_at"]
     values["archive"] = list(terms.archive)
     if not terms.archive:
         del values["archive"]
@@ -243,6 +244,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
             str(pattern): BudgetRule(**rule) for pattern, rule in values.get("budgets", {}).items()
         },
         given_up_at=_time(values.get("given_up_at")),
+        left_at=_time(values.get("left_at")),
         shards={
             str(pattern): tuple(_step(step) for step in steps)
             for pattern, steps in values["shards"].items()

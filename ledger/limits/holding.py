@@ -217,7 +217,8 @@ class Holder:
             if account is not None and terms.is_over(account.region, account.epoch):
                 raise StateConflict(
                     f"hold {entry.id} of {entry.counter!r} is of {account.region}, which was lost"
-                    " or taken out since: it is resolved once it expires, by the compactor"
+                    " or taken out since: once its rights are reclaimed the compactor resolves it"
+                    " by its expiry"
                 )
             store = await self._store_in(region)
             item, hold = await self._read(store, entry)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 
+from ledger.core import amounts
 from ledger.core.contract import NO_HOME, Terms
 from ledger.core.errors import ContractChangeRefused, InvalidInput
 from ledger.limits.lost import (
@@ -75,14 +76,7 @@ async def stakes(
     found = (await lost_spends(regions) if spends is None else spends).get(counter, ())
     shown = await _shown(regions, counter)
     accounts = _lost_accounts(regions, [lost], shown, shares or {}, _named(found, counter))
-    as_cut = {
-        region: {
-            account: _cut(item, accounts) or item if regions.keeps(account) else item
-            for account, item in items.items()
-        }
-        for region, items in shown.items()
-    }
-    return _stakes(regions, counter, accounts, as_cut, found)
+    return _stakes(regions, counter, accounts, _as_cut(regions, accounts, shown), found)
 
 
 async def reclaim_lost(
@@ -103,7 +97,8 @@ async def reclaim_lost(
     item unseen, and of home.
 
     Raises:
-        InvalidInput, ContractChangeRefused: as `check_lost`; or not every region shows yet that the
+        InvalidInput, ContractChangeRefused: as `check_lost`; or another region that is gone spent
+            more than it had, and is to be reclaimed first; or not every region shows yet that the
             lost one is cut off, and what it wrote last: run it again.
         DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
         AmountOverflow: a sum does not fit in 38 digits.
@@ -115,6 +110,8 @@ async def reclaim_lost(
     accounts = _lost_accounts(regions, [lost], shown, shares or {}, _named(entries, counter))
     if not accounts:
         return {}
+    gone = _lost_accounts(regions, _gone(regions), shown, shares or {}, _named(entries, counter))
+    _check_debtors(regions, counter, accounts, gone, shown, entries)
     own = _own(regions, shown) or [await _made_at_home(regions, counter, shares, accounts.values())]
     for item in own:
         await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
@@ -147,7 +144,7 @@ async def reclaim_lost(
 async def is_all_reclaimed(
     regions: Regions, counter: str, spends: Spends, shares: Mapping[Account, Decimal] | None
 ) -> bool:
-    """Return whether every account of a lost region that anything names was reclaimed.
+    """Return whether every account that anything names, of regions that are gone, was reclaimed.
 
     Raises:
         DamagedItem: a rights item cannot be read.
@@ -155,7 +152,7 @@ async def is_all_reclaimed(
     """
     shown = await _shown(regions, counter)
     named = _named(spends.get(counter, ()), counter)
-    accounts = _lost_accounts(regions, regions.terms.lost, shown, shares or {}, named)
+    accounts = _lost_accounts(regions, _gone(regions), shown, shares or {}, named)
     everything = [item for items in shown.values() for item in items.values()]
     return all(is_reclaimed(everything, account) for account in accounts)
 
@@ -196,23 +193,25 @@ async def check_lost(regions: Regions, lost: str) -> None:
         StoreError: a region cannot be asked.
     """
     terms = regions.terms
-    if lost not in {*terms.lost, *terms.regions}:
+    gone = {*terms.lost, *terms.left}
+    if lost not in {*gone, *terms.regions}:
         raise InvalidInput(
-            f"{lost} is no region of the table that was lost: the contract names"
-            f" {', '.join(terms.lost) or 'none'} as lost"
+            f"{lost} is no region of the table that was lost or taken out: the contract names"
+            f" {', '.join(sorted(gone)) or 'none'}"
         )
-    if terms.home == NO_HOME or lost not in terms.lost:
+    if terms.home == NO_HOME or lost not in gone:
         raise ContractChangeRefused(
-            f"the table's contract in force must name {lost} as lost before its rights are"
-            f" reclaimed: `compactor take-home HOME --lost {lost}`"
+            f"the table's contract in force must name {lost} as lost or taken out before its rights"
+            f" are reclaimed: `compactor take-home HOME --lost {lost}` if it is lost"
         )
-    given_up = terms.given_up_at
+    times = [terms.given_up_at] * (lost in terms.lost) + [terms.left_at] * (lost in terms.left)
+    known = [at for at in times if at is not None]
     until = timedelta(seconds=ARRIVED_SECONDS + terms.clock_skew)
-    if given_up is None or regions.clock.now() <= given_up + until:
-        since = "" if given_up is None else f", which was at {given_up.isoformat()}"
+    if len(known) < len(times) or regions.clock.now() <= max(known) + until:
+        when = f", which was at {max(known).isoformat()}" if known else ""
         raise ContractChangeRefused(
-            f"what {lost} wrote may arrive for a day after it was given up{since}: reclaim after"
-            " that"
+            f"what {lost} wrote may arrive for a day after it was given up, or taken out{when}:"
+            " reclaim after that"
         )
     if lost in terms.regions:
         return
@@ -257,6 +256,52 @@ def _lost_accounts(
         for account in sorted(known)
         if account.region in lost and regions.terms.is_over(account.region, account.epoch)
     }
+
+
+def _gone(regions: Regions) -> set[str]:
+    """Return the regions of which an epoch is over: lost, or taken out."""
+    return {*regions.terms.lost, *regions.terms.left}
+
+
+def _as_cut(regions: Regions, accounts: Collection[Account], shown: Shown) -> Shown:
+    """Return what regions show, with each item that remains as it will be cut off."""
+    return {
+        region: {
+            account: _cut(item, accounts) or item if regions.keeps(account) else item
+            for account, item in items.items()
+        }
+        for region, items in shown.items()
+    }
+
+
+def _check_debtors(
+    regions: Regions,
+    counter: str,
+    accounts: Collection[Account],
+    gone: Mapping[Account, Rights],
+    shown: Shown,
+    spends: Iterable[Spend],
+) -> None:
+    """Check that no other account that is gone owes more than it had, unless these do as well.
+
+    It had spent of what others sent it, of these perhaps: minted again before that is charged, that
+    would be spent twice.
+
+    Raises:
+        ContractChangeRefused: one does.
+    """
+    spends = list(spends)
+    stakes = _stakes(regions, counter, gone, _as_cut(regions, gone, shown), spends)
+    if all(stakes[account].amount <= 0 for account in accounts if account in stakes):
+        return
+    for account, stake in stakes.items():
+        if stake.amount < 0 and account not in accounts:
+            owed = amounts.to_text(stake.amount.copy_negate())
+            raise ContractChangeRefused(
+                f"{account} of budget {counter!r} spent {owed} more than it had, which others had"
+                " sent it: `ledger budget reclaim --lost"
+                f" {account.region}` first"
+            )
 
 
 def _named(spends: Iterable[Spend], counter: str) -> set[Account]:
@@ -362,11 +407,9 @@ def _counting(regions: Regions, base: Rights, spends: Iterable[Spend]) -> list[S
 def _others(regions: Regions, lost: Account, shown: Shown) -> list[Rights]:
     """Return the items with which a lost account's rights are compared.
 
-    Each that remains, as its own region has it. Of those that are over the newest shown: of a
-    region that was lost as well if it had cut the account off; of one that left, since nobody
-    writes it or takes up anything of it any more.
+    Each that remains, as its own region has it. Of those that are over the newest shown if it had
+    cut the account off.
     """
-    terms = regions.terms
     everything = [item for items in shown.values() for item in items.values()]
     others = []
     for account in sorted({item.account for item in everything} - {lost}):
@@ -374,9 +417,8 @@ def _others(regions: Regions, lost: Account, shown: Shown) -> list[Rights]:
             others.append(shown[account.region][account])
             continue
         item = newest(account, (rights for rights in everything if rights.account == account))
-        has_left = account.region in terms.left and account.region not in terms.lost
-        if has_left or lost in item.cut:
-            others.append(cut_off(item, lost) or item)
+        if lost in item.cut:
+            others.append(item)
     return others
 
 

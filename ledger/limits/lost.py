@@ -11,10 +11,14 @@ newest that arrived: what a newer one charged is either still there as entries, 
 which every region showed the grant as closed. It is also exactly the most that the region may have
 acknowledged and nobody will ever see. Whoever owes that (tickets, payments) reclaims less, or not.
 
-Where several regions are lost, one after the other, what moved between two of them is counted in
+A region that was taken out while it worked leaves the same, and is reclaimed so.
+
+Where several regions are gone, one after the other, what moved between two of them is counted in
 both stakes or in neither: in both if the one that was lost later had cut the other off, as all
 remaining regions have to show before anything is minted. Counted in the first alone it would be
-minted twice: what it had been sent, and what the giver once minted.
+minted twice: what it had been sent, and what the giver once minted. Counted in neither, the one
+that spent what the other had sent it owes that: it is reclaimed first, or both could be over the
+limit in between.
 
 Pure: no clock, no randomness, no I/O.
 """

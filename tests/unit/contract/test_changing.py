@@ -1,6 +1,7 @@
 """Changes of the contract: announced, waited for, in force; interrupted, raced, lost, withdrawn."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import anyio
 import pytest
@@ -174,6 +175,7 @@ class Leaving:
     def __init__(self, world: ContractWorld) -> None:
         self.world = world
         self.seen: list[tuple[str, ...]] = []
+        self.removed_at: datetime | None = None
         world.stores[HOME].described = dict.fromkeys((AWAY, SOUTH), "ACTIVE")
         world.on_sleep = self.remove
 
@@ -188,6 +190,7 @@ class Leaving:
             if len(self.seen) > 1:
                 states = {AWAY: "ACTIVE"}
                 self.world.stores[SOUTH].is_missing = True
+                self.removed_at = self.world.now()
             self.world.stores[HOME].described = states
 
 
@@ -197,7 +200,11 @@ async def test_a_region_leaves_in_force_once_its_replica_is_removed() -> None:
     leaving = Leaving(world)
     smaller = make_terms(regions=(HOME, AWAY))
     done = await world.operator().change(to(smaller))
-    assert (done.terms, done.coming) == (replace(smaller, left=(SOUTH,)), None)
+    left_at = done.terms.left_at
+    assert left_at is not None
+    assert leaving.removed_at is not None
+    assert leaving.removed_at <= left_at <= world.now()
+    assert (done.terms, done.coming) == (replace(smaller, left=(SOUTH,), left_at=left_at), None)
     assert leaving.seen == [(SOUTH,), (SOUTH,)]
     assert world.elapsed >= WAIT
     assert "once the replica in ap-southeast-2 is removed" in str(

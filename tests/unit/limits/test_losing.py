@@ -262,7 +262,7 @@ async def test_it_is_refused_before_its_time(terms: dict[str, object], message: 
 
 async def test_a_region_that_the_contract_does_not_know_is_no_lost_one() -> None:
     """Nor is there an advice for it."""
-    with pytest.raises(InvalidInput, match=f"mars is no region .* names {SOUTH} as lost"):
+    with pytest.raises(InvalidInput, match=f"mars is no region .* contract names {SOUTH}"):
         await stakes(remaining(world_of()), "mars", "counter")
 
 
@@ -447,8 +447,41 @@ async def test_what_was_cut_off_by_a_region_lost_since_is_compared_with_its_last
     assert shown_rights(world.regions, AT_HOME).available == 100
 
 
-async def test_what_came_from_a_region_that_left_counts() -> None:
-    """It left in good order, and had sent all that it had."""
+async def test_a_region_that_left_is_reclaimed_as_one_that_was_lost() -> None:
+    """It had all that it did not spend: a day after it was taken out that is minted again."""
+    world = world_of()
+    left = {"lost": (), "left": (SOUTH,), "given_up_at": None, "generation": 1}
+    early = remaining(world, **left, left_at=world.clock.now() + timedelta(days=1))
+    with pytest.raises(ContractChangeRefused, match="for a day after it was given up, or taken"):
+        await stakes(early, SOUTH, "counter")
+    assert not await is_all_reclaimed(early, "counter", await lost_spends(early), None)
+    assert await reclaimed(world, remaining(world, **left, left_at=START)) == [26]
+    assert spendable(world) == 100
+
+
+async def test_what_of_two_losses_is_owed_is_charged_first() -> None:
+    """West spent 30 of what home had sent it: minted at home before that, it was spent twice."""
+    world = World()
+    put_rights(world.regions, sent(granted(AT_HOME, at=START), AT_SOUTH, SENT))
+    put_rights(world.regions, granted(AT_WEST, at=START, minted=0))
+    spent = replace(granted(AT_SOUTH, at=START, minted=0), taken={AT_HOME: Decimal(SENT)})
+    put_rights(world.regions, replace(spent, charged=Decimal(SENT)))
+    world.regions.deliver()
+    both = {"home": WEST, "regions": (WEST,), "lost": (HOME, SOUTH), "generation": 3}
+    regions = remaining(world, **both)
+    alone = replace(regions, stores={WEST: regions.stores[WEST]})
+    with pytest.raises(
+        ContractChangeRefused, match=rf"{SOUTH}.* spent 30 .* --lost {SOUTH}` first"
+    ):
+        await reclaim_lost(alone, HOME, "counter")
+    assert AT_HOME not in shown_rights(world.regions, AT_WEST).cut
+    for lost in (SOUTH, HOME):
+        await reclaim_lost(alone, lost, "counter")
+    assert shown_rights(world.regions, AT_WEST).available == 100 - SENT
+
+
+async def test_what_came_from_a_region_that_left_is_minted_for_that() -> None:
+    """What moved between regions that are gone is in neither stake."""
     world = World()
     put_rights(world.regions, granted(AT_HOME, at=START))
     left = Account("sa-east-1")
@@ -457,7 +490,9 @@ async def test_what_came_from_a_region_that_left_counts() -> None:
     world.regions.put(HOME, rights_item(gone, "counter"))
     world.regions.deliver()
     regions = remaining(world, left=("sa-east-1",))
-    assert (await stakes(regions, SOUTH, "counter"))[AT_SOUTH].amount == 9
+    assert (await stakes(regions, SOUTH, "counter"))[AT_SOUTH].amount == 0
+    west_left = replace(regions, terms=replace(regions.terms, left_at=START))
+    assert (await stakes(west_left, "sa-east-1", "counter"))[left].amount == 9
 
 
 async def test_what_only_a_lost_region_had_is_minted_at_home() -> None:
@@ -549,7 +584,7 @@ async def test_what_came_from_a_region_that_left_and_was_lost_later_counts_once(
     put_rights(world.regions, took(granted(AT_SOUTH, at=START, minted=0), gone))
     world.regions.put(HOME, rights_item(gone, "counter"))
     world.regions.deliver()
-    regions = remaining(world, left=(again,), lost=(again, SOUTH))
+    regions = remaining(world, left=(again,), left_at=START, lost=(again, SOUTH))
     found = {
         **await stakes(regions, SOUTH, "counter"),
         **await stakes(regions, again, "counter"),
