@@ -278,10 +278,12 @@ class Budgets:
         """Return the hold of an entry, which any process may settle or void.
 
         Raises:
-            InvalidInput: it is not an entry.
+            InvalidInput: it is not an entry, or has no id that one can have.
         """
         if not isinstance(entry, Entry):
             raise InvalidInput(f"a hold is that of an Entry, got {entry!r:.80}")
+        if not isinstance(entry.id, str) or not entry.id:
+            raise InvalidInput(f"a hold has the id of its entry, got {entry.id!r:.80}")
         return Hold(entry, self._parts)
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from ledger.core.budgets import BUCKETS, WINDOW_MARK, BudgetRule
 from ledger.core.contract import Terms, matches_any
-from ledger.core.errors import BudgetMissing, InvalidCounter
+from ledger.core.errors import BudgetMissing, InvalidCounter, InvalidEntry
 from ledger.core.ids import EPOCH
 from ledger.core.keys import checked_new_counter
 from ledger.core.periods import zone_of
@@ -82,7 +82,20 @@ def checked_budget(counter: str, rule: BudgetRule) -> str:
 
 
 def window_of(budget: str, rule: BudgetRule, at: datetime) -> Window:
-    """Return the window of a budget that an aware time is in."""
+    """Return the window of a budget that an aware time is in.
+
+    Raises:
+        InvalidEntry: the window begins or ends outside of the calendar, the years 1 to 9999.
+    """
+    try:
+        return _window_of(budget, rule, at)
+    except (OverflowError, ValueError):
+        raise InvalidEntry(
+            f"time must be in a window that ends within the calendar, got {at.isoformat()}"
+        ) from None
+
+
+def _window_of(budget: str, rule: BudgetRule, at: datetime) -> Window:
     if rule.window == "none":
         return Window(budget, budget, bucket=int(rule.rolling) // BUCKETS)
     if rule.window == "hour":
@@ -108,11 +121,11 @@ def window_named(counter: str, rule: BudgetRule) -> Window | None:
         return None
     try:
         at = datetime.strptime(name, _NAMES[rule.window]).replace(tzinfo=UTC)
-    except ValueError:
+        if rule.window != "hour":
+            at = datetime(at.year, at.month, at.day, tzinfo=zone_of(rule.zone))
+        window = window_of(budget, rule, at)
+    except (ValueError, OverflowError):
         return None
-    if rule.window != "hour":
-        at = datetime(at.year, at.month, at.day, tzinfo=zone_of(rule.zone))
-    window = window_of(budget, rule, at)
     return window if window.counter == counter else None
 
 

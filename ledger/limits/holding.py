@@ -260,9 +260,10 @@ def expiry_of(expires: datetime | timedelta | float, now: datetime) -> int:
         at = _time_of(expires, now)
         if at <= now:
             raise InvalidInput(f"expires must be in the future, got {at.isoformat()}")
-        return whole_seconds(at + timedelta(seconds=1) - timedelta.resolution)
+        return whole_seconds(at + (timedelta(seconds=1) - timedelta.resolution))
     except OverflowError:
-        raise InvalidInput(f"expires must be a time in the calendar, got {expires!r:.80}") from None
+        said = expires.isoformat() if isinstance(expires, datetime) else f"{expires!r:.80}"
+        raise InvalidInput(f"expires must be a time in the calendar, got {said}") from None
 
 
 def _time_of(expires: datetime | timedelta | float, now: datetime) -> datetime:

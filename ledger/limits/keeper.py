@@ -126,6 +126,8 @@ class Keeper:
         """Of a grant that was asked for, until it is known whether there is one."""
         self._refusal: Refused | None = None
         self._refused_at = -PERIOD_SECONDS
+        self._mine = _ZERO
+        """What was free in the region's item when it was refused, below 0 if it owes."""
 
     @property
     def budget(self) -> str:
@@ -234,20 +236,30 @@ class Keeper:
         return allowance is not None and now <= self._until and allowance.remaining >= amount
 
     def _refused_just_now(self, amount: Decimal) -> Refused | None:
-        """Return the refusal of as much that is not old yet."""
+        """Return the refusal of as much that is not old yet; meanwhile others may have spent."""
         refusal, age = self._refusal, self._around.clock.monotonic() - self._refused_at
         if refusal is None or amount < refusal.wanted or age >= REFUSAL_SECONDS:
             return None
-        return replace(refusal, wanted=amount)
+        return replace(refusal, wanted=amount, here=self._here(self._mine))
+
+    def _here(self, mine: Decimal) -> Decimal:
+        """Return what may be spent here, with what is free, or owed, in the region's item.
+
+        What is left of a grant that is over pays what is owed first.
+        """
+        if self.allowance is None:
+            return max(_ZERO, mine)
+        if self._around.clock.now() <= self._until:
+            return amounts.total_wide((max(_ZERO, mine), self.allowance.remaining))
+        return max(_ZERO, amounts.total_wide((mine, self.allowance.remaining)))
 
     def _refuse(self, amount: Decimal, shown: Shown, *, crowded: bool) -> Refused:
         me = self._around.account
-        held = self.allowance.remaining if self.allowance else _ZERO
         items = {account: shown.of(account) for account in {*shown.items, me}}
         left = free(items)
-        mine = max(_ZERO, shown.of(me).available)
-        here = amounts.total_wide((mine, held))
-        elsewhere = amounts.total_wide((*left.values(), mine.copy_negate()))
+        self._mine = shown.of(me).available
+        here = self._here(self._mine)
+        elsewhere = amounts.total_wide((*left.values(), max(_ZERO, self._mine).copy_negate()))
         self._refusal = Refused(self.budget, amount, here, max(_ZERO, elsewhere), crowded)
         self._refused_at = self._around.clock.monotonic()
         return self._refusal

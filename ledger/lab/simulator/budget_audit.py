@@ -74,6 +74,7 @@ class BudgetAudit:
         self.charges = ChargeAudit()
         self.changes = LimitAudit(limits, fail=fail, lost=lost)
         self._over: set[Key] = set()
+        self._more: dict[tuple[str, Key], Decimal] = {}
         self._held: dict[Key, Decimal] = {}
         self._best: dict[Key, Copy] = {}
         self._here: dict[tuple[str, str], dict[str, Copy]] = {}
@@ -266,13 +267,17 @@ class BudgetAudit:
         return sum((account.minted - account.retired for account in accounts), _ZERO)
 
     def _settled_over(self, budget: str) -> Decimal:
-        """Return what holds of a budget came to more than was held, where they might."""
-        more = _ZERO
+        """Return what holds of a budget came to more than was held, where they might.
+
+        The most each ever did: of a key that was used in two regions another copy may win later,
+        and the item that was charged stays so.
+        """
         for key in self._over & self._held.keys():
             copy = self._best[key]
             if copy.resolved and any(named[0] == budget for named in copy.grants):
-                more += max(_ZERO, copy.amount - self._held[key])
-        return more
+                more = max(_ZERO, copy.amount - self._held[key])
+                self._more[budget, key] = max(more, self._more.get((budget, key), _ZERO))
+        return sum((more for (name, _), more in self._more.items() if name == budget), _ZERO)
 
     def _given_back_for_lost(self, budget: str) -> Decimal:
         """Return what holds of a lost region gave those that remain, in place of a reclaim.

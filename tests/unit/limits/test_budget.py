@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from support.budgets import whole
 
 from ledger import Table
 from ledger.core.entry import Item
@@ -24,6 +25,7 @@ from ledger.core.errors import (
     StateConflict,
     Unreachable,
 )
+from ledger.core.values import Entry
 from ledger.ledger import budget_parts
 from ledger.limits.asked import BUDGETS_MAX, NOTE_BYTES_MAX
 from ledger.limits.budget import Hold
@@ -334,6 +336,35 @@ async def test_a_hold_with_the_longest_note_is_resolved_apart() -> None:
         assert isinstance(hold, Hold)
         found = await west.budgets(names).held(hold.entry).settle(1)
         assert isinstance(found, Granted)
+
+
+async def test_a_refusal_says_what_is_left_by_now() -> None:
+    """What is left of a grant pays first what is owed, once the grant is over."""
+    async with opened(100) as (world, east, _west):
+        budget = east.budget("key/42")
+        for _ in range(10):
+            assert await budget.spend(1)
+        hold = await budget.hold(1, expires=6_000)
+        assert isinstance(hold, Hold)
+        async with world.table(EAST) as another:
+            assert await another.budget("key/42").held(hold.entry).settle(300, over=True)
+        await world.pass_time(29)
+        outcomes = [await budget.spend(1)]
+        while outcomes[-1]:
+            outcomes.append(await budget.spend(1))
+        assert isinstance(outcomes[-1], Refused)
+        assert whole(outcomes[-1].here, outcomes[-1].elsewhere) == [0, 0]
+        await world.pass_time(31)
+        late = await budget.spend(1)
+        assert isinstance(late, Refused)
+        assert late.here == 0
+
+
+async def test_a_hold_without_an_id_is_refused_before_anything_is_asked() -> None:
+    """DynamoDB's own words for it name neither the hold nor the rule."""
+    async with opened() as (_, east, _west):
+        with pytest.raises(InvalidInput, match="has the id of its entry, got ''"):
+            east.budget("key/42").held(Entry("key/42", "", Decimal(0)))
 
 
 async def test_a_budget_without_a_limit_or_a_pattern_is_missing() -> None:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ledger.core.budgets import BudgetRule, WindowName
-from ledger.core.errors import BudgetMissing
+from ledger.core.errors import BudgetMissing, InvalidEntry
 from ledger.limits.calendar import rule_of, window_named, window_of
 from ledger.testing import MemoryGlobalTable
 
@@ -60,3 +60,20 @@ def test_a_budget_without_windows_is_its_own() -> None:
 def test_what_names_no_window_is_none(counter: str) -> None:
     """Nobody spends from it."""
     assert window_named(counter, BudgetRule(window="day")) is None
+
+
+@pytest.mark.parametrize("window", ["hour", "day", "month"])
+def test_a_time_at_the_end_of_the_calendar_is_in_no_window(window: WindowName) -> None:
+    """Its window would end in the year 10,000; a counter that is named so is of none."""
+    rule = BudgetRule(window=window)
+    with pytest.raises(InvalidEntry, match="within the calendar, got 9999-12-31T23:59:59"):
+        window_of("key", rule, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
+    name = {"hour": "9999-12-31T23Z", "day": "9999-12-31", "month": "9999-12"}[window]
+    assert window_named(f"key@{name}", rule) is None
+
+
+def test_a_time_at_the_beginning_of_the_calendar_is_in_no_window_of_a_western_zone() -> None:
+    """There it would be in the year 0."""
+    rule = BudgetRule(window="day", zone="America/New_York")
+    with pytest.raises(InvalidEntry, match="within the calendar, got 0001-01-01"):
+        window_of("key", rule, datetime(1, 1, 1, tzinfo=UTC))
