@@ -272,9 +272,10 @@ class RestoredBudgets(TableBudgets):
         budget, changer = window.budget, LimitChanger(self.reach(self.home))
         if await self.limit_of(window) is None:
             return None
-        if not await changer.is_torn(budget, is_restored=True):
+        terms = self.regions.terms
+        is_reclaimed = not (terms.lost or terms.left) or await self._is_reclaimed(window)
+        if not await changer.is_torn(budget, is_reclaimed=is_reclaimed, is_restored=True):
             return None
-        is_reclaimed = not self.regions.terms.lost or await self._is_reclaimed(window)
         return await changer.go_on(budget, is_reclaimed=is_reclaimed, is_restored=True)
 
     async def _made(self, window: Window) -> Mapping[Account, Rights | None]:

@@ -204,7 +204,9 @@ class LimitChanger:
                 done = await self._now(place, None)
         return done
 
-    async def is_torn(self, budget: str, *, is_restored: bool = False) -> bool:
+    async def is_torn(
+        self, budget: str, *, is_reclaimed: bool = True, is_restored: bool = False
+    ) -> bool:
         """Return whether a lost home, or a restore, left a change of a limit in half, for `go_on`.
 
         Raises:
@@ -212,7 +214,7 @@ class LimitChanger:
         """
         place = await self._place(budget)
         limit = (await self._limits(place))[0]
-        torn = await self._torn(place, limit, is_reclaimed=True, is_restored=is_restored)
+        torn = await self._torn(place, limit, is_reclaimed=is_reclaimed, is_restored=is_restored)
         return torn != (limit, [])
 
     async def _do_due(

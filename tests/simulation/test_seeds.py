@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from ledger.lab.simulator.scenario import draw, keeps_archive, keeps_periods
 FEW_SEEDS = 4
 LONGEST_REGRESSIONS = {
     *(1, 6, 13, 19, 325, 30993, 40002, 40112, 470000261),
-    *(500020043, 500026543, 500039491, 500156036, 820001848),
+    *(500020043, 500026543, 500039491, 500156036, 500268291, 820001848),
 }
 """Those that take three quarters of a second and more; the others take half a second."""
 LONGEST_MUTANTS = {"index-one-generation", "shards-of-today", "stale-view"}
@@ -114,9 +115,16 @@ def test_failing_seed_replays_exactly() -> None:
     ],
 )
 def test_each_mutant_is_caught(name: str) -> None:
-    """With one rule broken, some seed of the stated number shows a broken promise."""
+    """With one rule broken, some seed of the stated number shows a broken promise.
+
+    The one that the architecture says is the first to is tried first.
+    """
     seeds = MUTANTS[name].seeds_from()
-    assert caught_at(name, seeds) is not None, f"not caught in {len(seeds)} seeds"
+    said = re.search(rf"first ([0-9]+) \| `{name}` \|", ARCHITECTURE.read_text())
+    assert said is not None
+    first = seeds[int(said[1]) - 1]
+    tried = (first, *(seed for seed in seeds if seed != first))
+    assert caught_at(name, tried) is not None, f"not caught in {len(seeds)} seeds"
 
 
 def test_seeds_of_a_mutant_are_those_of_its_worlds() -> None:
