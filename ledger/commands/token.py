@@ -59,7 +59,10 @@ def create(
     ends = None if expires is None else now + timedelta(seconds=seconds_of(expires))
     grant = checked_grant(name, scope, prefix or (), rate=rate, at_once=at_once)
     for literal in (each for each in grant.prefixes if each.endswith("*")):
-        say(f"a prefix is no pattern: {literal!r} is of ids that begin so, star and all", err=True)
+        said = (
+            f"a prefix is not a pattern: {literal!r} matches ids that begin with it, star included"
+        )
+        say(said, err=True)
     token = create_token(tokens, grant, now=now, randomness=system_random(), expires=ends)
     _print(token, name, as_json=as_json)
 

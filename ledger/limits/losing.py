@@ -196,7 +196,7 @@ async def check_lost(regions: Regions, lost: str) -> None:
     gone = {*terms.lost, *terms.left}
     if lost not in {*gone, *terms.regions}:
         raise InvalidInput(
-            f"{lost} is no region of the table that was lost or taken out: the contract names"
+            f"{lost} is not a region of the table that was lost or taken out: the contract names"
             f" {', '.join(sorted(gone)) or 'none'}"
         )
     if terms.home == NO_HOME or lost not in gone:

@@ -290,7 +290,7 @@ async def open_stream(
         yield KafkaStream(found, skips_lost=skips_lost)
     else:
         raise InvalidInput(
-            f"{address!r} is no stream: kinesis://STREAM, kafka://BROKER:PORT/TOPIC or kafka+tls://"
+            f"{address!r} is not a stream: kinesis://STREAM, kafka://BROKER:PORT/TOPIC or kafka+tls://"
         )
 
 

@@ -59,7 +59,7 @@ def _check(file: Path, result: CaseResult) -> None:
     if not figures:
         return
     if result.group == LADDER and result.name not in _RUNGS:
-        raise InvalidInput(f"--from {file}: {result.name!r} is no rung of the ladder")
+        raise InvalidInput(f"--from {file}: {result.name!r} is not a rung of the ladder")
     needed = _RUNG_FIGURES if result.group == LADDER else ROUND_FIGURES.keys()
     for name in sorted(needed - figures.keys()):
         raise InvalidInput(f"--from {file}: {result.name!r} has no figure {name!r}")

@@ -62,8 +62,8 @@ def letters_in(file: Path) -> Iterator[DeadLetter]:
             while line := lines.readline(LETTER_BYTES_MAX + 1):
                 if len(line) > LETTER_BYTES_MAX:
                     raise LedgerError(
-                        f"{file}: a line has over {LETTER_BYTES_MAX:,} bytes: it is no file of dead"
-                        " letters"
+                        f"{file}: a line has over {LETTER_BYTES_MAX:,} bytes: it is not a file of"
+                        " dead letters"
                     )
                 try:
                     yield letter_of(line.decode())
@@ -104,8 +104,8 @@ def editable(file: Path) -> Path:
     for letter in letters_in(file):
         if b"\n" in letter.raw or not _is_text(letter.raw):
             raise InvalidInput(
-                f"{file}: the record at {letter.position} is no line of UTF-8: it cannot be edited"
-                " as one: leave it out by --only"
+                f"{file}: the record at {letter.position} is not a line of UTF-8: it cannot be"
+                " edited as one: leave it out by --only"
             )
         records[letter.raw] = None
     if not records:

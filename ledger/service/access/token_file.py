@@ -53,7 +53,7 @@ def read_tokens(path: Path) -> TokenFile:
         proxy = content.get("proxy")
         named = None if proxy is None else ProxyHeader.of(proxy["header"], proxy["addresses"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise LedgerError(f"{path} is no file of tokens: {error}") from None
+        raise LedgerError(f"{path} is not a file of tokens: {error}") from None
     return TokenFile({record.id: record for record in records}, named)
 
 

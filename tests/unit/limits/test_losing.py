@@ -262,7 +262,7 @@ async def test_it_is_refused_before_its_time(terms: dict[str, object], message: 
 
 async def test_a_region_that_the_contract_does_not_know_is_no_lost_one() -> None:
     """Nor is there an advice for it."""
-    with pytest.raises(InvalidInput, match=f"mars is no region .* contract names {SOUTH}"):
+    with pytest.raises(InvalidInput, match=f"mars is not a region .* contract names {SOUTH}"):
         await stakes(remaining(world_of()), "mars", "counter")
 
 

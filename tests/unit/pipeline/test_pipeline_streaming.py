@@ -186,6 +186,6 @@ async def test_a_lane_keeps_until_when_it_lacks_nothing() -> None:
 )
 async def test_an_address_that_is_no_stream_is_refused(address: str) -> None:
     """The error names what there is."""
-    with pytest.raises(InvalidInput, match=r"is no stream: kinesis://STREAM, kafka://BROKER"):
+    with pytest.raises(InvalidInput, match=r"is not a stream: kinesis://STREAM, kafka://BROKER"):
         async with open_stream(address, make_settings(), HOME, clock=ManualClock()):
             pass

@@ -105,7 +105,7 @@ def test_a_case_without_its_figures_is_refused(tmp_path: Path) -> None:
 
 def test_a_rung_of_another_ladder_is_refused(tmp_path: Path) -> None:
     """Where it belongs on the axis is in its name."""
-    with pytest.raises(InvalidInput, match="'7 counters' is no rung of the ladder"):
+    with pytest.raises(InvalidInput, match="'7 counters' is not a rung of the ladder"):
         read_reports([saved(tmp_path, rung(7))], BenchOptions())
 
 

@@ -74,7 +74,7 @@ async def test_records_are_edited_in_a_file_that_stays(tmp_path: Path) -> None:
 async def test_a_record_that_is_no_line_of_text_is_not_edited(tmp_path: Path, raw: bytes) -> None:
     """An editor would not give back the same bytes."""
     file = await filled(tmp_path, FIRST, DeadLetter("lane", "10", "x", raw))
-    with pytest.raises(InvalidInput, match="the record at 10 is no line of UTF-8"):
+    with pytest.raises(InvalidInput, match="the record at 10 is not a line of UTF-8"):
         editable(file)
 
 
@@ -89,5 +89,5 @@ def test_a_device_is_no_file_of_letters(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(letter_files, "LETTER_BYTES_MAX", 100)
     file = tmp_path / "zeros"
     file.write_bytes(bytes(101))
-    with pytest.raises(LedgerError, match="over 100 bytes: it is no file of dead letters"):
+    with pytest.raises(LedgerError, match="over 100 bytes: it is not a file of dead letters"):
         list(letter_files.letters_in(file))

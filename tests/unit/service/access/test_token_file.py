@@ -149,7 +149,7 @@ async def test_a_file_that_breaks_while_it_is_used_leaves_what_was_read(
     path.write_text(content)
     await clock.advance(LOOK_SECONDS)
     assert access.grant(f"Bearer {token}") == GRANT
-    with pytest.raises(LedgerError, match="is no file of tokens"):
+    with pytest.raises(LedgerError, match="is not a file of tokens"):
         FileAccess(path, clock)
 
 
