@@ -199,6 +199,8 @@ def test_tokens_are_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
 def test_a_second_token_of_a_name_is_refused(tmp_path: Path) -> None:
     """It would be one that nobody rotates."""
     for status in (0, 2):
-        ran = run_command("ledger", "token", "create", "a", "--scope", "read", folder=tmp_path)
+        made = ("create", "a", "--scope", "read", "--prefix", "key/*")
+        ran = run_command("ledger", "token", *made, folder=tmp_path)
         assert ran.status == status
+        assert "a prefix is not a pattern: 'key/*' matches" in ran.errors
     assert "'a' has a valid token" in ran.errors
