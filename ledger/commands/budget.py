@@ -298,6 +298,26 @@ def void(
     _say_outcome(_run(config, region, call), "voided", as_json=as_json)
 
 
+@app.command()
+def extend(
+    counter: Annotated[str, typer.Argument(help="Counter of the hold's entry.")],
+    hold_id: HoldId,
+    expires: Annotated[str, typer.Argument(help="For how long from now on, such as 10m.")],
+    *,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a hold expire later; one that is resolved, or would expire earlier, stays as it is."""
+    life = timedelta(seconds=_seconds("EXPIRES", expires, is_positive=True))
+
+    async def call(table: Table) -> Granted:
+        held = table.budget(counter).held(Entry(counter, hold_id, Decimal(0)))
+        return Granted((await _told(held.extend(life))).entry)
+
+    _say_outcome(_run(config, region, call), "held", as_json=as_json)
+
+
 app.command()(reclaim)
 app.command()(recount)
 

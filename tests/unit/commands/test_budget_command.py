@@ -139,6 +139,20 @@ def test_a_hold_is_voided(desk: Desk) -> None:
     assert desk.json("show", COUNTER)["free"] == "10"
 
 
+def test_a_hold_is_extended(desk: Desk) -> None:
+    """To a later expiry, as long as it is open."""
+    desk.run("create", COUNTER, "10")
+    held = desk.json("hold", COUNTER, "8", "--expires", "10m")
+    extend = ("extend", COUNTER, held["id"], "20m", "--region", WEST)
+    later = desk.world.clock.now() + timedelta(minutes=20)
+    assert desk.json(*extend)["spending"]["hold"] == later.isoformat()
+    ran = desk.run("extend", COUNTER, held["id"], "5m")
+    assert ran.status == 2
+    assert "is extended to a later expiry than" in ran.errors
+    assert desk.run("settle", COUNTER, held["id"], "2").status == 0
+    assert "was resolved (settled)" in desk.run(*extend).errors
+
+
 def test_a_limit_is_raised_and_lowered(desk: Desk) -> None:
     """A raise once for its id; the answer says at most what it is now."""
     desk.run("create", COUNTER, "10")
