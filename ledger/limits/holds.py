@@ -16,7 +16,7 @@ An expired hold counts until somebody resolves it: that delays rights, and sells
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -29,6 +29,7 @@ from ledger.limits import rolling
 from ledger.limits.plan import Short, adjust
 from ledger.limits.rights import (
     NO_GRANT,
+    Account,
     Difference,
     GrantName,
     Rights,
@@ -145,15 +146,21 @@ def extension_of(key: Key, hold: Spend, expires: int) -> Update:
 
 
 def charge_apart(
-    resolved: Resolved, items: Mapping[str, Rights], *, now: float, over: bool = False
+    resolved: Resolved,
+    items: Mapping[str, Rights],
+    *,
+    now: float,
+    over: bool = False,
+    gone: Collection[Account] = (),
 ) -> Apart | Short:
     """Return what is written, in one transaction, to resolve a hold by another than its owner.
 
     `items` are the rights items of its grants, by budget ("" is the entry's own), read strongly
-    consistent in the entry's region; of a lost account the item that minted its rights again, read
-    in its own region, for an entry that all remaining regions show alike. The entry notes the
-    versions that they get, so whoever sees it can tell whether an item that it sees has the charge;
-    the items note the entry (`Rights.resolved`): after a restore it can be told the other way, too.
+    consistent in the entry's region; of an account that is `gone`, whose rights are minted again,
+    one that remains, read in its own region, for an entry that all remaining regions show alike.
+    The entry notes the versions that they get, so whoever sees it can tell whether an item that it
+    sees has the charge; the items note the entry (`Rights.resolved`): after a restore it can be
+    told the other way, too.
     For more than was held each must have as much available, or `over` charges it anyway, where the
     cost was incurred. `now` is in seconds since 1970: of a rolling limit what is charged now counts
     from now on, and what was held before the window gives nothing back.
@@ -166,7 +173,7 @@ def charge_apart(
     written: list[GrantName] = []
     for name in resolved.before.grants:
         rights = items.get(name.budget)
-        if rights is None or name.account not in {rights.account, *rights.reclaimed}:
+        if rights is None or name.account not in {rights.account, *gone}:
             raise InvalidInput(f"hold {resolved.before.id} is resolved with the item of {name}")
         version = name.version if rights.account == name.account else NO_GRANT
         difference = Difference(resolved.difference, int(now))

@@ -23,7 +23,7 @@ limit in between.
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -162,6 +162,20 @@ def mint_again(rights: Rights, lost: Account, amount: Decimal) -> Rights | None:
         minted=amounts.total((rights.minted, max(_ZERO, amount))),
         charged=amounts.total((rights.charged, max(_ZERO, amount.copy_negate()))),
         reclaimed={**rights.reclaimed, lost: amount},
+    )
+
+
+def is_minted_again(
+    lost: Account, shown: Mapping[Account, Rights], *, keeps: Callable[[Account], bool]
+) -> bool:
+    """Return whether what a lost account had is an account's that remains.
+
+    Minted in an item that is lost since, it is once what that had is minted again.
+    """
+    return any(
+        keeps(account) or is_minted_again(account, shown, keeps=keeps)
+        for account, item in shown.items()
+        if lost in item.reclaimed
     )
 
 

@@ -12,6 +12,7 @@ A write that comes late, or loses its race, changes nothing; the next call reads
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -20,11 +21,12 @@ from functools import partial
 from ledger.core import keys
 from ledger.core.contract import Terms
 from ledger.core.entry import ADJUSTED, GRANT, HELD, HOLD, RESOLVED, Item, Key
-from ledger.core.errors import StoreError
+from ledger.core.errors import BudgetUndecided, StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId, earliest
 from ledger.limits.calendar import window_named
 from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.let_through import ENTRIES_MAX, Charged, charge_let_through, item_to_charge
+from ledger.limits.lost import is_minted_again
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
 from ledger.limits.reading import date_in, read_budget, read_own, read_rights, scanned
 from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
@@ -181,8 +183,8 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
 
     In one transaction with the rights items of the grants that it names. None if it has not expired
     by that region's clock, another resolved or extended it meanwhile, or that is not known. It was
-    read in an answer of the region just now (`is_own_open`, `is_left_open`). What a lost region
-    held is charged to the item that minted its rights again.
+    read in an answer of the region just now (`is_own_open`, `is_left_open`). What a region held
+    that is gone is charged to home's item, once its rights are minted again, by whichever item.
 
     Raises:
         DamagedItem: a rights item cannot be read.
@@ -198,16 +200,19 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
     resolved = expire(hold, regions.date(region), captures=rule.on_expiry == "settle")
     if resolved is None:
         return None
-    items: dict[str, Rights] = {}
+    items: dict[str, Charged] = {}
     for name in hold.grants:
-        rights = await _charged_for(regions, store, name.budget or place[0], name.account)
-        if rights is None:
+        charged = await _charged_for(regions, store, name.budget or place[0], name.account, hold.id)
+        if charged is None:
             return None
-        items[name.budget] = rights
-    apart = charge_apart(resolved, items, now=regions.now())
+        items[name.budget] = charged
+    made = {budget: charged.made for budget, charged in items.items()}
+    gone = {name.account for name in hold.grants if not regions.keeps(name.account)}
+    apart = charge_apart(resolved, made, now=regions.now(), gone=gone)
     if isinstance(apart, Short):
         return None
-    actions = apart_writes(key, apart, items, place[0])
+    read = {budget: charged.before for budget, charged in items.items()}
+    actions = apart_writes(key, apart, read, place[0])
     return resolved if isinstance(await store.transact(actions), Applied) else None
 
 
@@ -273,17 +278,29 @@ async def _charge_open(
 
 
 async def _charged_for(
-    regions: Regions, store: Store, counter: str, account: Account
-) -> Rights | None:
-    """Return the item that what an account paid is charged to; None if there is none here."""
+    regions: Regions, store: Store, counter: str, account: Account, hold: str
+) -> Charged | None:
+    """Return the item that what an account paid is charged to; None if it waits for one.
+
+    Of an account that is gone it is home's, once all that it had is minted again. A region that is
+    gone since may have resolved the hold, and charged the difference: it is not charged twice.
+    """
     if regions.keeps(account):
-        return await read_own(store, counter, account)
-    shown = (await read_rights(store, counter)).values()
-    own = (rights for rights in shown if rights.account.region == store.region)
-    return next(
-        (rights for rights in own if account in rights.reclaimed and regions.keeps(rights.account)),
-        None,
-    )
+        rights = await read_own(store, counter, account)
+        return None if rights is None else Charged(rights, rights)
+    shown = await read_rights(store, counter)
+    is_charged = any(hold in item.resolved for item in shown.values())
+    if is_charged or not is_minted_again(account, shown, keeps=regions.keeps):
+        return None
+    rule = regions.terms.budget_of(counter)
+    window = None if rule is None else window_named(counter, rule)
+    if window is None:
+        return None
+    home = Account(store.region, regions.terms.epoch_of(store.region))
+    read = partial(read_budget, store)
+    with suppress(BudgetUndecided):
+        return await item_to_charge(window, home, own=read, limits=read)
+    return None
 
 
 async def _spends(

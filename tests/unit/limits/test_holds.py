@@ -129,13 +129,13 @@ def test_each_limit_of_a_hold_is_charged() -> None:
 def test_a_hold_of_a_lost_account_is_charged_where_its_rights_are() -> None:
     """Whatever grant of that item has the same version: it is charged at once."""
     grants = {2: Grant(D(1), 0, 60, "me")}
-    home = Rights(THERE, 6, D(10), grants=grants, reclaimed={HERE: D(4)})
-    apart = holds.charge_apart(holds.settle(HOLD, D(3)), {"": home}, now=NOW)
+    home = Rights(THERE, 6, D(10), grants=grants)
+    apart = holds.charge_apart(holds.settle(HOLD, D(3)), {"": home}, now=NOW, gone={HERE})
     assert isinstance(apart, Apart)
     assert apart.items[0].charged == -2
     assert apart.items[0].adjusted == {}
     with pytest.raises(InvalidInput, match="resolved with the item of"):
-        holds.charge_apart(holds.settle(HOLD, D(3)), {"": replace(home, reclaimed={})}, now=NOW)
+        holds.charge_apart(holds.settle(HOLD, D(3)), {"": home}, now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import pytest
 from support.budgets import (
     AT_HOME,
+    AT_SOUTH,
     AT_WEST,
     LIFE,
     changed,
@@ -37,7 +39,7 @@ from ledger.limits.reclaiming import (
     is_own_open,
     resolve_expired,
 )
-from ledger.limits.rights import Account, GrantName, Rights
+from ledger.limits.rights import Account, Difference, GrantName, Rights
 from ledger.limits.spends import WAITING_MAX, spend_of
 from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.reads import Get
@@ -429,6 +431,70 @@ async def test_a_hold_that_a_lost_region_left_is_charged_to_who_reclaimed_it(
     found = await resolve_expired(regions, key_of(left), spend)
     assert (found is not None) == is_reclaimed
     assert shown_rights(world.regions, AT_HOME).available == (106 if is_reclaimed else 100)
+
+
+def minted_at_south(*, home: Rights | None = None, **fields: object) -> World:
+    """Return a world in which south, no home, minted again what west had, and a hold of west."""
+    world = World()
+    reclaimed: dict[str, Any] = {"reclaimed": {AT_WEST: Decimal(3)}, "cut": {AT_WEST: Decimal(0)}}
+    put_rights(world.regions, changed(granted(AT_SOUTH, at=START), **reclaimed, **fields))
+    put_rights(world.regions, home or granted(AT_HOME, at=START))
+    step = LimitStep.of(100, {AT_HOME: 1})
+    world.regions.put(HOME, limit_item(Limit(1, (step,)), "counter"))
+    world.regions.put(HOME, LEFT)
+    world.regions.deliver()
+    world.clock.pass_by(40)
+    return world
+
+
+LEFT = spend_item(6, GrantName(AT_WEST, 2), at=START, hold=EXPIRY)
+
+
+async def test_whoever_minted_again_what_a_lost_region_had_its_holds_are_charged_at_home() -> None:
+    """Home may have moved since, or have had no item then: nobody else resolves them."""
+    world = minted_at_south()
+    regions, spend = without_west(world), spend_of(LEFT)
+    assert spend is not None
+    assert await resolve_expired(regions, key_of(LEFT), spend)
+    assert shown_rights(world.regions, AT_HOME).available == 106
+    assert shown_rights(world.regions, AT_SOUTH).available == 100
+
+
+async def test_home_s_item_is_made_for_the_holds_of_a_lost_region() -> None:
+    """It never spent of the budget."""
+    world = minted_at_south()
+    world.regions.set(HOME, ("~budget~counter", AT_HOME.sort_key), None)
+    regions, spend = without_west(world), spend_of(LEFT)
+    assert spend is not None
+    assert await resolve_expired(regions, key_of(LEFT), spend)
+    made = shown_rights(world.regions, AT_HOME)
+    assert whole(made.minted, made.charged, made.version) == [0, -6, 2]
+
+
+@pytest.mark.parametrize("is_minted", [True, False])
+async def test_what_a_region_minted_again_that_is_lost_since_counts_once_that_is(
+    *, is_minted: bool
+) -> None:
+    """Until then what it had minted may be spent, and nobody has seen that."""
+    home = granted(AT_HOME, at=START)
+    if is_minted:
+        home = changed(home, reclaimed={AT_SOUTH: Decimal(103)}, cut={AT_SOUTH: Decimal(0)})
+    world = minted_at_south(home=home)
+    regions, spend = without_west(world), spend_of(LEFT)
+    terms = replace(regions.terms, regions=(HOME,), lost=(WEST, SOUTH))
+    alone = Regions({HOME: regions.stores[HOME]}, terms, regions.clock)
+    assert spend is not None
+    found = await resolve_expired(alone, key_of(LEFT), spend)
+    assert (found is not None) == is_minted
+
+
+async def test_a_hold_that_a_region_lost_since_has_charged_is_not_charged_again() -> None:
+    """Its item arrived, and the entry as it resolved it did not."""
+    late = {LEFT["sk"]["S"]: Difference(Decimal(-6), 0)}
+    world = minted_at_south(resolved=late)
+    spend = spend_of(LEFT)
+    assert spend is not None
+    assert await resolve_expired(without_west(world), key_of(LEFT), spend) is None
 
 
 @pytest.mark.parametrize("is_reclaimed", [True, False])
