@@ -2,16 +2,17 @@
 
 import sys
 from collections.abc import Iterable
+from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any
 
 import anyio
 import typer
 
-from ledger.administration.budgets import Restored, lost_rights, restored_budgets
+from ledger.administration.budgets import LostRights, Restored, lost_rights, restored_budgets
 from ledger.commands.options import amount_of
 from ledger.core import amounts
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import ContractChangeRefused, InvalidInput
 from ledger.limits.calendar import Window
 from ledger.limits.lost import Stake
 from ledger.limits.rights import Account
@@ -23,6 +24,7 @@ from ledger.settings import Settings
 AnyCounter = Annotated[
     str, typer.Argument(help="Counter of the budget.", show_default="all of the table")
 ]
+Refusals = list[ContractChangeRefused]
 
 
 def reclaim(
@@ -48,9 +50,7 @@ def reclaim(
     region shows, since a lost home wrote them, are written again.
     """
     settings = Settings.load(config)
-    at_most = None if most is None else amount_of(most)
-    if at_most is not None and at_most < 0:
-        raise InvalidInput(f"--most must be 0 or more, got {most}")
+    at_most = _most_of(most)
     opening = partial(lost_rights, settings, lost, clock=SystemClock(), randomness=system_random())
 
     async def look() -> tuple[list[Window], list[tuple[Window, Account, Stake]]]:
@@ -63,22 +63,12 @@ def reclaim(
                 for account, stake in (await rights.stakes(window)).items()
             ]
 
-    async def mint(windows: Iterable[Window]) -> list[dict[str, Any]]:
+    async def mint(windows: Iterable[Window]) -> tuple[list[dict[str, Any]], Refusals]:
         async with opening() as rights:
-            lines = [
-                {
-                    "budget": window.budget,
-                    "counter": window.counter,
-                    "account": str(account),
-                    "at_stake": amounts.to_text(done.stake.amount),
-                    "minted": amounts.to_text(done.amount),
-                }
-                for window in windows
-                for account, done in (await rights.reclaim(window, at_most)).items()
-            ]
+            done = await _reclaimed(rights, windows, at_most)
             for window in torn:
                 await rights.go_on(window)
-            return lines
+            return done
 
     torn, found = anyio.run(look)
     if not found and not torn:
@@ -89,12 +79,14 @@ def reclaim(
     for window, account, stake in found:
         say(f"at stake in {window.counter}: {amounts.to_text(stake.amount)} of {account}", err=True)
     _confirmed(lost, confirm)
-    minted = anyio.run(mint, list(dict.fromkeys(window for window, _, _ in found)))
+    minted, refused = anyio.run(mint, list(dict.fromkeys(window for window, _, _ in found)))
     if as_json:
         print_json(minted)
-        return
-    for done in minted:
-        say(f"{done['counter']}: {done['minted']} of {done['account']} minted again")
+    else:
+        for done in minted:
+            say(f"{done['counter']}: {done['minted']} of {done['account']} minted again")
+    if refused:
+        raise refused[0]
 
 
 def recount(
@@ -147,6 +139,38 @@ def recount(
         )
     if not lines and not limits:
         say("every budget's items know of all that was spent and moved", err=True)
+
+
+async def _reclaimed(
+    rights: LostRights, windows: Iterable[Window], most: Decimal | None
+) -> tuple[list[dict[str, Any]], Refusals]:
+    """Mint what can be, window by window; return it, and why the others are refused."""
+    lines: list[dict[str, Any]] = []
+    refused: Refusals = []
+    for window in windows:
+        try:
+            minted = await rights.reclaim(window, most)
+        except ContractChangeRefused as error:
+            refused.append(error)
+            continue
+        lines += [
+            {
+                "budget": window.budget,
+                "counter": window.counter,
+                "account": str(account),
+                "at_stake": amounts.to_text(done.stake.amount),
+                "minted": amounts.to_text(done.amount),
+            }
+            for account, done in minted.items()
+        ]
+    return lines, refused
+
+
+def _most_of(most: str | None) -> Decimal | None:
+    amount = None if most is None else amount_of(most)
+    if amount is not None and amount < 0:
+        raise InvalidInput(f"--most must be 0 or more, got {most}")
+    return amount
 
 
 def _confirmed(lost: str, confirm: str | None) -> None:

@@ -110,8 +110,6 @@ async def reclaim_lost(
     accounts = _lost_accounts(regions, [lost], shown, shares or {}, _named(entries, counter))
     if not accounts:
         return {}
-    gone = _lost_accounts(regions, _gone(regions), shown, shares or {}, _named(entries, counter))
-    _check_debtors(regions, counter, accounts, gone, shown, entries)
     own = _own(regions, shown) or [await _made_at_home(regions, counter, shares, accounts.values())]
     for item in own:
         await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
@@ -131,8 +129,16 @@ async def reclaim_lost(
             " written again: run this again"
         )
     found = _stakes(regions, counter, accounts, shown, entries)
+    gone = _lost_accounts(regions, _gone(regions), shown, shares or {}, _named(entries, counter))
+    others = {account: item for account, item in gone.items() if account not in accounts}
+    debt = _debt_of(_stakes(regions, counter, others, _as_cut(regions, others, shown), entries))
     minted = {}
-    for account, stake in found.items():
+    for account, stake in sorted(found.items(), key=lambda pair: pair[1].amount):
+        if debt is not None and stake.amount > 0:
+            raise ContractChangeRefused(
+                f"{debt[0]} of budget {counter!r} spent {debt[1]} more than it had, which others"
+                f" had sent it: `ledger budget reclaim --lost {debt[0].region}` first"
+            )
         amount = stake.amount if most is None else min(stake.amount, most)
         into = min(own, key=lambda item: (item.account.region != regions.terms.home, item.account))
         plan = partial(mint_again, lost=account, amount=amount)
@@ -274,34 +280,14 @@ def _as_cut(regions: Regions, accounts: Collection[Account], shown: Shown) -> Sh
     }
 
 
-def _check_debtors(
-    regions: Regions,
-    counter: str,
-    accounts: Collection[Account],
-    gone: Mapping[Account, Rights],
-    shown: Shown,
-    spends: Iterable[Spend],
-) -> None:
-    """Check that no other account that is gone owes more than it had, unless these do as well.
+def _debt_of(stakes: Mapping[Account, Stake]) -> tuple[Account, str] | None:
+    """Return an account that spent more than it had, and how much; None if there is none.
 
-    It had spent of what others sent it, of these perhaps: minted again before that is charged, that
-    would be spent twice.
-
-    Raises:
-        ContractChangeRefused: one does.
+    It had spent of what others sent it. Minted again before that is charged, that would be spent
+    twice.
     """
-    spends = list(spends)
-    stakes = _stakes(regions, counter, gone, _as_cut(regions, gone, shown), spends)
-    if all(stakes[account].amount <= 0 for account in accounts if account in stakes):
-        return
-    for account, stake in stakes.items():
-        if stake.amount < 0 and account not in accounts:
-            owed = amounts.to_text(stake.amount.copy_negate())
-            raise ContractChangeRefused(
-                f"{account} of budget {counter!r} spent {owed} more than it had, which others had"
-                " sent it: `ledger budget reclaim --lost"
-                f" {account.region}` first"
-            )
+    owing = ((one, stake.amount.copy_negate()) for one, stake in stakes.items() if stake.amount < 0)
+    return next(((account, amounts.to_text(owed)) for account, owed in owing), None)
 
 
 def _named(spends: Iterable[Spend], counter: str) -> set[Account]:

@@ -14,7 +14,7 @@ from support.commands import Ran, run_command_here
 
 from ledger.administration.budgets import LostRights, Restored
 from ledger.commands import budget_recovery
-from ledger.core.errors import InvalidInput, OutcomeUnknown
+from ledger.core.errors import ContractChangeRefused, InvalidInput, OutcomeUnknown
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.calendar import Window
 from ledger.limits.changing import LimitChange
@@ -329,6 +329,9 @@ def test_each_option_reaches_the_library(
     assert seen == [passed]
 
 
+WAITS = Window("key/waits", "key/waits")
+
+
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
     """A lost region with 7 at stake; return what reclaims were bounded by."""
@@ -339,6 +342,8 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
 
     class Rights:
         async def counters(self, budget: str | None) -> list[Window]:
+            if budget == WAITS.budget:
+                return [WAITS, window]
             return [window] if budget in {None, COUNTER} else []
 
         async def is_whole(self, window: Window) -> bool:
@@ -350,7 +355,9 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
         async def stakes(self, _: Window) -> dict[Account, Stake]:
             return {account: stake}
 
-        async def reclaim(self, _: Window, most: Decimal | None) -> dict[Account, Minted]:
+        async def reclaim(self, asked_for: Window, most: Decimal | None) -> dict[Account, Minted]:
+            if asked_for == WAITS:
+                raise ContractChangeRefused("another region is first")
             asked.append(most)
             return {account: Minted(stake, stake.amount if most is None else most)}
 
@@ -361,6 +368,14 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
 
     monkeypatch.setattr(budget_recovery, "lost_rights", opened)
     return asked
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_budget_that_waits_for_another_region_holds_up_no_other(desk: Desk) -> None:
+    """What can be minted is, and then it is said what cannot be yet."""
+    done = desk.run("reclaim", WAITS.budget, "--lost", WEST, "--confirm", WEST)
+    assert done.out == "key/42: 7 of eu-west-1.1/0 minted again\n"
+    assert (done.status, done.errors.splitlines()[-1]) == (1, "error: another region is first")
 
 
 @pytest.mark.usefixtures("desk")

@@ -474,10 +474,30 @@ async def test_what_of_two_losses_is_owed_is_charged_first() -> None:
         ContractChangeRefused, match=rf"{SOUTH}.* spent 30 .* --lost {SOUTH}` first"
     ):
         await reclaim_lost(alone, HOME, "counter")
-    assert AT_HOME not in shown_rights(world.regions, AT_WEST).cut
+    assert not shown_rights(world.regions, AT_WEST).reclaimed
     for lost in (SOUTH, HOME):
         await reclaim_lost(alone, lost, "counter")
     assert shown_rights(world.regions, AT_WEST).available == 100 - SENT
+
+
+async def test_regions_of_which_each_owes_in_one_epoch_do_not_wait_for_each_other() -> None:
+    """What a region owes is charged at once, and what it had is minted after the other's debt."""
+    world = World()
+    put_rights(world.regions, granted(AT_WEST, at=START, minted=0))
+    for region, rest in ((HOME, 5), (SOUTH, 2)):
+        first, second = Account(region), Account(region, 2)
+        put_rights(world.regions, granted(first, at=START, minted=50))
+        put_rights(world.regions, replace(create(second, Decimal(0)), charged=Decimal(rest)))
+    world.regions.deliver()
+    gone = (HOME, SOUTH, HOME, SOUTH)
+    regions = remaining(world, home=WEST, regions=(WEST,), lost=gone, generation=5)
+    alone = replace(regions, stores={WEST: regions.stores[WEST]})
+    with pytest.raises(ContractChangeRefused, match=f"{HOME}.2/0 .* spent 5 more"):
+        await reclaim_lost(alone, SOUTH, "counter")
+    assert shown_rights(world.regions, AT_WEST).available == -2
+    for lost in (HOME, SOUTH):
+        await reclaim_lost(alone, lost, "counter")
+    assert shown_rights(world.regions, AT_WEST).available == 100 - 7
 
 
 async def test_what_came_from_a_region_that_left_is_minted_for_that() -> None:
