@@ -110,6 +110,8 @@ class TableBudgets:
         """Return the shares of a window, that a lost region may have made, unseen; None of none.
 
         None are known while a step that would decide them is announced: nobody makes them then.
+        Home has none in a step from before it was added, nor in one that is forgotten: no item of
+        so old a window is made by it.
         """
         if window.is_whole:
             return None
@@ -117,10 +119,9 @@ class TableBudgets:
         step = None if limit is None else step_of(limit, window.begins)
         if limit is None or isinstance(step, Undecided):
             return {}
-        if step is None:  # it is forgotten, as nobody makes an item of so old a window by it
-            home = self.regions.terms.home
-            return {Account(home, self.regions.terms.epoch_of(home)): Decimal(0)}
-        return step.shares
+        home = self.regions.terms.home
+        own = Account(home, self.regions.terms.epoch_of(home))
+        return {own: Decimal(0), **(step.shares if step else {})}
 
     async def _all(self) -> list[str]:
         reaches = [self.reach(store) for store in self.regions.stores.values()]

@@ -113,9 +113,9 @@ async def test_a_window_that_the_region_may_have_made_is_at_stake(
         assert stake[Account(LOST)].amount == 5
 
 
-@pytest.mark.parametrize("is_forgotten", [False, True])
+@pytest.mark.parametrize("shared", ["as known", "forgotten", "before home was added"])
 async def test_a_window_that_has_ended_is_reclaimed_for_its_entries(
-    monkeypatch: pytest.MonkeyPatch, *, is_forgotten: bool
+    monkeypatch: pytest.MonkeyPatch, shared: str
 ) -> None:
     """Else they could never be merged; also if no region knows by now how it was shared."""
     async with after_a_loss(monkeypatch, window="day") as before:
@@ -125,8 +125,10 @@ async def test_a_window_that_has_ended_is_reclaimed_for_its_entries(
         assert ended.ends == running.begins
         limit = (await read_budget(rights.home, "key/42")).limit
         assert limit is not None
-        if is_forgotten:
-            steps = (replace(limit.steps[0], since=running.begins),)
+        if shared != "as known":
+            alone = LimitStep.of(10, {Account(LOST): 1})
+            forgotten = replace(limit.steps[0], since=running.begins)
+            steps = (forgotten if shared == "forgotten" else alone,)
             await rights.home.write(Put(limit_item(replace(limit, steps=steps), "key/42")))
         stake = (await rights.stakes(ended))[Account(LOST)]
         assert stake.entries + stake.charged == 4
