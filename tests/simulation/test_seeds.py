@@ -27,8 +27,6 @@ LONGEST_REGRESSIONS = {
     *(500020043, 500026543, 500039491, 500156036, 500268291, 820001848),
 }
 """Those that take three quarters of a second and more; the others take half a second."""
-LONGEST_MUTANTS = {"index-one-generation", "shards-of-today", "stale-view"}
-"""Those that are found after half a minute or more."""
 FRESH_SEEDS = 120
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
@@ -106,14 +104,9 @@ def test_failing_seed_replays_exactly() -> None:
     assert str(found.violation) in again.trace[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.long if name in LONGEST_MUTANTS else pytest.mark.slow)
-        for name in MUTANTS
-    ],
-)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_each_mutant_is_caught(name: str) -> None:
     """With one rule broken, some seed of the stated number shows a broken promise.
 
