@@ -219,7 +219,8 @@ class ContractWriter:
         await self._until_removed(pending)
         self._check_clocks(coming)
         self._check_dates(pending)
-        if coming.left != pending.terms.left:  # their replicas are gone since just now
+        is_undated = bool(coming.left) and coming.left_at is None  # by an earlier release
+        if coming.left != pending.terms.left or is_undated:  # their replicas are gone by now
             coming = replace(coming, left_at=self._clock.now())
         done = replace(pending, terms=coming, coming=None, through="")
         return await self._until_all_show(await self._step(pending, done))

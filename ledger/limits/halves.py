@@ -105,14 +105,10 @@ def missing_of(limit: Limit, items: Collection[Rights], window: Window, now: int
 
 
 def _is_unmade(items: Collection[Rights]) -> bool:
-    """Return whether items have minted nothing but raises.
-
-    What was reclaimed with something left had been minted, or sent there.
-    """
+    """Return whether items have minted nothing but raises."""
     raised = amounts.total_wide(amount for item in items for amount in item.raises.values())
     minted = amounts.total_wide(item.minted for item in items)
-    reclaimed = [amount for item in items for amount in item.reclaimed.values()]
-    return minted <= raised and all(amount <= 0 for amount in reclaimed)
+    return minted <= raised
 
 
 def _not_minted(limit: Limit, items: Collection[Rights]) -> dict[str, Decimal]:

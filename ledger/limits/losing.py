@@ -213,11 +213,16 @@ async def check_lost(regions: Regions, lost: str) -> None:
     times = [terms.given_up_at] * (lost in terms.lost) + [terms.left_at] * (lost in terms.left)
     known = [at for at in times if at is not None]
     until = timedelta(seconds=ARRIVED_SECONDS + terms.clock_skew)
-    if len(known) < len(times) or regions.clock.now() <= max(known) + until:
-        when = f", which was at {max(known).isoformat()}" if known else ""
+    if len(known) < len(times):
         raise ContractChangeRefused(
-            f"what {lost} wrote may arrive for a day after it was given up, or taken out{when}:"
-            " reclaim after that"
+            f"when {lost} was given up, or taken out, is not in the contract, as an earlier release"
+            " wrote it: a change by `ledger table set` dates what was taken out, and a day later"
+            " it is reclaimed"
+        )
+    if regions.clock.now() <= max(known) + until:
+        raise ContractChangeRefused(
+            f"what {lost} wrote may arrive for a day after it was given up, or taken out, which was"
+            f" at {max(known).isoformat()}: reclaim after that"
         )
     if lost in terms.regions:
         return

@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from typing import cast
 
 import pytest
+from support.budgets import spend_item
 from support.ledgers import seeded
 
 from ledger.administration import budgets
-from ledger.administration.budgets import LostRights, lost_rights
+from ledger.administration.budgets import LostRights, RestoredBudgets, lost_rights
 from ledger.contract.opening import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.contract import NO_HOME
@@ -18,7 +20,7 @@ from ledger.core.errors import BudgetMissing, ContractChangeRefused
 from ledger.limits.losing import ARRIVED_SECONDS
 from ledger.limits.plan import create
 from ledger.limits.reading import read_budget, read_rights
-from ledger.limits.rights import Account, rights_item
+from ledger.limits.rights import Account, GrantName, rights_item
 from ledger.limits.windows import LimitStep, limit_item
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
@@ -176,24 +178,59 @@ async def test_a_limit_that_not_every_region_shows_is_found_and_put_again(
 ) -> None:
     """A lost home made it, and the next one has not got it: a scan of each region finds it."""
     async with after_a_loss(monkeypatch) as before:
-        other, home = MemoryStore("ap-southeast-2"), MemoryStore(HOME)
-        for item in (await before.home.query(Query("~budget~key/42"))).items:
-            await other.write(Put(item))
-        stores: dict[str, Store] = {HOME: home, other.region: other}
-        view = cast("ContractView", View(_under(before)))
-        rights = replace(
-            before,
-            home=home,
-            regions=replace(before.regions, stores=stores),
-            table=OpenTable(stores, view),
-            begun=view.current.terms,
-        )
+        rights = await _through_a_home_without_it(before)
         [window] = await rights.counters(None)
         assert window.budget == "key/42"
         assert not await rights.is_whole(window)
         await rights.go_on(window)
-        [put] = (await home.query(Query("~budget~key/42"))).items
+        [put] = (await rights.home.query(Query("~budget~key/42"))).items
         assert put["sk"] == {"S": "limit#0002"}
+
+
+async def test_for_a_window_that_has_ended_no_limit_is_put_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is whole whatever regions show: what is due is done for the one that runs."""
+    async with after_a_loss(monkeypatch, window="day") as before:
+        running, ended = await before.counters("key/42")
+        rights = await _through_a_home_without_it(before)
+        assert [await rights.is_whole(each) for each in (running, ended)] == [False, True]
+        await rights.go_on(ended)
+        assert (await rights.home.query(Query("~budget~key/42"))).items == []
+
+
+async def test_budgets_are_listed_in_order_whichever_region_shows_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those that have a limit, then those that nothing but entries of lost grants name."""
+    async with after_a_loss(monkeypatch) as before:
+        rights = await _through_a_home_without_it(before)
+        limit = (await read_budget(before.home, "key/42")).limit
+        assert limit is not None
+        await rights.home.write(Put(limit_item(limit, "key/43")))
+        name, at = GrantName(Account(LOST), 2), rights.clock.now()
+        for counter, store in zip(
+            ("key/45", "key/44"), rights.regions.stores.values(), strict=True
+        ):
+            await store.write(Put(spend_item(1, name, at=at, counter=counter)))
+        windows = await rights.counters(None)
+        assert [window.budget for window in windows] == ["key/42", "key/43", "key/44", "key/45"]
+
+
+async def _through_a_home_without_it(before: LostRights) -> LostRights:
+    """Return the rights through a home that shows none of them, and a region that shows all."""
+    other, home = MemoryStore("ap-southeast-2"), MemoryStore(HOME)
+    for item in (await before.home.query(Query("~budget~key/42"))).items:
+        await other.write(Put(item))
+    stores: dict[str, Store] = {HOME: home, other.region: other}
+    view = cast("ContractView", View(_under(before)))
+    return replace(
+        before,
+        home=home,
+        regions=replace(before.regions, stores=stores),
+        table=OpenTable(stores, view),
+        begun=view.current.terms,
+    )
 
 
 def _under(rights: LostRights) -> Settings:
@@ -209,8 +246,9 @@ async def test_under_another_contract_nothing_is_minted(monkeypatch: pytest.Monk
     async with after_a_loss(monkeypatch) as rights:
         [window] = await rights.counters(None)
         changed = replace(rights, begun=rights.regions.terms)
-        with pytest.raises(ContractChangeRefused, match="has changed meanwhile: run this again"):
-            await changed.reclaim(window, None)
+        for call in (partial(changed.reclaim, window, None), partial(changed.go_on, window)):
+            with pytest.raises(ContractChangeRefused, match="changed meanwhile: run this again"):
+                await call()
 
 
 def _in_force(before: LostRights) -> LostRights:
@@ -234,25 +272,95 @@ async def test_what_was_left_in_half_is_minted_once_all_is_reclaimed(
     """Not before: of what the lost region had minted for it others may have got some."""
     async with after_a_loss(monkeypatch) as before:
         rights = _in_force(before)
+        await _raise_limit_alone(rights)
+        [window] = await rights.counters("key/42")
+        await rights.go_on(window)
+        assert not await _is_minted(rights)
+        assert not await rights.is_whole(window)
+        assert await rights.reclaim(window, None)
+        assert await _is_minted(rights)
+        assert await rights.is_whole(window)
+
+
+@pytest.mark.parametrize("is_reclaimed", [False, True])
+async def test_a_recount_mints_a_raise_once_what_was_lost_is_reclaimed(
+    monkeypatch: pytest.MonkeyPatch, *, is_reclaimed: bool
+) -> None:
+    """A table that was restored can have lost a region before, or since."""
+    async with after_a_loss(monkeypatch) as before:
+        rights = _in_force(before)
+        [window] = await rights.counters("key/42")
+        if is_reclaimed:
+            assert await rights.reclaim(window, None)
+        await _raise_limit_alone(rights)
+        restored = RestoredBudgets(
+            rights.regions,
+            rights.home,
+            rights.table,
+            rights.clock,
+            rights.randomness,
+            rights.begun,
+        )
+        await restored.recount(None)
+        assert await _is_minted(rights) == is_reclaimed
+
+
+async def _raise_limit_alone(rights: LostRights) -> None:
+    """Write the limit of a raise, of which the rights never arrived."""
+    limit = (await read_budget(rights.home, "key/42")).limit
+    assert limit is not None
+    raised = replace(
+        limit,
+        steps=(LimitStep.of(15, {Account(HOME): 1}),),
+        raises={"order-1": Decimal(5)},
+        raised={"order-1": Decimal(0)},
+    )
+    await rights.home.write(Put(limit_item(raised, "key/42")))
+
+
+async def _is_minted(rights: LostRights) -> bool:
+    items = await read_rights(rights.home, "key/42")
+    return "order-1" in items[Account(HOME)].raises
+
+
+async def test_one_budget_is_reclaimed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of a lost grant name another one's window, which has ended."""
+    async with after_a_loss(monkeypatch, window="day") as rights:
+        [window] = await rights.counters("key/43")
+        assert window.budget == "key/43"
+        assert {each.budget for each in await rights.counters(None)} == {"key/42"}
+
+
+async def test_a_home_that_was_lost_before_has_its_item_made_as_what_it_is_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With nothing, of a window that is forgotten: what it was before is another account."""
+    async with after_a_loss(monkeypatch, window="day") as before:
+        terms = replace(before.regions.terms, lost=(HOME, LOST))
+        rights = _in_force(replace(before, regions=replace(before.regions, terms=terms)))
+        running, ended = await rights.counters("key/42")
         limit = (await read_budget(rights.home, "key/42")).limit
         assert limit is not None
-        raised = replace(
-            limit,
-            steps=(LimitStep.of(15, {Account(HOME): 1}),),
-            raises={"order-1": Decimal(5)},
-            raised={"order-1": Decimal(0)},
-        )
-        await rights.home.write(Put(limit_item(raised, "key/42")))
-        [window] = await rights.counters("key/42")
+        steps = (replace(limit.steps[0], since=running.begins),)
+        await rights.home.write(Put(limit_item(replace(limit, steps=steps), "key/42")))
+        assert await rights.reclaim(ended, None)
+        made = (await read_rights(rights.home, ended.counter))[Account(HOME, 2)]
+        assert made.reclaimed.keys() == {Account(LOST)}
+        assert made.minted == max(Decimal(0), *made.reclaimed.values())
 
-        async def is_minted() -> bool:
-            items = await read_rights(rights.home, "key/42")
-            return "order-1" in items[Account(HOME)].raises
 
-        await rights.go_on(window)
-        assert not await is_minted()
-        assert await rights.reclaim(window, None)
-        assert await is_minted()
+async def test_home_s_share_of_a_window_is_not_known_without_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It never arrived: made with nothing, home's item could not have its share any more."""
+    async with after_a_loss(monkeypatch, window="day") as before:
+        rights = _in_force(before)
+        window = (await rights.counters("key/42"))[0]
+        await _without_limit(rights)
+        lost = create(Account(LOST), Decimal(5))
+        await rights.home.write(Put(rights_item(lost, window.counter)))
+        with pytest.raises(ContractChangeRefused, match="is not decided yet: run this again"):
+            await rights.reclaim(window, None)
 
 
 async def test_home_s_share_of_a_window_waits_until_it_is_decided(

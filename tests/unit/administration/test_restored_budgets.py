@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -79,8 +79,8 @@ class Desk:
         page = await self.world.store(WEST).scan(Scan())
         return {(item["pk"]["S"], item["sk"]["S"]): item for item in page.items}
 
-    async def recount(self, budget: str | None = None) -> Restored:
-        """Count anew, as the command does."""
+    async def recount(self, budget: str | None = None, *, closed: tuple[str, ...] = ()) -> Restored:
+        """Count anew, as the command does; regions that are `closed` are being taken out."""
         world = self.world
 
         @asynccontextmanager
@@ -92,7 +92,9 @@ class Desk:
         self.monkeypatch.setattr(budgets, "open_table", opened)
         opening = restored_budgets(world.settings, clock=world.clock, randomness=seeded())
         async with opening as found:
-            done = await found.recount(budget)
+            terms = replace(found.regions.terms, closed=closed)
+            of_these = replace(found, regions=replace(found.regions, terms=terms))
+            done = await of_these.recount(budget)
         world.replicate()
         return done
 
@@ -189,7 +191,7 @@ async def test_a_budget_of_which_entries_alone_are_there_is_made_again(
         await desk.spends(home, at_home)
     desk.world.replicate()
     await desk.restored(without("limit#", "rights#"))
-    await desk.recount()
+    await desk.recount(BUDGET)
     async with desk.world.table(HOME) as home:
         assert await home.budget(BUDGET).create(100)
     desk.world.replicate()
@@ -240,6 +242,20 @@ async def test_a_window_that_has_ended_is_counted_while_it_can_be_spent_from(
     [counter] = (await desk.recount()).counted
     assert counter == f"{BUDGET}@2026-11-21T10Z"
     assert await desk.drained(at=desk.started + timedelta(seconds=90)) == 100
+
+
+async def test_a_region_that_is_being_taken_out_gets_no_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody would spend it: what was spent there is paid by what home has."""
+    desk = Desk(monkeypatch, {"window": "hour", "late": 600}, took=240)
+    await desk.lived()
+    await desk.restored(without("rights#"))
+    await desk.recount(closed=(WEST,))
+    items = await desk.items()
+    [west] = [item for key, item in items.items() if key[1] == f"rights#{WEST}.1/0"]
+    assert west["charged"] == {"N": "40"}
+    assert "minted" not in west
 
 
 async def test_one_budget_is_counted_alone(desk: Desk) -> None:

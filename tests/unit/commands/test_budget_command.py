@@ -20,6 +20,7 @@ from ledger.limits.calendar import Window
 from ledger.limits.changing import LimitChange
 from ledger.limits.losing import Minted
 from ledger.limits.lost import Stake
+from ledger.limits.outcomes import Refused
 from ledger.limits.recounted import Recounted
 from ledger.limits.rights import Account
 from ledger.settings import Settings
@@ -86,6 +87,20 @@ def test_a_budget_is_made_spent_and_refused(desk: Desk) -> None:
         "elsewhere": "0",
         "crowded": False,
     }
+
+
+def test_a_refusal_for_too_many_grants_says_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is enough: by the amounts alone nobody would know what to wait for."""
+    refused = Refused(COUNTER, Decimal(3), Decimal(9), Decimal(0), crowded=True)
+
+    async def spend(*_: object, **__: object) -> Refused:
+        return refused
+
+    monkeypatch.setattr(Budget, "spend", spend)
+    assert desk.run("spend", COUNTER, "3").errors == (
+        f"error: budget {COUNTER} refused 3: 9 left here, 0 elsewhere; 400 grants of this region"
+        " are open, and one has to be closed first\n"
+    )
 
 
 def test_a_repeat_with_its_key_spends_once(desk: Desk) -> None:
@@ -238,6 +253,7 @@ def test_a_budget_is_explained(desk: Desk) -> None:
         (("create", "other", "10"), "matches no pattern of the contract's budgets"),
         (("create", COUNTER, "0"), "limit must be above 0, got 0"),
         (("create", COUNTER, "1", "--weight", "x"), "--weight must be REGION=N"),
+        (("create", COUNTER, "1", "--weight", f"{EAST}=10000"), "--weight must be REGION=N"),
         (
             ("create", COUNTER, "1", "--weight", f"{EAST}=1", "--weight", f"{EAST}=3"),
             f"--weight must name a region once, got {EAST} twice",

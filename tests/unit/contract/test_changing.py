@@ -1,7 +1,7 @@
 """Changes of the contract: announced, waited for, in force; interrupted, raced, lost, withdrawn."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import anyio
 import pytest
@@ -212,6 +212,31 @@ async def test_a_region_leaves_in_force_once_its_replica_is_removed() -> None:
     )
 
 
+async def test_what_an_earlier_release_took_out_is_dated_by_the_next_change() -> None:
+    """When it was is not known: at the latest by then."""
+    world = ContractWorld()
+    earlier = replace(make_terms(regions=(HOME, AWAY)), left=(SOUTH,))
+    del world.stores[SOUTH]
+    await world.operator().establish(earlier)
+    begun = world.now()
+    done = await world.operator().change(to(replace(earlier, settle=earlier.settle + 60)))
+    assert done.terms.left_at is not None
+    assert begun < done.terms.left_at <= world.now()
+    again = await world.operator().change(to(replace(done.terms, settle=earlier.settle)))
+    assert again.terms.left_at == done.terms.left_at
+
+
+async def test_when_a_region_left_stays_known_after_later_changes() -> None:
+    """What it had is reclaimed a day after that, not after the last change."""
+    world = await established()
+    Leaving(world)
+    smaller = make_terms(regions=(HOME, AWAY))
+    left = (await world.operator().change(to(smaller))).terms
+    later = (await world.operator().change(to(replace(smaller, settle=5000.0)))).terms
+    assert later == replace(left, settle=5000.0)
+    assert left.left_at is not None
+
+
 async def test_a_run_that_ended_after_the_removal_is_finished_by_another() -> None:
     """A region that is gone shows nothing any more, also not that it leaves."""
     world = await established()
@@ -313,8 +338,11 @@ async def test_a_region_that_was_lost_stays_so(regions: tuple[str, ...]) -> None
 
     Settings, of which new terms are made, know of no loss.
     """
-    world = await established(replace(make_terms(regions=(HOME, AWAY)), lost=(SOUTH,)))
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    terms = replace(make_terms(regions=(HOME, AWAY)), lost=(SOUTH,), given_up_at=at)
+    world = await established(terms)
     done = await world.operator().change(to(make_terms(regions=regions, settle=4000.0)))
+    assert done.terms.given_up_at == at
     assert (done.terms.settle, done.terms.regions, done.terms.lost) == (4000.0, regions, (SOUTH,))
     assert done.regions == regions
 

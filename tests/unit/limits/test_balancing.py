@@ -139,6 +139,14 @@ async def test_from_a_lost_region_nothing_is_taken_up(how: str) -> None:
     assert AT_HOME not in after.sent
 
 
+async def test_nothing_is_sent_to_what_a_region_was_before_it_was_added_again() -> None:
+    """Its item is still shown: what it got nobody could spend."""
+    world = world_of(90, 0, 0)
+    regions = regions_of(world)
+    regions = replace(regions, terms=replace(regions.terms, lost=(AT_SOUTH.region,)))
+    assert set((await moved(world, AT_HOME, regions)).sent) == {AT_WEST}
+
+
 def test_the_smallest_piece_is_that_of_what_was_spent() -> None:
     """A region is not left with a part of a cent, and a budget of whole numbers stays whole."""
     rights = granted(AT_HOME, 5, at=START)

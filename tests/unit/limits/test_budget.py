@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -25,6 +26,7 @@ from ledger.core.errors import (
     StateConflict,
     Unreachable,
 )
+from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
 from ledger.ledger import budget_parts
 from ledger.limits.asked import BUDGETS_MAX, NOTE_BYTES_MAX
@@ -32,7 +34,7 @@ from ledger.limits.budget import Hold
 from ledger.limits.holding import expiry_of
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import send
-from ledger.limits.reading import read_rights
+from ledger.limits.reading import read_budget, read_rights
 from ledger.limits.rights import Account, Rights, key_of, rights_item, rights_of
 from ledger.limits.spending import WAIT_SECONDS
 from ledger.limits.windows import Limit, LimitStep, limit_item
@@ -360,6 +362,41 @@ async def test_a_refusal_says_what_is_left_by_now() -> None:
         assert late.here == 0
 
 
+@pytest.mark.parametrize(("actual", "here"), [(1, [99, 99]), (95, [9, 5])])
+async def test_of_a_grant_that_is_over_what_is_left_pays_first_what_is_owed(
+    actual: int, here: list[int]
+) -> None:
+    """Up to the last moment at which it may be spent from it does not."""
+    async with opened(100, grant_life=60) as (world, east, _west):
+        budget = east.budget("key/42")
+        hold = await budget.hold(1, expires=6_000)
+        assert isinstance(hold, Hold)
+        [grant] = (await budget.state()).grants
+        async with world.table(EAST) as another:
+            assert await another.budget("key/42").held(hold.entry).settle(actual, over=True)
+        seconds = grant.expires - min(world.settings.write_deadline, 30)
+        found: list[Decimal] = []
+        for late in (0, 1):
+            world.clock.wall = EPOCH + timedelta(seconds=seconds + late)
+            refused = await budget.spend(500)
+            assert isinstance(refused, Refused)
+            found.append(refused.here)
+        assert found == here
+
+
+async def test_where_more_is_owed_than_is_left_nothing_is_left() -> None:
+    """Also as a process says it that has no grant."""
+    async with opened(10) as (world, east, _west):
+        hold = await east.budget("key/42").hold(5, expires=6_000)
+        assert isinstance(hold, Hold)
+        async with world.table(EAST) as another:
+            budget = another.budget("key/42")
+            assert await budget.held(hold.entry).settle(30, over=True)
+            refused = await budget.spend(1)
+            assert isinstance(refused, Refused)
+            assert whole(refused.here, refused.elsewhere) == [0, 0]
+
+
 async def test_a_hold_without_an_id_is_refused_before_anything_is_asked() -> None:
     """DynamoDB's own words for it name neither the hold nor the rule."""
     async with opened() as (_, east, _west):
@@ -396,6 +433,22 @@ async def test_a_budget_that_is_shared_by_other_weights_is_not_as_asked_for() ->
         assert not await east.budget("key/42").create(9, weights={EAST: 1})
 
 
+async def test_a_budget_of_windows_is_there_as_its_last_step_has_it() -> None:
+    """What it was before is another limit; and nothing is written by whoever asks."""
+    async with opened(None, window="day") as (world, east, _west):
+        shares = [{Account(EAST): 2, Account(WEST): 1}, {Account(EAST): 1, Account(WEST): 2}]
+        steps = tuple(LimitStep.of(9 + number, each) for number, each in enumerate(shares))
+        there = Limit(2, (steps[0], replace(steps[1], since=1)))
+        await world.store(EAST).write(Put(limit_item(there, "key/42"), Absent()))
+        budget = east.budget("key/42")
+        assert not await budget.create(10, weights={EAST: 1, WEST: 2})
+        with pytest.raises(StateConflict, match="has a limit of 10 already"):
+            await budget.create(9)
+        with pytest.raises(StateConflict, match="has other weights"):
+            await budget.create(10, weights={EAST: 2, WEST: 1})
+        assert (await read_budget(world.store(EAST), "key/42")).limit == there
+
+
 async def test_each_window_has_the_limit_anew() -> None:
     """Regions share it by weight; the next day begins with all of it."""
     async with opened(10, window="day") as (world, east, west):
@@ -418,6 +471,23 @@ async def test_a_window_is_spent_from_until_its_last_moment() -> None:
         await world.clock.advance(2)
         with pytest.raises(StateConflict, match="has ended, and is spent from for 0 s after that"):
             await east.budget("key/42").spend(1, key="late", at=at)
+
+
+async def test_no_grant_is_had_of_a_window_that_ends_while_its_rights_are_read() -> None:
+    """The answer was slow: by then nothing is spent from it."""
+    async with opened(10, window="hour") as (world, east, _west):
+        await world.clock.advance(10 * 60 - 1)
+        store = world.store(EAST)
+        query = store.query
+
+        async def slow(asked: Query) -> Page:
+            world.clock.pass_by(2)
+            return await query(asked)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "query", slow)
+            with pytest.raises(StateConflict, match="has ended, and is spent from for 0 s after"):
+                await east.budget("key/42").spend(5)
 
 
 async def test_a_grant_goes_on_though_the_clock_is_set_back() -> None:

@@ -14,13 +14,16 @@ from ledger.core.errors import (
     AmountOverflow,
     InvalidInput,
     OutcomeUnknown,
+    RetryHorizonPassed,
     StateConflict,
     Throttled,
     Unreachable,
 )
+from ledger.limits.allowance import Allowance
 from ledger.limits.budget import Hold
 from ledger.limits.light import LightHold
 from ledger.limits.outcomes import Granted, Refused
+from ledger.limits.reading import read_rights
 from ledger.store.writes import Outcome, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
@@ -110,6 +113,48 @@ async def test_of_a_grant_that_was_replaced_it_settles_for_more_anew() -> None:
         assert settled.entry.spending is not None
         assert settled.entry.spending.grants != hold.taken.names
         assert hold.taken.allowances[0].is_quiet
+
+
+async def test_more_is_not_taken_where_the_grant_of_one_budget_was_replaced() -> None:
+    """That of the other is at hand still: both are named anew, or neither."""
+    async with opened(100, grant_life=400) as (world, east):
+        assert await east.budget("key/team").create(100)
+        assert await east.budget("key/42").spend(2)
+        world.clock.wall += timedelta(seconds=100)
+        both = east.budgets(["key/42", "key/team"])
+        hold = await both.hold(4, expires=3_600, light=True)
+        assert isinstance(hold, LightHold)
+        world.clock.wall += timedelta(seconds=210)
+        old, other = hold.taken.allowances
+        assert await east.budget("key/42").spend(old.remaining + 1)
+        assert old.remaining > 1
+        settled = await hold.settle(5)
+        assert isinstance(settled, Granted)
+        assert settled.entry.spending is not None
+        [first, second] = settled.entry.spending.grants
+        assert first != str(old.name)
+        assert second == str(other.name)
+
+
+async def test_a_voided_hold_is_free_though_its_grant_is_left_to_be_closed_by_reading() -> None:
+    """The grant was replaced, and a spend with a key may be another region's, too."""
+    async with opened(100, grant_life=400) as (world, east):
+        budget = east.budget("key/42")
+        assert await budget.spend(2, key="order-7", at=world.clock.now())
+        hold = await held(east, 4, expires=3_600)
+        [kept] = hold.taken.allowances
+        world.clock.wall += timedelta(seconds=310)
+        assert await budget.spend(kept.remaining + 1)
+        assert await granted(world, kept) == 6
+        await hold.void()
+        await world.clock.advance(2)
+        assert await granted(world, kept) == 2
+
+
+async def granted(world: MemoryGlobalTable, allowance: Allowance) -> Decimal:
+    """Return what a grant has, as its region shows it."""
+    rights = await read_rights(world.store(EAST), "key/42")
+    return rights[allowance.name.account].grants[allowance.name.version].amount
 
 
 async def test_an_amount_too_fine_for_the_limit_leaves_it_open() -> None:
@@ -218,6 +263,17 @@ async def test_an_unknown_settlement_is_found_after_its_grant() -> None:
         assert await there.settle(4)
         with pytest.raises(OutcomeUnknown, match="the same call is harmless"):
             await lost.settle(4)
+
+
+async def test_past_the_retry_horizon_the_same_call_is_not_harmless_any_more() -> None:
+    """It cannot be answered, and is not to be repeated for ever."""
+    async with opened() as (world, east):
+        hold = await held(east, 4, expires=300)
+        with answering(world, "lost"):
+            assert isinstance(await settle(world, hold, 4), OutcomeUnknown)
+        world.clock.wall += timedelta(seconds=world.settings.retry_horizon + 1)
+        with pytest.raises(RetryHorizonPassed):
+            await hold.settle(4)
 
 
 @pytest.mark.parametrize("how", ["lost", "applied"])

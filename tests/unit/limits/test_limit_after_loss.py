@@ -105,6 +105,7 @@ async def test_a_budget_that_home_does_not_show_is_not_made_again() -> None:
     shown = await read_budget(world.stores[WEST], BUDGET)
     assert shown.limit is not None
     assert (shown.limit.generation, shown.limit.newest.limit) == (2, Decimal(10))
+    assert shown.limit.revision == made(10).revision + 1  # which no other region shows yet
     assert shown.items == {}
 
 

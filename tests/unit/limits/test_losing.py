@@ -35,6 +35,7 @@ from ledger.limits.lost import Stake, cut_off, mint_again, stake_of
 from ledger.limits.plan import create, send, take_up
 from ledger.limits.reclaiming import Regions
 from ledger.limits.rights import Account, GrantName, Rights, rights_item
+from ledger.limits.spends import Spend
 from ledger.testing.clock import START
 
 SENT = 30
@@ -245,9 +246,18 @@ async def test_nothing_is_minted_before_every_region_shows_the_item_that_cut() -
         ({"lost": (), "regions": (HOME, WEST, SOUTH)}, "must name ap-southeast-2 as lost"),
         ({"home": NO_HOME}, "must name ap-southeast-2 as lost"),
         ({"given_up_at": START + timedelta(seconds=2)}, "for a day after"),
-        ({"given_up_at": None}, "for a day after"),
+        ({"given_up_at": None}, "is not in the contract"),
+        ({"left": (SOUTH,), "left_at": START + timedelta(seconds=2)}, "for a day after"),
+        ({"left": (SOUTH,), "left_at": None}, "is not in the contract"),
     ],
-    ids=["not lost", "pending", "too early", "when is unknown"],
+    ids=[
+        "not lost",
+        "pending",
+        "too early",
+        "when is unknown",
+        "taken out too late",
+        "when it was taken out is unknown",
+    ],
 )
 async def test_it_is_refused_before_its_time(terms: dict[str, object], message: str) -> None:
     """Nothing is written: what it had may still be spent, or arrive."""
@@ -264,6 +274,8 @@ async def test_a_region_that_the_contract_does_not_know_is_no_lost_one() -> None
     """Nor is there an advice for it."""
     with pytest.raises(InvalidInput, match=f"mars is not a region .* contract names {SOUTH}"):
         await stakes(remaining(world_of()), "mars", "counter")
+    with pytest.raises(InvalidInput, match="the contract names none"):
+        await stakes(remaining(world_of(), lost=()), "mars", "counter")
 
 
 async def test_a_region_that_was_added_again_is_reclaimed_all_the_same() -> None:
@@ -500,6 +512,58 @@ async def test_regions_of_which_each_owes_in_one_epoch_do_not_wait_for_each_othe
     assert shown_rights(world.regions, AT_WEST).available == 100 - 7
 
 
+async def reclaimed_of_two(
+    left: dict[Account, int], *, lost: tuple[str, ...] = (HOME, SOUTH), **options: Any
+) -> dict[Account, int]:
+    """Reclaim home, of which other regions are gone; return what was minted at west.
+
+    Of 20 that each account had it has so much left, below 0 if it spent more.
+    """
+    world = World()
+    put_rights(world.regions, granted(AT_WEST, at=START, minted=0))
+    for account, amount in left.items():
+        had = replace(create(account, Decimal(20)), charged=Decimal(20 - amount))
+        world.regions.put(WEST, rights_item(had, "counter"))
+    world.regions.deliver()
+    regions = remaining(world, home=WEST, regions=(WEST,), lost=lost, generation=3)
+    alone = replace(regions, stores={WEST: regions.stores[WEST]})
+    found = await reclaim_lost(alone, HOME, "counter", **options)
+    return {account: int(minted.amount) for account, minted in found.items()}
+
+
+@pytest.mark.parametrize(("home", "south"), [(-5, -7), (0, -7), (9, 0)])
+async def test_a_region_waits_for_no_other_unless_it_had_something_and_that_owes(
+    home: int, south: int
+) -> None:
+    """Of two that owe either may be the first: else none could be reclaimed."""
+    left = {AT_HOME: home, AT_SOUTH: south}
+    assert await reclaimed_of_two(left) == {AT_HOME: home}
+
+
+async def test_what_a_region_owed_before_it_was_added_again_is_reclaimed_with_the_rest() -> None:
+    """It was lost twice: both accounts are minted at once, while no other region owes."""
+    again = Account(HOME, 2)
+    left = {AT_HOME: -7, again: 9}
+    lost = (HOME, HOME, SOUTH)
+    assert await reclaimed_of_two(left, lost=lost) == {AT_HOME: -7, again: 9}
+    with pytest.raises(ContractChangeRefused, match=rf"--lost {SOUTH}` first"):
+        await reclaimed_of_two({**left, AT_SOUTH: -5}, lost=lost)
+
+
+@pytest.mark.parametrize("share", [0, 4])
+async def test_a_region_that_only_entries_name_owes_what_is_above_its_share(share: int) -> None:
+    """It made its part of the window, unseen, and spent 4 of it."""
+    spend = Spend("id", Decimal(4), (GrantName(AT_SOUTH, 2, "counter"),))
+    options: Any = {"spends": {"counter": [spend]}, "shares": {AT_SOUTH: Decimal(share)}}
+    if share:
+        assert await reclaimed_of_two({AT_HOME: 9}, **options) == {AT_HOME: 9}
+    else:
+        with pytest.raises(ContractChangeRefused, match=r"spent 4 more than it had"):
+            await reclaimed_of_two({AT_HOME: 9}, **options)
+        with pytest.raises(ContractChangeRefused, match=r"spent 4 more than it had"):
+            await reclaimed_of_two({AT_HOME: 9}, **{**options, "shares": None})
+
+
 async def test_what_came_from_a_region_that_left_is_minted_for_that() -> None:
     """What moved between regions that are gone is in neither stake."""
     world = World()
@@ -593,6 +657,24 @@ async def test_of_a_rolling_limit_a_debt_comes_back_a_window_after_it_was_minted
     assert await reclaimed(world, remaining(world)) == [-5]
     now = int(world.clock.now().timestamp()) // 3_600
     assert shown_rights(world.regions, AT_HOME).buckets == {now: 5}
+
+
+async def test_of_a_rolling_limit_what_came_back_by_now_is_not_charged_again() -> None:
+    """An entry of a lost grant counts for as long as it would have, had it been charged."""
+    world = World()
+    put_rights(world.regions, sent(granted(AT_HOME, at=START), AT_SOUTH, SENT))
+    south = granted(AT_SOUTH, 10, at=START, minted=SENT)
+    put_rights(
+        world.regions,
+        replace(south, minted=Decimal(0), taken={AT_HOME: Decimal(SENT)}, bucket=3_600),
+    )
+    world.regions.put(SOUTH, spend_item(4, GrantName(AT_SOUTH, 2), at=START))
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    regions = remaining(world)
+    assert (await stakes(regions, SOUTH, "counter"))[AT_SOUTH].entries == 4
+    world.clock.pass_by(2 * 86_400)
+    assert (await stakes(regions, SOUTH, "counter"))[AT_SOUTH].entries == 0
 
 
 async def test_what_came_from_a_region_that_left_and_was_lost_later_counts_once() -> None:

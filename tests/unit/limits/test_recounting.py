@@ -29,7 +29,7 @@ from ledger.limits import holds, plan
 from ledger.limits.plan import Spent
 from ledger.limits.reclaiming import Regions
 from ledger.limits.recounted import Entries, counted_item, recounted, takers
-from ledger.limits.recounting import look, recount_budget
+from ledger.limits.recounting import Looked, look, recount_budget
 from ledger.limits.rights import Account, Difference, GrantName, Rights
 from ledger.limits.spends import Spend, charge_of, spend_attributes
 from ledger.store.writes import Rejected
@@ -92,6 +92,15 @@ async def test_a_bundle_is_charged_to_each_budget_that_it_names() -> None:
     world.regions.put(WEST, spend_item(6, GrantName(AT_WEST, 3), name, at=START, counter="team"))
     world.regions.deliver()
     assert await count(world) == {AT_WEST: 6}
+
+
+async def test_an_entry_that_two_regions_made_at_once_counts_under_either_grant() -> None:
+    """By one key: each shows its own until replication decides, and either may stay."""
+    world = restored()
+    for region, account in ((HOME, AT_HOME), (WEST, AT_WEST)):
+        world.regions.put(region, spend_item(3, GrantName(account, 9), at=START))
+    spends = (await look(regions_of(world), None)).entries.spends
+    assert {name.account for spend in spends for name in spend.grants} == {AT_HOME, AT_WEST}
 
 
 async def test_an_account_without_an_item_makes_it() -> None:
@@ -253,6 +262,17 @@ async def test_what_names_other_budgets_or_lost_regions_is_not_counted(
     assert await count(world) == {}
 
 
+async def test_what_a_lost_region_alone_spent_is_no_budget_to_be_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a budget would be reported as counted of which nothing is."""
+    world = World()
+    world.regions.put(WEST, spend_item(5, GrantName(AT_SOUTH, 9), at=START))
+    world.regions.deliver()
+    monkeypatch.setattr(Regions, "keeps", lambda _, account: account != AT_SOUTH)
+    assert await look(regions_of(world), None) == Looked([], [], Entries([], []))
+
+
 async def test_a_charge_apart_is_found_by_the_entry_that_names_it() -> None:
     """Its grant is closed in the item, and the version that charged it is not there."""
     world = restored()
@@ -336,11 +356,14 @@ async def test_an_account_of_which_others_took_is_made() -> None:
     assert shown_rights(world.regions, AT_SOUTH).sent == {AT_HOME: 5}
 
 
-@pytest.mark.parametrize(("age", "is_counted"), [(0, True), (595, True), (900, False)])
+@pytest.mark.parametrize(("age", "is_counted"), [(0, True), (601, True), (602, False)])
 async def test_rights_of_windows_that_can_be_spent_from_are_counted(
     age: int, *, is_counted: bool
 ) -> None:
-    """Their transfers may be restored by half; of what has ended nobody spends."""
+    """Their transfers may be restored by half; of what has ended nobody spends.
+
+    By a clock that is behind a window ends later.
+    """
     world = World()
     rule = {"counter": {"window": "hour", "late": 600}}
     terms = limited_settings().replace(budgets=rule).terms
@@ -387,6 +410,44 @@ def test_of_a_rolling_limit_a_hold_is_resolved_once_more_as_before(
     assert [again.charged, again.returned, again.available] == [5, 0, 45]
     [late] = recounted({AT_WEST: rights}, Entries([apart.resolved.after]), {}, "b", made + age)
     assert [late.charged, late.returned] == [item.charged, item.returned]
+
+
+def test_of_a_rolling_limit_a_hold_of_an_open_grant_had_given_nothing_back() -> None:
+    """So nothing is taken back but what it came to less: others' charges come back as before."""
+    made = START.timestamp()
+    name, now = GrantName(AT_WEST, 2, "b"), made + 3_600
+    hold = Spend(str(entry_id(START, 1)), Decimal(5), (name,), hold=1)
+    rights = replace(
+        granted(AT_WEST, 5, at=START, minted=50),
+        bucket=60,
+        charged=Decimal(9),
+        buckets={int(now // 60): Decimal(9)},
+    )
+    apart = holds.charge_apart(holds.settle(hold, Decimal(1)), {"b": rights}, now=now)
+    assert isinstance(apart, holds.Apart)
+    [again] = recounted({AT_WEST: apart.items[0]}, Entries([], [hold]), {}, "b", now)
+    assert [again.available, again.returned] == [rights.available, 0]
+    assert again.buckets == rights.buckets
+
+
+def test_what_is_of_the_next_version_is_missing_beside_a_hold_that_is_open_again() -> None:
+    """Both of one item: the hold is as it was held, and what was spent later is charged."""
+    void = {"held": Difference(Decimal(-6), 0)}
+    item = replace(plan.create(AT_WEST, Decimal(50)), version=4, resolved=void)
+    hold = Spend("held", Decimal(6), (GrantName(AT_WEST, 2, "b"),), hold=1)
+    later = Spend("later", Decimal(3), (GrantName(AT_WEST, 5, "b"),))
+    after = counted_item(item, Entries([later], [hold]), {}, "b", 0.0)
+    assert after is not None
+    assert [after.charged, after.version] == [9, 5]
+
+
+def test_an_account_without_an_item_is_charged_what_another_s_hold_came_to_more() -> None:
+    """What was held is charged under the other's grant."""
+    there, here = GrantName(AT_WEST, 2, "b"), GrantName(AT_HOME, 1, "b")
+    settled = Spend("id", Decimal(8), (there,), 1, "settled", (here,), Decimal(5))
+    after = counted_item(Rights(AT_HOME), Entries([settled]), {}, "b", 0.0)
+    assert after is not None
+    assert [after.charged, after.version] == [3, 1]
 
 
 def test_a_grant_has_an_item_forget_what_was_resolved_long_ago() -> None:

@@ -111,8 +111,9 @@ async def test_a_key_for_another_amount_is_a_conflict() -> None:
         assert (await service.post(SPENDS, {"amount": "2", **in_body})).status_code == 200
         other = await service.post(SPENDS, {"amount": "3", **in_body})
         assert (other.status_code, other.json()["type"]) == (409, "/problems/key-conflict")
-        both = await service.post(SPENDS, {"amount": "2", **in_body}, **named)
-        assert (both.status_code, "send one" in both.json()["detail"]) == (400, True)
+        for one in (in_body, {"key": in_body["key"]}, {"at": in_body["at"]}):
+            both = await service.post(SPENDS, {"amount": "2", **one}, **named)
+            assert (both.status_code, "send one" in both.json()["detail"]) == (400, True)
         assert await service.value("key%2F42") == "-2"
 
 
