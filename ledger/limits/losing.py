@@ -336,7 +336,8 @@ async def _made_at_home(
     if share is None:
         raise ContractChangeRefused(
             f"home's share of budget {counter!r} is not decided yet: run this again once the limit"
-            " that is announced is in force (`ledger budget confirm`)"
+            " that is announced is in force (`ledger budget confirm`) or, where there is none, made"
+            " (`ledger budget create`)"
         )
     made = create(home, share, bucket=max(item.bucket for item in lost))
     write = write_of(Rights(home), made, counter)
