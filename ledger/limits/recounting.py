@@ -123,8 +123,7 @@ class _Look:
         for name in hold.grants:
             window = self._window(name.budget)
             items = {} if window is None else await self._shown(name.budget)
-            here = [one for one in items.values() if one.account.region == self._store.region]
-            if window is not None and any(hold.id in one.resolved for one in here):
+            if window is not None and any(self._charges(one, name, hold) for one in items.values()):
                 charged.append(window)
         item = await self._store.get(Get(key)) if charged else None
         again = None if item is None else spend_in(item)
@@ -133,6 +132,14 @@ class _Look:
         for window in charged:
             self._is_counted(window)
         return True
+
+    def _charges(self, item: Rights, name: GrantName, hold: Spend) -> bool:
+        """Return whether an item of this region was charged for what a hold came to.
+
+        Of a key that was used in two regions another copy, of other grants, may have won since.
+        """
+        is_its = item.account == name.account or not self._regions.keeps(name.account)
+        return is_its and item.account.region == self._store.region and hold.id in item.resolved
 
     async def _shown(self, budget: str) -> Items:
         if budget not in self._items:

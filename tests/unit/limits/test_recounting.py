@@ -483,6 +483,16 @@ async def test_a_region_that_has_not_got_a_resolution_reopens_nothing() -> None:
     assert (await look(regions, None)).entries.reopened == []
 
 
+async def test_of_a_key_that_was_used_in_two_regions_the_other_copy_is_not_reopened() -> None:
+    """It names grants of its own region, whose item knows nothing of the one that was voided."""
+    world = reopened()
+    put_rights(world.regions, granted(AT_HOME, 10, at=START))
+    other = spend_item(6, GrantName(AT_HOME, 2), at=START, hold=9_999_999_999)
+    world.regions.put(HOME, other)
+    world.regions.deliver()
+    assert (await look(regions_of(world), None)).entries.reopened == []
+
+
 async def test_a_window_that_ended_is_counted_for_a_hold_that_is_open_again() -> None:
     """It is resolved some time, and folded, whoever spends from the window by then."""
     world = World()
