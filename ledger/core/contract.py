@@ -227,7 +227,6 @@ def stricter(old: Terms, new: Terms) -> Terms:
         lost=max(old.lost, new.lost, key=len),
         left=max(old.left, new.left, key=len),
         given_up_at=new.given_up_at or old.given_up_at,
-        left_at=new.left_at or old.left_at,
         closed=_only_in_one(old, new),
         announced=None if new.shards == old.shards else new.shards,
         budgets_coming=tuple(pattern for pattern in new.budgets if pattern not in old.budgets),

@@ -169,7 +169,13 @@ class Holder:
             more = resolved.difference
             lacking = next(name for name in grants if items[name.budget].available < more)
             here = max(Decimal(0), items[lacking.budget].available)
-            free = balance.free(shown[lacking.budget].items).values()
+            terms = self._reach.settings.current.terms
+            kept = {
+                account: item
+                for account, item in shown[lacking.budget].items.items()
+                if not terms.is_over(account.region, account.epoch)
+            }
+            free = balance.free(kept).values()
             elsewhere = amounts.total_wide((*free, here.copy_negate()))
             counter = lacking.budget or entry.counter
             return Refused(counter, more, here, max(Decimal(0), elsewhere))

@@ -255,8 +255,8 @@ class Keeper:
 
     def _refuse(self, amount: Decimal, shown: Shown, *, crowded: bool) -> Refused:
         me = self._around.account
-        items = {account: shown.of(account) for account in {*shown.items, me}}
-        left = free(items)
+        others = (account for account in self._around.accounts if account in shown.items)
+        left = free({account: shown.of(account) for account in {*others, me}})
         self._mine = shown.of(me).available
         here = self._here(self._mine)
         elsewhere = amounts.total_wide((*left.values(), max(_ZERO, self._mine).copy_negate()))

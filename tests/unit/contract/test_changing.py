@@ -1,7 +1,7 @@
 """Changes of the contract: announced, waited for, in force; interrupted, raced, lost, withdrawn."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
@@ -210,6 +210,28 @@ async def test_a_region_leaves_in_force_once_its_replica_is_removed() -> None:
     assert "once the replica in ap-southeast-2 is removed" in str(
         next(wait for wait in world.waits if wait.replicas)
     )
+
+
+async def test_each_region_that_leaves_is_waited_for_anew() -> None:
+    """The contract has the time of the latest."""
+    world = await established()
+    Leaving(world)
+    before = make_terms()
+    first = (await world.operator().change(to(replace(before, regions=(HOME, AWAY))))).terms
+    world.pass_by(86_400)
+    del world.stores[SOUTH]
+
+    def removed() -> None:
+        if world.waits[-1].replicas:
+            world.stores[HOME].described = {}
+            world.stores[AWAY].is_missing = True
+
+    world.on_sleep = removed
+    second = (await world.operator().change(to(replace(before, regions=(HOME,))))).terms
+    assert second.left == (SOUTH, AWAY)
+    assert first.left_at is not None
+    assert second.left_at is not None
+    assert second.left_at > first.left_at + timedelta(days=1)
 
 
 async def test_what_an_earlier_release_took_out_is_dated_by_the_next_change() -> None:

@@ -28,7 +28,7 @@ from support.ledgers import HOME, SOUTH, WEST
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract import ShardStep
 from ledger.core.entry import RESOLVED, Item, key_of
-from ledger.core.errors import DamagedItem, Unreachable
+from ledger.core.errors import BudgetUndecided, DamagedItem, Unreachable
 from ledger.limits.plan import take
 from ledger.limits.reclaiming import (
     Reclaimed,
@@ -458,6 +458,34 @@ async def test_whoever_minted_again_what_a_lost_region_had_its_holds_are_charged
     assert await resolve_expired(regions, key_of(LEFT), spend)
     assert shown_rights(world.regions, AT_HOME).available == 106
     assert shown_rights(world.regions, AT_SOUTH).available == 100
+
+
+async def test_holds_of_a_lost_region_are_charged_to_home_of_this_epoch() -> None:
+    """Its earlier item is written by nobody."""
+    world = minted_at_south()
+    again = Account(HOME, 2)
+    put_rights(world.regions, granted(again, at=START))
+    regions, spend = without_west(world), spend_of(LEFT)
+    regions = replace(regions, terms=replace(regions.terms, lost=(HOME, WEST)))
+    assert spend is not None
+    assert await resolve_expired(regions, key_of(LEFT), spend)
+    assert shown_rights(world.regions, again).available == 106
+
+
+async def test_holds_of_a_lost_region_wait_until_home_s_share_is_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is written meanwhile, and nothing fails."""
+
+    async def undecided(*_: object, **__: object) -> None:
+        raise BudgetUndecided("a step of the limit is announced")
+
+    world = minted_at_south()
+    regions, spend = without_west(world), spend_of(LEFT)
+    assert spend is not None
+    monkeypatch.setattr("ledger.limits.reclaiming.item_to_charge", undecided)
+    assert await resolve_expired(regions, key_of(LEFT), spend) is None
+    assert shown_rights(world.regions, AT_HOME).available == 100
 
 
 async def test_home_s_item_is_made_for_the_holds_of_a_lost_region() -> None:

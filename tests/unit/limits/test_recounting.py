@@ -493,6 +493,19 @@ async def test_of_a_key_that_was_used_in_two_regions_the_other_copy_is_not_reope
     assert (await look(regions_of(world), None)).entries.reopened == []
 
 
+async def test_what_home_was_charged_for_a_region_that_is_gone_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its holds are resolved by home's item, which names them, too."""
+    world = reopened()
+    gone = spend_item(6, GrantName(AT_SOUTH, 2), at=START, hold=9_999_999_999)
+    world.regions.put(WEST, gone)
+    world.regions.deliver()
+    monkeypatch.setattr(Regions, "keeps", lambda _, account: account != AT_SOUTH)
+    [hold] = (await look(regions_of(world), None)).entries.reopened
+    assert hold.grants[0].account == AT_SOUTH
+
+
 async def test_a_window_that_ended_is_counted_for_a_hold_that_is_open_again() -> None:
     """It is resolved some time, and folded, whoever spends from the window by then."""
     world = World()

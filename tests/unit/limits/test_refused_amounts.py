@@ -11,7 +11,8 @@ from ledger.core.errors import AmountOverflow, InvalidCounter, InvalidInput, Not
 from ledger.limits import plan
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.reading import read_budget
-from ledger.store.writes import Outcome, Write
+from ledger.limits.rights import Account, rights_item
+from ledger.store.writes import Outcome, Put, Write
 from ledger.testing import MemoryGlobalTable
 
 FINE = Decimal("1E-38")
@@ -152,3 +153,18 @@ async def test_one_process_too_many_is_told_that_grants_have_to_be_closed(
         too_much = await other.budget("key/42").spend(2_000)
         assert isinstance(too_much, Refused)
         assert not too_much.crowded
+
+
+async def test_what_a_region_that_is_gone_had_is_not_elsewhere() -> None:
+    """Nobody can fetch it: of a spend's refusal, and of a settlement's."""
+    world = MemoryGlobalTable(["us-east-1", "eu-west-1"], budgets={"key/*": {}})
+    async with world.table() as table:
+        await table.budget("key/42").create(10)
+        gone = plan.create(Account("ap-southeast-2"), Decimal(50))
+        await world.store("us-east-1").write(Put(rights_item(gone, "key/42")))
+        world.replicate()
+        hold = await table.budget("key/42").hold(2, expires=7_200)
+        assert isinstance(hold, Hold)
+        for refused in (await table.budget("key/42").spend(20), await hold.settle(30)):
+            assert isinstance(refused, Refused)
+            assert refused.elsewhere == 0
