@@ -48,7 +48,8 @@ def _update(resolved: Resolved) -> Update:
 
 
 def _charge_apart(resolved: Resolved, items: Mapping[str, Rights]) -> Apart | Short:
-    return holds.charge_apart(resolved, items, now=0.0)
+    gone = {account for item in items.values() for account in item.reclaimed}
+    return holds.charge_apart(resolved, items, now=0.0, gone=gone)
 
 
 @dataclass(frozen=True, slots=True)
