@@ -24,7 +24,7 @@ from ledger.core.errors import BudgetUndecided, LedgerError, StoreError
 from ledger.core.fold import Collection
 from ledger.limits.balance import in_flight
 from ledger.limits.balancing import Moved, move
-from ledger.limits.calendar import window_named
+from ledger.limits.calendar import window_in
 from ledger.limits.changing import LimitChanger
 from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, read_budget
@@ -152,8 +152,7 @@ class Budgets:
 
         Whoever fetched them crashed before it had made the item.
         """
-        regions, rule = self._regions, self._terms.settings.terms.budget_of(counter)
-        window = None if rule is None else window_named(counter, rule)
+        regions, window = self._regions, window_in(counter, self._terms.settings.terms)
         if limit is None or window is None:
             return []
         takers = {to for item in own.values() for to in item.sent.keys() - item.cut.keys()}

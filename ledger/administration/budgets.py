@@ -10,7 +10,7 @@ from ledger.contract.opening import OpenTable, open_table
 from ledger.core.contract import Terms
 from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused
 from ledger.limits.administering import Administrator
-from ledger.limits.calendar import Window, rule_of, window_named, window_of
+from ledger.limits.calendar import Window, rule_of, window_in, window_of
 from ledger.limits.changing import LimitChange, LimitChanger
 from ledger.limits.losing import (
     Minted,
@@ -27,7 +27,7 @@ from ledger.limits.reading import read_budget
 from ledger.limits.reclaiming import Regions
 from ledger.limits.recounted import Recounted
 from ledger.limits.recounting import Looked, look, recount_budget
-from ledger.limits.rights import Account, Rights
+from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.shares import created
 from ledger.limits.windows import Limit, Undecided, step_of
 from ledger.runtime.clock import Clock
@@ -119,9 +119,8 @@ class TableBudgets:
         step = None if limit is None else step_of(limit, window.begins)
         if limit is None or isinstance(step, Undecided):
             return {}
-        home = self.regions.terms.home
-        own = Account(home, self.regions.terms.epoch_of(home))
-        return {own: Decimal(0), **(step.shares if step else {})}
+        home = account_in(self.regions.terms.home, self.regions.terms)
+        return {home: Decimal(0), **(step.shares if step else {})}
 
     async def _all(self) -> list[str]:
         reaches = [self.reach(store) for store in self.regions.stores.values()]
@@ -150,8 +149,7 @@ class LostRights(TableBudgets):
         """
         windows = {window.counter: window for window in await TableBudgets.counters(self, budget)}
         for counter in sorted(await self.lost_entries()):
-            rule = self.regions.terms.budget_of(counter)
-            window = None if rule is None else window_named(counter, rule)
+            window = window_in(counter, self.regions.terms)
             if window is not None and budget in {None, window.budget}:
                 windows.setdefault(counter, window)
         return [*windows.values()]
@@ -273,8 +271,7 @@ class RestoredBudgets(TableBudgets):
         budget, changer = window.budget, LimitChanger(self.reach(self.home))
         if await self.limit_of(window) is None:
             return None
-        terms = self.regions.terms
-        is_reclaimed = not (terms.lost or terms.left) or await self._is_reclaimed(window)
+        is_reclaimed = not self.regions.terms.gone or await self._is_reclaimed(window)
         if not await changer.is_torn(budget, is_reclaimed=is_reclaimed, is_restored=True):
             return None
         return await changer.go_on(budget, is_reclaimed=is_reclaimed, is_restored=True)
@@ -284,7 +281,7 @@ class RestoredBudgets(TableBudgets):
         limit, terms = await self.limit_of(window), self.regions.terms
         made: dict[Account, Rights | None] = {}
         for region in terms.written:
-            rights = Rights(Account(region, terms.epoch_of(region)), bucket=window.bucket)
+            rights = Rights(account_in(region, terms), bucket=window.bucket)
             made[rights.account] = None
             with suppress(BudgetUndecided):
                 first = None if limit is None else created(rights, window=window, limit=limit)

@@ -130,6 +130,11 @@ class Terms:
         return tuple(region for region in self.regions if region not in self.closed)
 
     @property
+    def gone(self) -> frozenset[str]:
+        """The regions of which an epoch is over: lost, or taken out."""
+        return frozenset((*self.lost, *self.left))
+
+    @property
     def generation_max(self) -> int:
         """The highest generation of net changes that a region can show by these terms.
 

@@ -23,6 +23,7 @@ from ledger.limits.reading import Shown, budget_of, date_in, scanned
 from ledger.limits.rights import (
     Account,
     Rights,
+    account_in,
     checked_amount,
     is_rights,
     rights_of,
@@ -87,7 +88,7 @@ class Administrator:
         puts: list[Put] = []
         is_minted = any(item.minted for item in left)  # nothing may be, in a restored table
         if window.is_whole and (not left or not (is_minted or terms.lost)):
-            account = Account(terms.home, terms.epoch_of(terms.home))
+            account = account_in(terms.home, terms)
             before = next((item for item in left if item.account == account), Rights(account))
             made_here = plan.create(account, amount, bucket=window.bucket)
             minted = plan.mint(before, amount) if before.version else made_here
@@ -206,7 +207,7 @@ class Administrator:
         if window.is_whole:  # a lost home may have left a raise in half, to be written by the next
             target = target_of(limit, items.values()) if terms.lost else limit.newest.limit
         if not window.is_whole:
-            accounts = {Account(region, terms.epoch_of(region)) for region in terms.written}
+            accounts = {account_in(region, terms) for region in terms.written}
             accounts |= {account for item in items.values() for account in item.reclaimed}
             for account in accounts:  # what it has not made, or nobody has seen, is its share
                 try:

@@ -41,6 +41,11 @@ def free(items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
     }
 
 
+def elsewhere(items: Mapping[Account, Rights], here: Decimal) -> Decimal:
+    """Return what these accounts may still grant, less what one of them has here; at least 0."""
+    return max(_ZERO, amounts.total_wide((*free(items).values(), here.copy_negate())))
+
+
 def in_flight(to: Account, items: Mapping[Account, Rights]) -> Decimal:
     """Return what others sent to an account, and it has not taken up, as these items show it."""
     taken = items[to].taken if to in items else {}

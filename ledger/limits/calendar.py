@@ -129,6 +129,12 @@ def window_named(counter: str, rule: BudgetRule) -> Window | None:
     return window if window.counter == counter else None
 
 
+def window_in(counter: str, terms: Terms) -> Window | None:
+    """Return the window, or whole budget, of this counter; None if no pattern has it."""
+    rule = terms.budget_of(counter)
+    return None if rule is None else window_named(counter, rule)
+
+
 @lru_cache(WINDOWS_KEPT)
 def _month(budget: str, zone: str, year: int, month: int) -> Window:
     begins = datetime(year, month, 1, tzinfo=zone_of(zone))

@@ -42,6 +42,7 @@ from ledger.limits.rights import (
     GROWTH_DIGITS,
     Account,
     Rights,
+    account_in,
     checked_amount,
     fits,
     write_of,
@@ -305,7 +306,7 @@ class LimitChanger:
         since = None if place.window.is_whole else self._since(place, limit)
         if weights is not None:
             return windows.LimitStep.of(target, weighed(terms, weights), since=since)
-        accounts = [Account(region, terms.epoch_of(region)) for region in terms.written]
+        accounts = [account_in(region, terms) for region in terms.written]
         return limit.newest.like(target, accounts, since=since)
 
     def _with(self, place: _Place, limit: Limit, step: windows.LimitStep) -> Limit:
@@ -435,7 +436,7 @@ class LimitChanger:
         if terms.home not in regions:
             raise Unreachable(f"home, region {terms.home}, cannot be reached from here")
         window = window_of(budget, rule, self._reach.clock.now())
-        me = Account(terms.home, terms.epoch_of(terms.home))
+        me = account_in(terms.home, terms)
         home = regions[terms.home]
         return _Place(budget, rule, window, home, me, terms.generation, terms.lost)
 
@@ -486,7 +487,7 @@ class LimitChanger:
     async def _accounts(self) -> dict[Account, ControlItems]:
         terms = self._reach.settings.current.terms
         return {
-            Account(region, terms.epoch_of(region)): items
+            account_in(region, terms): items
             for region, items in (await self._reach.items_everywhere()).items()
             if region in terms.regions
         }

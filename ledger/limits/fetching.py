@@ -21,7 +21,7 @@ from ledger.limits.calendar import Window
 from ledger.limits.items import ControlItems
 from ledger.limits.plan import Short
 from ledger.limits.reading import Shown
-from ledger.limits.rights import Account, Rights
+from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.shares import created
 from ledger.limits.sizes import quantum_of
 from ledger.limits.windows import Limit
@@ -91,7 +91,7 @@ class Fetcher:
     ) -> AsyncIterator[tuple[Account, ControlItems]]:
         terms = self._settings.current.terms
         now = self._clock.monotonic()
-        accounts = [Account(region, terms.epoch_of(region)) for region in terms.written]
+        accounts = [account_in(region, terms) for region in terms.written]
         accounts.sort(key=lambda one: -(items[one].available if one in items else _ZERO))
         others = await self._others()
         for account in accounts:

@@ -175,10 +175,8 @@ class Holder:
                 for account, item in shown[lacking.budget].items.items()
                 if not terms.is_over(account.region, account.epoch)
             }
-            free = balance.free(kept).values()
-            elsewhere = amounts.total_wide((*free, here.copy_negate()))
             counter = lacking.budget or entry.counter
-            return Refused(counter, more, here, max(Decimal(0), elsewhere))
+            return Refused(counter, more, here, balance.elsewhere(kept, here))
         writes = holds.apart_writes(_key_of(entry), apart, items, entry.counter)
         return await store.transact(writes)
 

@@ -27,14 +27,14 @@ from ledger.core.errors import BudgetMissing, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits import plan
 from ledger.limits.allowance import Allowance
-from ledger.limits.balance import PERIOD_SECONDS, free, transfers
+from ledger.limits.balance import PERIOD_SECONDS, elsewhere, transfers
 from ledger.limits.calendar import Window, whole_seconds
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Refused
 from ledger.limits.plan import Crowded, Gone, Short
 from ledger.limits.reading import Shown
-from ledger.limits.rights import Account, GrantName, Rights, checked_amount
+from ledger.limits.rights import Account, GrantName, Rights, account_in, checked_amount
 from ledger.limits.shares import created
 from ledger.limits.sizes import (
     IDLE_SECONDS,
@@ -83,14 +83,13 @@ class Surroundings:
     @property
     def account(self) -> Account:
         """The account of this region."""
-        region = self.items.store.region
-        return Account(region, self.settings.current.terms.epoch_of(region))
+        return account_in(self.items.store.region, self.settings.current.terms)
 
     @property
     def accounts(self) -> list[Account]:
         """The accounts of all regions that may be written to."""
         terms = self.settings.current.terms
-        return [Account(region, terms.epoch_of(region)) for region in terms.written]
+        return [account_in(region, terms) for region in terms.written]
 
 
 class Keeper:
@@ -256,11 +255,11 @@ class Keeper:
     def _refuse(self, amount: Decimal, shown: Shown, *, crowded: bool) -> Refused:
         me = self._around.account
         others = (account for account in self._around.accounts if account in shown.items)
-        left = free({account: shown.of(account) for account in {*others, me}})
+        items = {account: shown.of(account) for account in {*others, me}}
         self._mine = shown.of(me).available
         here = self._here(self._mine)
-        elsewhere = amounts.total_wide((*left.values(), max(_ZERO, self._mine).copy_negate()))
-        self._refusal = Refused(self.budget, amount, here, max(_ZERO, elsewhere), crowded)
+        there = elsewhere(items, max(_ZERO, self._mine))
+        self._refusal = Refused(self.budget, amount, here, there, crowded)
         self._refused_at = self._around.clock.monotonic()
         return self._refusal
 

@@ -28,7 +28,7 @@ from ledger.limits.lost import (
 from ledger.limits.plan import create
 from ledger.limits.reading import read_own, read_rights
 from ledger.limits.reclaiming import Regions, all_spends
-from ledger.limits.rights import Account, Rights, condition_of, rights_item, write_of
+from ledger.limits.rights import Account, Rights, account_in, condition_of, rights_item, write_of
 from ledger.limits.rolling import dated, has_returned, margin_of, rolled
 from ledger.limits.spends import Spend
 from ledger.runtime.tasks import run_requests
@@ -106,8 +106,9 @@ async def reclaim_lost(
     """
     await check_lost(regions, lost)
     entries = (await lost_spends(regions) if spends is None else spends).get(counter, ())
+    named = _named(entries, counter)
     shown = await _shown(regions, counter)
-    accounts = _lost_accounts(regions, [lost], shown, shares or {}, _named(entries, counter))
+    accounts = _lost_accounts(regions, [lost], shown, shares or {}, named)
     if not accounts:
         return {}
     own = _own(regions, shown) or [await _made_at_home(regions, counter, shares, accounts.values())]
@@ -129,7 +130,7 @@ async def reclaim_lost(
             " written again: run this again"
         )
     found = _stakes(regions, counter, accounts, shown, entries)
-    gone = _lost_accounts(regions, _gone(regions), shown, shares or {}, _named(entries, counter))
+    gone = _lost_accounts(regions, regions.terms.gone, shown, shares or {}, named)
     others = {account: item for account, item in gone.items() if account not in accounts}
     debt = _debt_of(_stakes(regions, counter, others, _as_cut(regions, others, shown), entries))
     minted = {}
@@ -158,7 +159,7 @@ async def is_all_reclaimed(
     """
     shown = await _shown(regions, counter)
     named = _named(spends.get(counter, ()), counter)
-    accounts = _lost_accounts(regions, _gone(regions), shown, shares or {}, named)
+    accounts = _lost_accounts(regions, regions.terms.gone, shown, shares or {}, named)
     everything = [item for items in shown.values() for item in items.values()]
     return all(is_reclaimed(everything, account) for account in accounts)
 
@@ -199,13 +200,12 @@ async def check_lost(regions: Regions, lost: str) -> None:
         StoreError: a region cannot be asked.
     """
     terms = regions.terms
-    gone = {*terms.lost, *terms.left}
-    if lost not in {*gone, *terms.regions}:
+    if lost not in terms.gone | {*terms.regions}:
         raise InvalidInput(
             f"{lost} is not a region of the table that was lost or taken out: the contract names"
-            f" {', '.join(sorted(gone)) or 'none'}"
+            f" {', '.join(sorted(terms.gone)) or 'none'}"
         )
-    if terms.home == NO_HOME or lost not in gone:
+    if terms.home == NO_HOME or lost not in terms.gone:
         raise ContractChangeRefused(
             f"the table's contract in force must name {lost} as lost or taken out before its rights"
             f" are reclaimed: `compactor take-home HOME --lost {lost}` if it is lost"
@@ -269,11 +269,6 @@ def _lost_accounts(
     }
 
 
-def _gone(regions: Regions) -> set[str]:
-    """Return the regions of which an epoch is over: lost, or taken out."""
-    return {*regions.terms.lost, *regions.terms.left}
-
-
 def _as_cut(regions: Regions, accounts: Collection[Account], shown: Shown) -> Shown:
     """Return what regions show, with each item that remains as it will be cut off."""
     return {
@@ -331,7 +326,7 @@ async def _made_at_home(
             or that is not known.
         StoreError: home cannot be written.
     """
-    home = Account(regions.terms.home, regions.terms.epoch_of(regions.terms.home))
+    home = account_in(regions.terms.home, regions.terms)
     share = Decimal(0) if shares is None else shares.get(home)
     if share is None:
         raise ContractChangeRefused(

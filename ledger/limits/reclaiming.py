@@ -23,13 +23,13 @@ from ledger.core.contract import Terms
 from ledger.core.entry import ADJUSTED, GRANT, HELD, HOLD, RESOLVED, Item, Key
 from ledger.core.errors import BudgetUndecided, StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId, earliest
-from ledger.limits.calendar import window_named
+from ledger.limits.calendar import window_in
 from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.let_through import ENTRIES_MAX, Charged, charge_let_through, item_to_charge
 from ledger.limits.lost import is_minted_again
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
 from ledger.limits.reading import date_in, read_budget, read_own, read_rights, scanned
-from ledger.limits.rights import Account, Grant, GrantName, Rights, write_of
+from ledger.limits.rights import Account, Grant, GrantName, Rights, account_in, write_of
 from ledger.limits.rolling import dated
 from ledger.limits.spends import (
     Spend,
@@ -251,13 +251,12 @@ async def _charge_open(
     terms = regions.terms
     account = grants[0].account
     if not regions.keeps(account):
-        account = Account(terms.home, terms.epoch_of(terms.home))
+        account = account_in(terms.home, terms)
     store = regions.stores[account.region]
     items: dict[str, Charged] = {}
     for name in grants:
         charged_to = name.budget or counter
-        rule = terms.budget_of(charged_to)
-        window = None if rule is None else window_named(charged_to, rule)
+        window = window_in(charged_to, terms)
         if window is not None:
             item = await item_to_charge(
                 window,
@@ -292,11 +291,10 @@ async def _charged_for(
     is_charged = any(hold in item.resolved for item in shown.values())
     if is_charged or not is_minted_again(account, shown, keeps=regions.keeps):
         return None
-    rule = regions.terms.budget_of(counter)
-    window = None if rule is None else window_named(counter, rule)
+    window = window_in(counter, regions.terms)
     if window is None:
         return None
-    home = Account(store.region, regions.terms.epoch_of(store.region))
+    home = account_in(store.region, regions.terms)
     read = partial(read_budget, store)
     with suppress(BudgetUndecided):
         return await item_to_charge(window, home, own=read, limits=read)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ledger.core.entry import Key, key_of
 from ledger.core.errors import BudgetUndecided, StateConflict
-from ledger.limits.calendar import Window, window_named
+from ledger.limits.calendar import Window, window_in
 from ledger.limits.reading import budget_of, read_own, read_rights, scanned
 from ledger.limits.reclaiming import SPENDS, Regions, spend_in
 from ledger.limits.recounted import Entries, Items, Recounted, recounted, takers
@@ -154,8 +154,7 @@ class _Look:
     def _window(self, counter: str) -> Window | None:
         """Return the window, or budget, of this counter; None if it is none that is asked for."""
         if counter not in self._known:
-            rule = self._regions.terms.budget_of(counter)
-            window = None if rule is None else window_named(counter, rule)
+            window = window_in(counter, self._regions.terms)
             is_asked = window is not None and self._budget in {None, window.budget}
             self._known[counter] = window if is_asked else None
         return self._known[counter]

@@ -38,6 +38,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ledger.core import amounts, keys
+from ledger.core.contract import Terms
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidInput
 from ledger.store.conditions import Absent, Condition, Equals
@@ -209,6 +210,11 @@ class Rights:
     def shows_closed(self, version: int) -> bool:
         """Return whether this view of the item shows a grant as closed, and not as yet to come."""
         return self.version >= version and version not in self.grants
+
+
+def account_in(region: str, terms: Terms) -> Account:
+    """Return the account of a region, in its epoch of now."""
+    return Account(region, terms.epoch_of(region))
 
 
 def partition_of(counter: str) -> str:

@@ -9,7 +9,7 @@ from ledger.core.contract import Terms
 from ledger.core.errors import BudgetUndecided, InvalidInput
 from ledger.limits import plan
 from ledger.limits.calendar import Window
-from ledger.limits.rights import Account, Rights
+from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.windows import Limit, Undecided, step_of
 
 WEIGHT_MAX = 1_000
@@ -56,4 +56,4 @@ def weighed(terms: Terms, weights: Mapping[str, int]) -> dict[Account, int]:
         )
     if unknown := sorted(map(str, {*weights} - {*terms.regions})):
         raise InvalidInput(f"weights name {unknown[0]!r:.80}, which is not a region of the table")
-    return {Account(region, terms.epoch_of(region)): weights[region] for region in weights}
+    return {account_in(region, terms): weights[region] for region in weights}
