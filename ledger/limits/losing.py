@@ -90,11 +90,11 @@ async def reclaim_lost(
 ) -> Mapping[Account, Minted]:
     """Mint again what a lost region had, in home's item, and return it by account; once.
 
-    At most `most` in each account: whoever owes what was acknowledged there reclaims less. A
-    budget without an item at home is minted in that of the first account that remains; where none
-    does home's is made, with its share. `spends` are `lost_spends`, read once the region's day had
-    passed, by default now; `shares` are those of a window: of lost accounts that may have made an
-    item unseen, and of home.
+    At most `most` in each account: whoever owes what was acknowledged there reclaims less. Home's
+    item is made, with its share, if it has none: in whichever item there is, two calls of which
+    one stands still, or is late, would each mint in another. `spends` are `lost_spends`, read once
+    the region's day had passed, by default now; `shares` are those of a window: of lost accounts
+    that may have made an item unseen, and of home.
 
     Raises:
         InvalidInput, ContractChangeRefused: as `check_lost`; or another region that is gone spent
@@ -111,7 +111,11 @@ async def reclaim_lost(
     accounts = _lost_accounts(regions, [lost], shown, shares or {}, named)
     if not accounts:
         return {}
-    own = _own(regions, shown) or [await _made_at_home(regions, counter, shares, accounts.values())]
+    own = _own(regions, shown)
+    home = account_in(regions.terms.home, regions.terms)
+    if all(item.account != home for item in own):
+        buckets = [item.bucket for item in (*own, *accounts.values())]
+        own.append(await _made_at_home(regions, counter, shares, bucket=max(buckets)))
     for item in own:
         await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
     shown = await _shown(regions, counter)
@@ -141,9 +145,8 @@ async def reclaim_lost(
                 f" had sent it: `ledger budget reclaim --lost {debt[0].region}` first"
             )
         amount = stake.amount if most is None else min(stake.amount, most)
-        into = min(own, key=lambda item: (item.account.region != regions.terms.home, item.account))
         plan = partial(mint_again, lost=account, amount=amount)
-        if await _change(regions, counter, into.account, plan):
+        if await _change(regions, counter, home, plan):
             minted[account] = Minted(stake, amount)
     return minted
 
@@ -317,9 +320,10 @@ async def _made_at_home(
     regions: Regions,
     counter: str,
     shares: Mapping[Account, Decimal] | None,
-    lost: Iterable[Rights],
+    *,
+    bucket: int,
 ) -> Rights:
-    """Make home's item of a budget that only lost regions had rights of.
+    """Make home's item of a budget that only others had rights of.
 
     Raises:
         ContractChangeRefused: home's share is not decided yet, or another made the item meanwhile,
@@ -334,7 +338,7 @@ async def _made_at_home(
             " that is announced is in force (`ledger budget confirm`) or, where there is none, made"
             " (`ledger budget create`)"
         )
-    made = create(home, share, bucket=max(item.bucket for item in lost))
+    made = create(home, share, bucket=bucket)
     write = write_of(Rights(home), made, counter)
     if not isinstance(await regions.stores[home.region].write(write), Applied):
         raise ContractChangeRefused(f"{home} of budget {counter!r} is being made: run this again")

@@ -1,11 +1,13 @@
 """Rights of a lost region: nothing before its time, once, and never more than it had."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import anyio
 import pytest
 from support.budgets import (
     AT_HOME,
@@ -23,7 +25,7 @@ from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.core.contract import NO_HOME
-from ledger.core.errors import ContractChangeRefused, InvalidInput
+from ledger.core.errors import ContractChangeRefused, InvalidInput, StoreError
 from ledger.limits.losing import (
     ARRIVED_SECONDS,
     is_all_reclaimed,
@@ -36,6 +38,8 @@ from ledger.limits.plan import create, send, take_up
 from ledger.limits.reclaiming import Regions
 from ledger.limits.rights import Account, GrantName, Rights, rights_item
 from ledger.limits.spends import Spend
+from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import Outcome, Put, Write
 from ledger.testing.clock import START
 
 SENT = 30
@@ -589,6 +593,57 @@ async def test_what_only_a_lost_region_had_is_minted_at_home() -> None:
     at_home = shown_rights(world.regions, AT_HOME)
     assert at_home.minted == 10
     assert at_home.reclaimed == {AT_SOUTH: 7}
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["stood still", "request is late"])
+@pytest.mark.parametrize("has_item", [False, True], ids=["home has no item", "home has one"])
+async def test_of_two_calls_one_mints_whatever_item_is_made_in_between(
+    *, has_item: bool, is_late: bool
+) -> None:
+    """One item is home's, for both: minted in west's by the first, it would be at home again.
+
+    The first call stands still before it mints, or ends without an answer and its request is late.
+    Meanwhile home makes its item, as any spend there does, and the second call ends.
+    """
+    world = World()
+    put_rights(world.regions, granted(AT_WEST, at=START, minted=60))
+    put_rights(world.regions, granted(AT_SOUTH, at=START, minted=30))
+    if has_item:
+        put_rights(world.regions, granted(AT_HOME, at=START, minted=10))
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    regions = remaining(world)
+    reached, go_on = anyio.Event(), anyio.Event()
+    shares = {AT_SOUTH: Decimal(30), AT_HOME: Decimal(10)}
+
+    class Stalled(ForwardingStore):
+        async def write(self, write: Write) -> Outcome:
+            if isinstance(write, Put) and "reclaimed" in write.item and not reached.is_set():
+                reached.set()
+                await go_on.wait()
+                if is_late:
+                    await super().write(write)
+                    raise StoreError("no answer")
+            return await super().write(write)
+
+    stalled = {region: Stalled(store) for region, store in regions.stores.items()}
+
+    async def first() -> None:
+        with suppress(StoreError):
+            await reclaimed(world, replace(regions, stores=stalled), shares=shares)
+
+    async with anyio.create_task_group() as calls:
+        calls.start_soon(first)
+        await reached.wait()
+        if shown_rights(world.regions, AT_HOME).version == 0:
+            put_rights(world.regions, create(AT_HOME, Decimal(10)))
+        world.regions.deliver()
+        assert await reclaimed(world, regions, shares=shares) == [30]
+        go_on.set()
+    world.regions.deliver()
+    items = [shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST)]
+    assert sum(item.minted for item in items) == 100
+    assert [AT_SOUTH in item.reclaimed for item in items] == [True, False]
 
 
 async def test_home_s_share_must_be_decided() -> None:
