@@ -113,21 +113,14 @@ async def reclaim_lost(
         return {}
     own = _own(regions, shown)
     home = account_in(regions.terms.home, regions.terms)
-    if all(item.account != home for item in own):
-        buckets = [item.bucket for item in (*own, *accounts.values())]
-        own.append(await _made_at_home(regions, counter, shares, bucket=max(buckets)))
+    if home not in {item.account for item in own}:
+        bucket = max(item.bucket for item in (*own, *accounts.values()))
+        own.append(await _made_at_home(regions, counter, shares, bucket=bucket))
     for item in own:
         await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
     shown = await _shown(regions, counter)
     again = await _put_again(regions, counter, accounts, shown)
-    for region, items in shown.items():
-        for item in own:
-            there = items.get(item.account)
-            if there is None or not accounts.keys() <= there.cut.keys():
-                raise ContractChangeRefused(
-                    f"{region} does not show yet that {item.account} has cut {lost} off from budget"
-                    f" {counter!r}: run this again"
-                )
+    _check_cut(shown, own, accounts, counter)
     if again:
         raise ContractChangeRefused(
             f"not every region shows the last of {again[0]} of budget {counter!r} yet, which is"
@@ -316,6 +309,24 @@ def _own(regions: Regions, shown: Shown) -> list[Rights]:
     ]
 
 
+def _check_cut(
+    shown: Shown, own: Iterable[Rights], lost: Collection[Account], counter: str
+) -> None:
+    """Check that every region shows of each item that remains that it has cut lost accounts off.
+
+    Raises:
+        ContractChangeRefused: one does not, yet.
+    """
+    for region, items in shown.items():
+        for item in own:
+            there = items.get(item.account)
+            if there is None or not there.cut.keys() >= {*lost}:
+                raise ContractChangeRefused(
+                    f"{region} does not show yet that {item.account} has cut {min(lost).region} off"
+                    f" from budget {counter!r}: run this again"
+                )
+
+
 async def _made_at_home(
     regions: Regions,
     counter: str,
@@ -400,12 +411,18 @@ def _others(regions: Regions, lost: Account, shown: Shown) -> list[Rights]:
 
     Each that remains, as its own region has it. Of those that are over the newest shown if it had
     cut the account off.
+
+    Raises:
+        ContractChangeRefused: one was made since it was looked who is to cut the account off.
     """
     everything = [item for items in shown.values() for item in items.values()]
     others = []
     for account in sorted({item.account for item in everything} - {lost}):
         if regions.keeps(account):
-            others.append(shown[account.region][account])
+            own = shown[account.region].get(account)
+            if own is None or lost not in own.cut:
+                raise ContractChangeRefused(f"{account}'s item was made meanwhile: run this again")
+            others.append(own)
             continue
         item = newest(account, (rights for rights in everything if rights.account == account))
         if lost in item.cut:

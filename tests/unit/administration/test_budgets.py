@@ -115,6 +115,18 @@ async def test_a_window_that_the_region_may_have_made_is_at_stake(
         assert stake[Account(LOST)].amount == 5
 
 
+async def test_home_s_item_of_a_window_is_made_with_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has none yet; made without, the share would be gone."""
+    async with after_a_loss(monkeypatch, window="day") as before:
+        rights = _in_force(before)
+        window = (await rights.counters("key/42"))[0]
+        assert (await rights.reclaim(window, None))[Account(LOST)].amount == 5
+        made = (await read_rights(rights.home, window.counter))[Account(HOME)]
+        assert made.minted == 5 + 5
+
+
 @pytest.mark.parametrize("shared", ["as known", "forgotten", "before home was added"])
 async def test_a_window_that_has_ended_is_reclaimed_for_its_entries(
     monkeypatch: pytest.MonkeyPatch, shared: str

@@ -38,6 +38,7 @@ from ledger.limits.plan import create, send, take_up
 from ledger.limits.reclaiming import Regions
 from ledger.limits.rights import Account, GrantName, Rights, rights_item
 from ledger.limits.spends import Spend
+from ledger.store.reads import Page, Query
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Put, Write
 from ledger.testing.clock import START
@@ -644,6 +645,33 @@ async def test_of_two_calls_one_mints_whatever_item_is_made_in_between(
     items = [shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST)]
     assert sum(item.minted for item in items) == 100
     assert [AT_SOUTH in item.reclaimed for item in items] == [True, False]
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["seen by home alone", "seen by both"])
+async def test_an_item_that_is_made_meanwhile_is_waited_for(*, is_read: bool) -> None:
+    """It has not cut the lost one off, or its own region was read before it was made."""
+    world = World()
+    put_rights(world.regions, granted(AT_HOME, at=START, minted=70))
+    put_rights(world.regions, granted(AT_SOUTH, at=START, minted=30))
+    world.regions.deliver()
+    world.regions.isolate(SOUTH)
+    regions = remaining(world)
+
+    class Making(ForwardingStore):
+        async def query(self, query: Query) -> Page:
+            if AT_SOUTH not in shown_rights(world.regions, AT_HOME).cut:
+                return await super().query(query)
+            world.regions.deliver()
+            before = None if is_read else await super().query(query)
+            if shown_rights(world.regions, AT_WEST).version == 0:
+                put_rights(world.regions, create(AT_WEST, Decimal(0)))
+            world.regions.deliver()
+            return before or await super().query(query)
+
+    stores = {WEST: Making(regions.stores[WEST]), HOME: regions.stores[HOME]}
+    with pytest.raises(ContractChangeRefused, match="made meanwhile: run this again"):
+        await reclaim_lost(replace(regions, stores=stores), SOUTH, "counter")
+    assert await reclaimed(world, regions) == [30]
 
 
 async def test_home_s_share_must_be_decided() -> None:
