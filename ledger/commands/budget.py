@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import anyio
@@ -46,15 +47,14 @@ Key = Annotated[
 ]
 At = Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")]
 Wait = Annotated[str, typer.Option(help="How long rights that lie elsewhere are waited for.")]
-Weights = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--weight",
-        metavar="REGION=N",
-        help="In which parts regions share each window; repeatable.",
-        show_default="equal parts",
-    ),
-]
+_WEIGHT = partial(
+    typer.Option,
+    "--weight",
+    metavar="REGION=N",
+    help="In which parts regions share each window; repeatable.",
+)
+Weights = Annotated[list[str] | None, _WEIGHT(show_default="equal parts")]
+NewWeights = Annotated[list[str] | None, _WEIGHT(show_default="as before")]
 Found = TypeVar("Found")
 
 
@@ -145,7 +145,7 @@ def raise_command(
     raise_id: Annotated[
         str | None, typer.Option("--id", help="Name of the raise: with it it is made once.")
     ] = None,
-    weights: Weights = None,
+    weights: NewWeights = None,
     region: Region = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -175,7 +175,7 @@ def lower(
     counter: Counter,
     limit: Annotated[str, typer.Argument(help="The limit to go down to, 0 or more.")],
     *,
-    weights: Weights = None,
+    weights: NewWeights = None,
     region: Region = None,
     config: Config = None,
     as_json: AsJson = False,

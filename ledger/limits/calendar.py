@@ -100,7 +100,7 @@ def _window_of(budget: str, rule: BudgetRule, at: datetime) -> Window:
         return Window(budget, budget, bucket=int(rule.rolling) // BUCKETS)
     if rule.window == "hour":
         begins = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        return _window(budget, f"{begins:%Y-%m-%dT%H}Z", begins, begins + _HOUR)
+        return _window(budget, f"{begins.date().isoformat()}T{begins:%H}Z", begins, begins + _HOUR)
     local = at.astimezone(zone_of(rule.zone))
     if rule.window == "month":
         return _month(budget, rule.zone, local.year, local.month)

@@ -107,6 +107,7 @@ class LimitChanger:
         more = amounts.addend(amount)
         checked_amount(more, more)
         _check_id(raise_id)
+        self._check_weights(weights)
         await self._do_due(place)
 
         async def planned() -> list[Put]:
@@ -157,6 +158,7 @@ class LimitChanger:
         target = amounts.addend(to)
         if target < 0:
             raise InvalidInput(f"a limit is lowered to 0 or more, got {amounts.to_text(target)}")
+        self._check_weights(weights)
         await self._do_due(place)
 
         async def planned() -> list[Put]:
@@ -297,6 +299,11 @@ class LimitChanger:
         terms = self._reach.settings.current.terms
         wait = timedelta(seconds=losing.ARRIVED_SECONDS + terms.clock_skew)
         return terms.given_up_at is not None and self._reach.clock.now() <= terms.given_up_at + wait
+
+    def _check_weights(self, weights: Mapping[str, int] | None) -> None:
+        """Check weights, also where nothing is shared by them: of a budget without windows."""
+        if weights is not None:
+            windows.LimitStep.of(1, weighed(self._reach.settings.current.terms, weights))
 
     def _step(
         self, place: _Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None

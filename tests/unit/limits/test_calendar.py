@@ -39,6 +39,14 @@ def test_an_hour_is_named_in_utc_whatever_zone_the_time_is_in(zone: str) -> None
     assert found.begins == at.replace(minute=0).timestamp()
 
 
+def test_a_year_has_four_digits() -> None:
+    """So that names of windows sort as their times do, and are read as they are written."""
+    rule = BudgetRule(window="hour")
+    found = window_of("key/42", rule, datetime(1, 1, 2, tzinfo=UTC))
+    assert found.counter == "key/42@0001-01-02T00Z"
+    assert window_named(found.counter, rule) == found
+
+
 def test_a_pattern_that_is_announced_is_told_from_none() -> None:
     """The call is repeated for one, and a pattern is added for the other."""
     terms = replace(MemoryGlobalTable().settings.terms, budgets_coming=("key/*",))

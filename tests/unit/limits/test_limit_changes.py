@@ -259,6 +259,18 @@ async def test_later_windows_are_shared_anew() -> None:
         assert again == shared
 
 
+@pytest.mark.parametrize("weights", [{"mars": 1}, {EAST: 10**40}, {EAST: 0}, {}])
+async def test_weights_are_checked_where_nothing_is_shared_by_them(weights: dict[str, int]) -> None:
+    """Of a budget without windows, and of one whose limit stays."""
+    async with opened(10) as (_, east, _west):
+        budget = east.budget("key/42")
+        with pytest.raises(InvalidInput, match="weights"):
+            await budget.lower_limit(to=10, weights=weights)
+        with pytest.raises(InvalidInput, match="weights"):
+            await budget.raise_limit(1, id="more", weights=weights)
+        assert (await budget.state()).limit == 10
+
+
 def test_there_is_time_to_confirm() -> None:
     """More than whoever spends lets pass between two looks."""
     assert CONFIRM_SECONDS > 2 * 60
