@@ -7,6 +7,7 @@ region showed it. Nothing rests on when that replicates.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 from functools import partial
 
@@ -31,11 +32,20 @@ from ledger.settings.live import LiveSettings
 
 FETCH_SECONDS = 3.0
 """How long one region is waited for."""
-PAUSE_SECONDS = 30.0
-"""How long a region is not asked again that could not be reached."""
+PAUSE_SECONDS = 1.0
+"""How long a region is not asked again that could not be reached; then twice as long each time."""
+PAUSE_SECONDS_MAX = 30.0
 
 _CONTEXT = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
 _ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """Until when a region is not asked, by the process's clock, and for how long in all."""
+
+    until: float
+    seconds: float
 
 
 class Fetcher:
@@ -51,7 +61,7 @@ class Fetcher:
         self._others = others
         self._settings = settings
         self._clock = clock
-        self._unreachable: dict[str, float] = {}
+        self._pauses: dict[str, _Pause] = {}
 
     async def fetch(
         self,
@@ -97,7 +107,8 @@ class Fetcher:
         for account in accounts:
             if account == me or account.region not in others:
                 continue
-            if now - self._unreachable.get(account.region, -PAUSE_SECONDS) >= PAUSE_SECONDS:
+            pause = self._pauses.get(account.region)
+            if pause is None or now >= pause.until:
                 yield account, others[account.region]
 
     async def _from(
@@ -145,6 +156,15 @@ class Fetcher:
             ):
                 done = await region.change(window.counter, giver, planned, seconds=FETCH_SECONDS)
         except (LedgerError, TimeoutError):
-            self._unreachable[giver.region] = self._clock.monotonic()
+            self._pause(giver.region)
             return None
+        self._pauses.pop(giver.region, None)
         return (done, amount) if isinstance(done, Rights) else None
+
+    def _pause(self, region: str) -> None:
+        """Ask a region no more for a while, which calls that failed together begin once."""
+        now, before = self._clock.monotonic(), self._pauses.get(region)
+        if before is None or now >= before.until:
+            seconds = 2 * before.seconds if before else PAUSE_SECONDS
+            seconds = min(seconds, PAUSE_SECONDS_MAX)
+            self._pauses[region] = _Pause(now + seconds, seconds)

@@ -18,8 +18,8 @@ PAUSE_SECONDS = 1.0
 
 @pytest.fixture(autouse=True)
 def asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a region that could not be reached be asked again after a second, not 30."""
-    monkeypatch.setattr(fetching, "PAUSE_SECONDS", PAUSE_SECONDS)
+    """Let a region that could not be reached be asked again after a second, however often."""
+    monkeypatch.setattr(fetching, "PAUSE_SECONDS_MAX", PAUSE_SECONDS)
 
 
 async def sell(engine: str, folder: Path, pieces: int, buyers: int, way: str) -> tuple[int, int]:

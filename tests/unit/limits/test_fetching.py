@@ -4,19 +4,22 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import anyio
 import pytest
 from support.budgets import whole
 
 from ledger import Table
-from ledger.core.errors import BudgetUndecided
+from ledger.core.errors import BudgetUndecided, Unreachable
 from ledger.limits import plan
 from ledger.limits.allowance import Allowance
 from ledger.limits.balance import PERIOD_SECONDS
 from ledger.limits.changing import LimitChanger
+from ledger.limits.fetching import FETCH_SECONDS
+from ledger.limits.items import ControlItems
 from ledger.limits.keeper import Keeper
-from ledger.limits.outcomes import Refused
+from ledger.limits.outcomes import Refused, SpendOutcome
 from ledger.limits.reading import read_rights
 from ledger.limits.rights import Account, GrantName, Rights, rights_item
 from ledger.limits.sizes import REFUSAL_SECONDS
@@ -103,6 +106,55 @@ async def test_a_region_that_is_refused_says_what_it_wants_now_and_then() -> Non
         await world.clock.advance(PERIOD_SECONDS)
         assert not await table.budget(BUDGET).spend(3)
         assert (await rights(world, HERE)).want == 3
+
+
+async def test_a_region_that_failed_once_is_asked_again_while_the_call_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a request that took longer than its signature lived: a second later."""
+    async with having("0", "9", "0") as (world, table):
+        asked = _failing(monkeypatch, times=1)
+        async with anyio.create_task_group() as calls:
+            outcomes: list[SpendOutcome] = []
+
+            async def spend() -> None:
+                outcomes.append(await table.budget(BUDGET).spend(2, wait=10))
+
+            calls.start_soon(spend)
+            await world.clock.advance(4)
+        assert [bool(outcome) for outcome in outcomes] == [True]
+        assert len(asked) == 2
+
+
+async def test_a_region_that_stays_away_is_asked_less_and_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After 1, 2, 4, 8, 16 and then every 30 seconds; once it answers it begins anew."""
+    async with having("0", "9", "0") as (world, table):
+        asked = _failing(monkeypatch, times=8)
+        begun = world.clock.monotonic()
+        for _ in range(130):
+            outcome = await table.budget(BUDGET).spend(10)
+            assert not outcome
+            await world.clock.advance(1)
+        assert [round(at - begun) for at in asked[:10]] == [0, 1, 3, 7, 15, 31, 61, 91, 121, 122]
+
+
+def _failing(monkeypatch: pytest.MonkeyPatch, *, times: int) -> list[float]:
+    """Let so many fetches from `SOME` fail; return a list that has when each was tried."""
+    asked: list[float] = []
+    change = ControlItems.change
+
+    async def failing(self: ControlItems, *parts: Any, **options: Any) -> Any:
+        if options["seconds"] != FETCH_SECONDS or parts[1] != Account(SOME):
+            return await change(self, *parts, **options)
+        asked.append(self._clock.monotonic())
+        if len(asked) <= times:
+            raise Unreachable("no answer")
+        return await change(self, *parts, **options)
+
+    monkeypatch.setattr(ControlItems, "change", failing)
+    return asked
 
 
 async def test_a_refusal_makes_no_item_without_its_share() -> None:
