@@ -10,7 +10,7 @@ With windows a step is announced for those that begin after the wait (`ledger.li
 the running one is raised or lowered at once, as a budget without windows.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -233,7 +233,8 @@ class LimitChanger:
             raised, rights = await self._torn(
                 place, after or limit, is_reclaimed=is_reclaimed, is_restored=is_restored
             )
-            if raised != (after or limit):
+            # What is minted is of the limit that was read, which a lowering meanwhile changes.
+            if rights or raised != (after or limit):
                 after = replace(raised, revision=limit.revision + 1)
             return [*rights, *([] if after is None else [self._limit_put(place, limit, after)])]
 
@@ -288,9 +289,13 @@ class LimitChanger:
             limit = self._with(place, limit, self._step(place, limit, missing.limit, None))
         if not missing.steps:
             return limit, []
-        before = next((item for item in items if item.account == place.me), Rights(place.me))
+        found = await self._with_unmade(items)
+        before = found.pop(place.me)
+        others = tuple(_made(place, limit, item) for item in found.values())
         made = partial(created, window=place.window, limit=limit)
-        after = plan.in_one_write(before, [made, *missing.steps])
+        # Minted above a limit that was lowered since it would be spent before it is retired.
+        lowered = partial(plan.lower_limit, target=limit.newest.limit, others=others)
+        after = plan.in_one_write(before, [made, *missing.steps, lowered])
         assert isinstance(after, Rights)  # noqa: S101 (no step refuses)
         return limit, [write_of(before, after, place.window.counter)]
 
@@ -477,10 +482,7 @@ class LimitChanger:
         """
         counter = place.window.counter
         if (left := await self._reach.left(counter)) is not None:
-            found = {item.account: item for item in left}
-            seen = {*found, *(account for item in left for account in item.reclaimed)}
-            missing = {*seen, *await self._accounts()} - found.keys()
-            return found | {account: Rights(account) for account in missing}
+            return await self._with_unmade(left)
         found = dict((await place.home.read(counter)).items)
         for account, region in (await self._accounts()).items():
             try:
@@ -490,6 +492,13 @@ class LimitChanger:
                     raise
                 found.setdefault(account, Rights(account))
         return found
+
+    async def _with_unmade(self, items: Collection[Rights]) -> dict[Account, Rights]:
+        """Return items by account, and version 0 of accounts that have none."""
+        found = {item.account: item for item in items}
+        seen = {*found, *(account for item in items for account in item.reclaimed)}
+        missing = {*seen, *await self._accounts()} - found.keys()
+        return found | {account: Rights(account) for account in missing}
 
     async def _accounts(self) -> dict[Account, ControlItems]:
         terms = self._reach.settings.current.terms

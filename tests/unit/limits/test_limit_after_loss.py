@@ -1,13 +1,15 @@
 """Limits that a lost home made: changed by the next one, and never made twice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from support.budgets import whole
 from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings, seeded
 
-from ledger.core.errors import BudgetMissing, StateConflict, Unreachable
+from ledger.core.errors import BudgetMissing, StateConflict, StoreError, Unreachable
+from ledger.core.ids import EPOCH
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window
 from ledger.limits.changing import LimitChanger
@@ -15,11 +17,12 @@ from ledger.limits.plan import create
 from ledger.limits.plan import raise_limit as raised_by
 from ledger.limits.reach import Reach
 from ledger.limits.reading import read_budget, read_rights
-from ledger.limits.rights import Account, Rights, rights_item
+from ledger.limits.rights import Account, Rights, is_rights, rights_item, rights_of
 from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.writes import Put
+from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import Action, Outcome, Put, Rejected
 from ledger.testing.clock import ManualClock
 
 BUDGET = "key/42"
@@ -220,6 +223,97 @@ async def test_a_raise_of_which_only_the_limit_arrived_is_minted_once_all_is_rec
     shown = await read_rights(world.stores[WEST], BUDGET)
     assert shown[Account(WEST)].minted == 5
     assert shown[Account(WEST)].raises == {RAISE: Decimal(5)}
+
+
+class Written(ForwardingStore):
+    """Notes what each transaction puts; `late` ones are not carried out, and have no answer."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.requests: list[Sequence[Action]] = []
+        self.is_late = False
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Note it, and hand it on if it is not late."""
+        self.requests.append(actions)
+        if self.is_late:
+            raise StoreError("no answer")
+        return await super().transact(actions, token=token)
+
+    def rights(self) -> list[Rights]:
+        """Return each version of a rights item that was put, in order."""
+        puts = [each.item for actions in self.requests for each in actions if isinstance(each, Put)]
+        return [rights_of(item) for item in puts if is_rights(item["sk"]["S"])]
+
+
+@pytest.mark.parametrize(("window", "is_made"), [("none", True), ("month", True), ("month", False)])
+async def test_a_raise_that_was_lowered_since_is_not_minted_for_a_moment(
+    window: str, *, is_made: bool
+) -> None:
+    """Whoever spends between the mint and a write that retires it has what nobody may.
+
+    What south has of a window counts before it has made its item, too.
+    """
+    world, home, changer = await _lowered_after_half_a_raise(window, is_made=is_made)
+    before = await rights_at(world, window)
+    await changer.go_on(BUDGET, is_reclaimed=True)
+    [minted] = home.rights()
+    assert whole(minted.minted - before.minted, minted.retired - before.retired) == [5, 5]
+    assert minted.raises == {RAISE: Decimal(5)}
+    assert not await changer.is_torn(BUDGET)
+
+
+@pytest.mark.parametrize("window", ["none", "month"])
+async def test_a_mint_that_is_late_is_of_no_limit_that_was_lowered_since(window: str) -> None:
+    """The lowering has nothing to retire, and changes the limit alone."""
+    world, home, changer = await _lowered_after_half_a_raise(window, is_lowered=False)
+    home.is_late = True
+    with pytest.raises(StoreError):
+        await changer.go_on(BUDGET, is_reclaimed=True)
+    home.is_late = False
+    late = home.requests[-1]
+    assert home.rights()[-1].minted > 0
+    assert (await changer.lower_limit(BUDGET, 10, None)).limit <= 10
+    assert isinstance(await home.transact(late), Rejected)
+    assert (await rights_at(world, window)).available == 0
+
+
+async def rights_at(world: Remaining, window: str) -> Rights:
+    """Return home's item, of the window that runs."""
+    counter = BUDGET if window == "none" else f"{BUDGET}@2026-11"
+    account = Account(WEST)
+    return (await read_rights(world.stores[WEST], counter)).get(account, Rights(account))
+
+
+async def _lowered_after_half_a_raise(
+    window: str, *, is_lowered: bool = True, is_made: bool = True
+) -> tuple[Remaining, Written, LimitChanger]:
+    """Return what a lost home left: a raise by 5 in the limit alone, lowered to 10 since.
+
+    The 10 are south's, all of them charged.
+    """
+    world = Remaining(window, home=made(10), other=None)
+    raised = with_raise(world, made(10))
+    if not is_made:
+        step = LimitStep.of(10, {Account(SOUTH): 1})
+        later = int((world.given_up_at - EPOCH).total_seconds()) + 30 * 86_400
+        raised = replace(raised, steps=(step, replace(raised.newest, since=later)))
+    world.shown["other"] = raised
+    home = Written(world.stores[WEST])
+    world.stores[WEST] = world.reached[WEST] = home
+    changer = LimitChanger(await world.reach())
+    counter = BUDGET if window == "none" else f"{BUDGET}@2026-11"
+    spent = replace(create(Account(SOUTH), Decimal(10)), charged=Decimal(10))
+    for store in world.stores.values():
+        if is_made:
+            await store.write(Put(rights_item(spent, counter)))
+        await store.write(Put(rights_item(create(Account(WEST), Decimal(0)), counter)))
+    world.clock.pass_by(DAY)
+    await changer.go_on(BUDGET)
+    if is_lowered:
+        assert (await changer.lower_limit(BUDGET, 10, None)).limit == 10
+    home.requests.clear()
+    return world, home, changer
 
 
 @pytest.mark.parametrize(("seconds_before", "minted"), [(0, 5), (30 * 86_400, 0)])
