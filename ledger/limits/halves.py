@@ -10,9 +10,9 @@ replicate one by one: of a home that is lost one may have arrived, and the other
 | limit of a create | nothing but raises was ever minted | mints the rest of it, after that, too |
 | rights of a lowering | there is less than the limit, and it was made | lowers the limit, as late |
 
-A reclaim is a day after the loss, when nothing arrives any more. What of it is above a limit that
-was lowered since is retired in the same write. Other regions may have taken from
-the lost home of what is minted so, and its entries may be of that: the reclaim charges both.
+A reclaim is a day after the loss, when nothing arrives any more. Other regions may have taken from
+the lost home of what is minted so, and its entries may be of that: the reclaim charges both. What
+is above a limit that was lowered since is retired in the same write.
 
 With windows a raise is minted in the one that ran, as long as that runs; what was announced for
 later ones is in the limit alone. A create of which the rights arrived is made whole by a create
