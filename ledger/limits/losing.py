@@ -310,7 +310,7 @@ def _own(regions: Regions, shown: Shown) -> list[Rights]:
 
 
 def _check_cut(
-    shown: Shown, own: Iterable[Rights], lost: Collection[Account], counter: str
+    shown: Shown, own: Iterable[Rights], lost: Mapping[Account, Rights], counter: str
 ) -> None:
     """Check that every region shows of each item that remains that it has cut lost accounts off.
 
@@ -320,7 +320,7 @@ def _check_cut(
     for region, items in shown.items():
         for item in own:
             there = items.get(item.account)
-            if there is None or not there.cut.keys() >= {*lost}:
+            if there is None or not lost.keys() <= there.cut.keys():
                 raise ContractChangeRefused(
                     f"{region} does not show yet that {item.account} has cut {min(lost).region} off"
                     f" from budget {counter!r}: run this again"

@@ -10,7 +10,6 @@ from support.ledgers import HOME, LOCAL, make_settings, seeded
 from support.schedules import Bounds, Turns, every
 
 from ledger.core.entry import GRANT, RESOLVED, Item, key_of
-from ledger.core.errors import LedgerError
 from ledger.limits import let_through, plan
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window
@@ -99,14 +98,7 @@ async def let_through_once(turns: Turns) -> tuple[Item | None, int]:
         others=none,
     )
     await Administrator(reach).create(BUDGET, LIMIT)
-
-    async def process(name: str) -> None:
-        try:
-            await WORK[name](turns.store(name))
-        except LedgerError:
-            return
-
-    await turns.run({name: partial(process, name) for name in WORK})
+    await turns.run_works(WORK)
     await passes(at_rest)
     rights = await read_own(at_rest, BUDGET, AT_HOME)
     assert rights is not None

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from functools import partial
 
 import pytest
 from support.budgets import AT_HOME, AT_SOUTH, AT_WEST
@@ -77,14 +76,7 @@ async def minted(turns: Turns) -> list[tuple[Decimal, Decimal | None]]:
         turns.table.set(
             key_of(COUNTER, account), rights_item(create(account, SHARES[account]), COUNTER)
         )
-
-    async def process(name: str) -> None:
-        try:
-            await WORK[name](turns.store(name))
-        except LedgerError:
-            return
-
-    await turns.run({name: partial(process, name) for name in WORK})
+    await turns.run_works(WORK)
     await reclaims(MemoryStore(HOME, turns.table))
     items = [turns.table.get(key_of(COUNTER, account)) for account in (AT_HOME, AT_WEST)]
     found = [rights_of(item) for item in items if item is not None]

@@ -7,7 +7,8 @@ concurrency need no more (Musuvathi and Qadeer, "Iterative Context Bounding", PL
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import LedgerError
 from ledger.lab.simulator import loop
 from ledger.store.memory import MemoryStore, Table
+from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query
 from ledger.store.writes import Action, Outcome, Unknown, Write
 
@@ -101,6 +103,15 @@ class Turns:
                 left[1] -= kind == "late"
                 turn, _ = self.waiting[name].pop(0)
                 turn.set_result(kind == "late")
+
+    async def run_works(self, works: Mapping[str, Callable[[Store], Awaitable[None]]]) -> None:
+        """Run works by their names, each on a store of its own; one that fails has ended."""
+
+        async def process(name: str) -> None:
+            with suppress(LedgerError):
+                await works[name](self.store(name))
+
+        await self.run({name: partial(process, name) for name in works})
 
     def _options(self, current: str, left: Sequence[int]) -> list[tuple[str, str]]:
         ready = [name for name, turns in self.waiting.items() if turns]

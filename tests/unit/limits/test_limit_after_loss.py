@@ -278,11 +278,14 @@ async def test_a_mint_that_is_late_is_of_no_limit_that_was_lowered_since(window:
     assert (await rights_at(world, window)).available == 0
 
 
+def counter_of(window: str) -> str:
+    """Return the counter of the budget, or of its window that runs."""
+    return BUDGET if window == "none" else f"{BUDGET}@2026-11"
+
+
 async def rights_at(world: Remaining, window: str) -> Rights:
     """Return home's item, of the window that runs."""
-    counter = BUDGET if window == "none" else f"{BUDGET}@2026-11"
-    account = Account(WEST)
-    return (await read_rights(world.stores[WEST], counter)).get(account, Rights(account))
+    return (await read_rights(world.stores[WEST], counter_of(window)))[Account(WEST)]
 
 
 async def _lowered_after_half_a_raise(
@@ -302,7 +305,7 @@ async def _lowered_after_half_a_raise(
     home = Written(world.stores[WEST])
     world.stores[WEST] = world.reached[WEST] = home
     changer = LimitChanger(await world.reach())
-    counter = BUDGET if window == "none" else f"{BUDGET}@2026-11"
+    counter = counter_of(window)
     spent = replace(create(Account(SOUTH), Decimal(10)), charged=Decimal(10))
     for store in world.stores.values():
         if is_made:
