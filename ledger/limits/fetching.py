@@ -29,12 +29,12 @@ from ledger.limits.windows import Limit
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
+from ledger.store.retry import Backoff
 
 FETCH_SECONDS = 3.0
 """How long one region is waited for."""
-PAUSE_SECONDS = 1.0
-"""How long a region is not asked again that could not be reached; then twice as long each time."""
-PAUSE_SECONDS_MAX = 30.0
+PAUSES = Backoff(base_seconds=1.0, longest_seconds=30.0)
+"""How long a region is not asked again that could not be reached, each time."""
 
 _CONTEXT = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
 _ZERO = Decimal(0)
@@ -42,10 +42,10 @@ _ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """Until when a region is not asked, by the process's clock, and for how long in all."""
+    """Until when a region is not asked, by the process's clock, and how often it failed."""
 
     until: float
-    seconds: float
+    failures: int
 
 
 class Fetcher:
@@ -165,6 +165,6 @@ class Fetcher:
         """Ask a region no more for a while, which calls that failed together begin once."""
         now, before = self._clock.monotonic(), self._pauses.get(region)
         if before is None or now >= before.until:
-            seconds = 2 * before.seconds if before else PAUSE_SECONDS
-            seconds = min(seconds, PAUSE_SECONDS_MAX)
-            self._pauses[region] = _Pause(now + seconds, seconds)
+            failures = before.failures + 1 if before else 1
+            until = now + PAUSES.wait_seconds(failures, jitter=1.0)
+            self._pauses[region] = _Pause(until, failures)

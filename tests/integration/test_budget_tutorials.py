@@ -1,6 +1,7 @@
 """The tutorials of budgets on both engines: what is sold and spent is the limit, exactly."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -19,7 +20,8 @@ PAUSE_SECONDS = 1.0
 @pytest.fixture(autouse=True)
 def asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a region that could not be reached be asked again after a second, however often."""
-    monkeypatch.setattr(fetching, "PAUSE_SECONDS_MAX", PAUSE_SECONDS)
+    pauses = replace(fetching.PAUSES, longest_seconds=PAUSE_SECONDS)
+    monkeypatch.setattr(fetching, "PAUSES", pauses)
 
 
 async def sell(engine: str, folder: Path, pieces: int, buyers: int, way: str) -> tuple[int, int]:
