@@ -28,7 +28,7 @@ from ledger.limits.reclaiming import Regions
 from ledger.limits.recounted import Recounted
 from ledger.limits.recounting import Looked, look, recount_budget
 from ledger.limits.rights import Account, Rights, account_in
-from ledger.limits.shares import created
+from ledger.limits.shares import created, shares_in
 from ledger.limits.windows import Limit, Undecided, step_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
@@ -107,20 +107,18 @@ class TableBudgets:
         return await is_all_reclaimed(self.regions, window.counter, spends, shares)
 
     async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
-        """Return the shares of a window, that a lost region may have made, unseen; None of none.
+        """Return the shares that lost regions may have made, unseen, and home's (`shares_in`).
 
-        None are known while a step that would decide them is announced: nobody makes them then.
         Home has none in a step from before it was added, nor in one that is forgotten: no item of
-        so old a window is made by it.
+        so old a window is made by it. Nor has it one of a budget without windows.
         """
-        if window.is_whole:
-            return None
         limit = await self.limit_of(window)
-        step = None if limit is None else step_of(limit, window.begins)
-        if limit is None or isinstance(step, Undecided):
-            return {}
+        if limit is None:
+            return None if window.is_whole else {}
         home = account_in(self.regions.terms.home, self.regions.terms)
-        return {home: Decimal(0), **(step.shares if step else {})}
+        is_undecided = isinstance(step_of(limit, window.begins), Undecided)
+        known = {} if is_undecided else {home: Decimal(0)}
+        return known | shares_in(limit, window)
 
     async def _all(self) -> list[str]:
         reaches = [self.reach(store) for store in self.regions.stores.values()]

@@ -384,10 +384,13 @@ def _say_change(change: LimitChange, *, as_json: bool) -> None:
 
 def _going(change: LimitChange) -> str:
     """Return what goes on with a change: a raise without an id would be made again."""
-    if change.limit <= change.target:
-        return ""
     target = amounts.to_text(change.target)
-    return f", going to {target}: `ledger budget lower {change.budget} {target}` goes on"
+    going = f", going to {target}" if change.limit > change.target else ""
+    again = f"`ledger budget lower {change.budget} {target}`"
+    if change.unreclaimed:
+        lost = ", ".join(change.unreclaimed)
+        return f"{going}, as far as is known before {lost} is reclaimed: {again} after that"
+    return f"{going}: {again} goes on" if going else ""
 
 
 def _fields(state: BudgetState) -> dict[str, Any]:

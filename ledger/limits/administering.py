@@ -29,7 +29,7 @@ from ledger.limits.rights import (
     rights_of,
     write_of,
 )
-from ledger.limits.shares import created, weighed
+from ledger.limits.shares import created, shares_in, weighed
 from ledger.limits.state import BudgetState, state_of
 from ledger.limits.windows import (
     LIMIT_PREFIX,
@@ -209,6 +209,7 @@ class Administrator:
         if not window.is_whole:
             accounts = {account_in(region, terms) for region in terms.written}
             accounts |= {account for item in items.values() for account in item.reclaimed}
+            accounts |= shares_in(limit, window).keys()
             for account in accounts:  # what it has not made, or nobody has seen, is its share
                 try:
                     made = created(shown.of(account), window=window, limit=limit)

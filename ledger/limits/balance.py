@@ -13,7 +13,7 @@ It decides nothing but where rights lie: views may be old, and differ.
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 
 from ledger.core import amounts
@@ -56,6 +56,32 @@ def in_flight(to: Account, items: Mapping[Account, Rights]) -> Decimal:
     return amounts.total_wide(max(_ZERO, amount) for amount in under_way)
 
 
+def debts(
+    items: Mapping[Account, Rights], *, lost: Collection[Account] = ()
+) -> dict[Account, Decimal]:
+    """Return what accounts were charged, or have given, more than they have; those that owe.
+
+    What is on its way to them counts as theirs. Of a `lost` one others may have taken what no
+    version of its item that arrived shows as sent.
+    """
+    found = {}
+    for account in sorted(items):
+        unseen = _unseen(account, items) if account in lost else _ZERO
+        has = (items[account].available, in_flight(account, items), unseen.copy_negate())
+        found[account] = amounts.total_wide(has).copy_negate()
+    return {account: owed for account, owed in found.items() if owed > 0}
+
+
+def _unseen(giver: Account, items: Mapping[Account, Rights]) -> Decimal:
+    """Return what others have taken of an account that its item does not show as sent."""
+    sent = items[giver].sent
+    more = (
+        amounts.total_wide((item.taken.get(giver, _ZERO), sent.get(to, _ZERO).copy_negate()))
+        for to, item in items.items()
+    )
+    return amounts.total_wide(max(_ZERO, amount) for amount in more)
+
+
 def goals(items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
     """Return each account's part of what is free anywhere; rounded down, so at most all of it."""
     total = amounts.total_wide(free(items).values())
@@ -80,7 +106,7 @@ def transfers(
     smallest piece that is ever spent, so that no region is left with a part of one.
     """
     mine = max(_ZERO, items[me].available)
-    if owed := _debts(me, items):
+    if owed := {account: debt for account, debt in debts(items).items() if account != me}:
         return _paid(owed, mine, items, quantum)
     goal, has = goals(items), free(items)
     lacks = {
@@ -103,18 +129,6 @@ def transfers(
         if account not in sent and has[account] < _CONTEXT.multiply(goal[account], NEEDY_BELOW)
     }
     return {**sent, **_within(needy, _CONTEXT.subtract(left, goal[me]), quantum)}
-
-
-def _debts(me: Account, items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
-    """Return what other accounts were charged more than they have, with what is on its way."""
-    found = {
-        account: amounts.total_wide(
-            (items[account].available, in_flight(account, items))
-        ).copy_negate()
-        for account in sorted(items)
-        if account != me
-    }
-    return {one: debt for one, debt in found.items() if debt > 0}
 
 
 def _paid(

@@ -20,7 +20,7 @@ from math import ceil
 
 from ledger.core import amounts
 from ledger.core.budgets import BudgetRule
-from ledger.core.contract import NO_HOME, seconds_to_wait
+from ledger.core.contract import NO_HOME, Terms, seconds_to_wait
 from ledger.core.errors import (
     AmountOverflow,
     BudgetMissing,
@@ -34,8 +34,10 @@ from ledger.core.errors import (
 )
 from ledger.core.ids import EPOCH
 from ledger.limits import balance, halves, losing, plan, sizes, windows
+from ledger.limits.balance import debts
 from ledger.limits.calendar import Window, previous_of, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
+from ledger.limits.lost import unreclaimed
 from ledger.limits.raises import remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
@@ -47,7 +49,7 @@ from ledger.limits.rights import (
     fits,
     write_of,
 )
-from ledger.limits.shares import created, weighed
+from ledger.limits.shares import created, shares_in, weighed
 from ledger.limits.windows import Limit, limit_write
 from ledger.runtime.validity import signed_within
 from ledger.store.writes import Applied, Put, Unknown
@@ -64,8 +66,12 @@ _ZERO = Decimal(0)
 class LimitChange:
     """What became of a raise, or a lowering: at most `limit` now, going to `target`.
 
-    Both are of the budget, or of the window that runs. With windows those that begin at `since` or
-    later have the limit `later`; None without windows, and once that is in force.
+    Both are of the budget, or of the window that runs. `limit` counts what accounts were charged
+    more than they had, until others have paid it. With windows those that begin at `since` or later
+    have the limit `later`; None without windows, and once that is in force.
+
+    `unreclaimed` are regions that are gone and had a part of it: they may have made more of it, and
+    left more to others, than has arrived. So a lowering is not done before they are reclaimed.
     """
 
     budget: str
@@ -73,11 +79,12 @@ class LimitChange:
     target: Decimal
     later: Decimal | None = None
     since: datetime | None = None
+    unreclaimed: tuple[str, ...] = ()
 
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to be done: else the same call goes on."""
-        return self.limit <= self.target and self.since is None
+        return self.limit <= self.target and self.since is None and not self.unreclaimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +96,16 @@ class _Place:
     window: Window
     home: ControlItems
     me: Account
-    generation: int
-    lost: tuple[str, ...]
+    terms: Terms
+
+    @property
+    def generation(self) -> int:
+        """The generation of the contract by which it is changed."""
+        return self.terms.generation
+
+    def keeps(self, account: Account) -> bool:
+        """Return whether an account is not one of a region that was lost or taken out."""
+        return not self.terms.is_over(account.region, account.epoch)
 
 
 class LimitChanger:
@@ -148,7 +163,7 @@ class LimitChanger:
                 entries=[],
                 retryable=True,
             ) from error
-        return raised
+        return replace(raised, unreclaimed=())  # it is raised, whatever lost regions had
 
     async def lower_limit(
         self, budget: str, to: int | Decimal, weights: Mapping[str, int] | None
@@ -201,7 +216,7 @@ class LimitChanger:
         place = await self._place(budget)
         await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
         done = await self._now(place, None)
-        if place.window.is_whole and place.lost and done.limit > done.target:
+        if place.window.is_whole and place.terms.lost and done.limit > done.target:
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
                 await self._go_down(place)
                 done = await self._now(place, None)
@@ -272,7 +287,7 @@ class LimitChanger:
         """
         terms = self._reach.settings.current.terms
         items = await self._reach.left(place.window.counter)
-        if is_restored and items is None and not place.lost:
+        if is_restored and items is None and not place.terms.lost:
             items = list((await self._everywhere(place)).values())
         if items is None or (terms.given_up_at is None and not is_restored):
             return limit, []
@@ -289,9 +304,9 @@ class LimitChanger:
             limit = self._with(place, limit, self._step(place, limit, missing.limit, None))
         if not missing.steps:
             return limit, []
-        found = await self._with_unmade(items)
-        before = found.pop(place.me)
-        others = tuple(_made(place, limit, item) for item in found.values())
+        found = _all_made(place, limit, await self._with_unmade(items))
+        before = {item.account: item for item in items}.get(place.me) or Rights(place.me)
+        others = tuple(item for account, item in found.items() if account != place.me)
         made = partial(created, window=place.window, limit=limit)
         # Minted above a limit that was lowered since it would be spent before it is retired.
         lowered = partial(plan.lower_limit, target=limit.newest.limit, others=others)
@@ -317,9 +332,12 @@ class LimitChanger:
         terms = self._reach.settings.current.terms
         since = None if place.window.is_whole else self._since(place, limit)
         if weights is not None:
-            return windows.LimitStep.of(target, weighed(terms, weights), since=since)
-        accounts = [account_in(region, terms) for region in terms.written]
-        return limit.newest.like(target, accounts, since=since)
+            step = windows.LimitStep.of(target, weighed(terms, weights), since=since)
+        else:
+            accounts = [account_in(region, terms) for region in terms.written]
+            step = limit.newest.like(target, accounts, since=since)
+        # Without windows nothing is shared by it: it names whoever may have had a part of it.
+        return step.naming(limit.newest.shares) if place.window.is_whole else step
 
     def _with(self, place: _Place, limit: Limit, step: windows.LimitStep) -> Limit:
         """Return the limit with a step in force, or announced."""
@@ -346,12 +364,16 @@ class LimitChanger:
         async def planned() -> list[Put]:
             items = await self._everywhere(place)
             limit = (await self._limits(place))[0]
-            before = items.pop(place.me)
-            others = tuple(_made(place, limit, item) for item in items.values())
+            before, made = items[place.me], _all_made(place, limit, items)
+            others = tuple(item for account, item in made.items() if account != place.me)
             steps: list[plan.Step] = [
                 partial(created, window=place.window, limit=limit),
                 *(partial(plan.take_up, giver=giver) for giver in others),
                 partial(plan.lower_limit, target=limit.newest.limit, others=others),
+                *(
+                    partial(plan.pay, to=account, debt=debt)
+                    for account, debt in _debts(place, made).items()
+                ),
             ]
             after = plan.in_one_write(before, steps)
             if not isinstance(after, Rights) or after.version == before.version:
@@ -361,11 +383,15 @@ class LimitChanger:
         await self._write(place, planned)
 
     async def _send_home(self, place: _Place) -> None:
-        """Let other regions send home what they have free of what is above the newest limit."""
+        """Let other regions send home what they have free of what is above the newest limit.
+
+        And of what any region owes, which home pays: a debt lets others spend more than the limit.
+        """
         limit = (await self._limits(place))[0]
         items = await self._everywhere(place)
-        made = {account: _made(place, limit, item) for account, item in items.items()}
-        above = plan.above(limit.newest.limit, tuple(made.values()))
+        made = _all_made(place, limit, items)
+        owed = _debts(place, made).values()
+        above = amounts.total_wide((plan.above(limit.newest.limit, tuple(made.values())), *owed))
         for account, region in sorted((await self._accounts()).items()):
             if account == place.me or above <= 0 or made[account].available <= 0:
                 continue
@@ -401,16 +427,20 @@ class LimitChanger:
 
     async def _now(self, place: _Place, target: Decimal | None) -> LimitChange:
         limit = (await self._limits(place))[0]
-        items = await self._everywhere(place)
-        now = plan.limit_of(tuple(_made(place, limit, item) for item in items.values()))
+        made = _all_made(place, limit, await self._everywhere(place))
+        left = unreclaimed(made.values(), shares_in(limit, place.window), keeps=place.keeps)
+        # What lost regions owe is at home once it is reclaimed.
+        owed = debts(_not_reclaimed(made), lost=left).values()
+        now = amounts.total_wide((plan.limit_of(tuple(made.values())), *owed))
+        regions = tuple(sorted({account.region for account in left}))
         step = limit.announced
         if place.window.is_whole:
-            return LimitChange(place.budget, now, limit.newest.limit)
+            return LimitChange(place.budget, now, limit.newest.limit, unreclaimed=regions)
         goal = now if target is None else min(now, target)
         if step is None or step.since is None:
-            return LimitChange(place.budget, now, goal)
+            return LimitChange(place.budget, now, goal, unreclaimed=regions)
         begins = EPOCH + timedelta(seconds=step.since)
-        return LimitChange(place.budget, now, goal, step.limit, begins)
+        return LimitChange(place.budget, now, goal, step.limit, begins, regions)
 
     async def _write(self, place: _Place, planned: Callable[[], Awaitable[Sequence[Put]]]) -> None:
         """Write what is planned in one transaction through home; read and plan again after a race.
@@ -450,7 +480,7 @@ class LimitChanger:
         window = window_of(budget, rule, self._reach.clock.now())
         me = account_in(terms.home, terms)
         home = regions[terms.home]
-        return _Place(budget, rule, window, home, me, terms.generation, terms.lost)
+        return _Place(budget, rule, window, home, me, terms)
 
     async def _limits(self, place: _Place) -> list[Limit]:
         """Return the limit at home, and after it those that other regions show.
@@ -532,6 +562,32 @@ class LimitChanger:
 def _made(place: _Place, limit: Limit, rights: Rights) -> Rights:
     """Return an item, or what a region would make at its first grant."""
     return created(rights, window=place.window, limit=limit) or rights
+
+
+def _all_made(
+    place: _Place, limit: Limit, items: Mapping[Account, Rights]
+) -> dict[Account, Rights]:
+    """Return items as they are, or will be made, with those that lost accounts may have made."""
+    unseen = {
+        account: Rights(account)
+        for account in shares_in(limit, place.window)
+        if not place.keeps(account) and account not in items
+    }
+    return {
+        account: _made(place, limit, item) for account, item in sorted({**unseen, **items}.items())
+    }
+
+
+def _not_reclaimed(items: Mapping[Account, Rights]) -> dict[Account, Rights]:
+    """Return items without those of which all that they had is another's by now."""
+    gone = {account for item in items.values() for account in item.reclaimed}
+    return {account: item for account, item in items.items() if account not in gone}
+
+
+def _debts(place: _Place, items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
+    """Return what accounts owe that are not gone."""
+    owed = debts(_not_reclaimed(items))
+    return {account: debt for account, debt in owed.items() if place.keeps(account)}
 
 
 def _check_same(

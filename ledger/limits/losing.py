@@ -22,6 +22,7 @@ from ledger.limits.lost import (
     cut_off,
     is_reclaimed,
     mint_again,
+    named_by,
     newest,
     stake_of,
 )
@@ -244,12 +245,11 @@ def _lost_accounts(
 ) -> dict[Account, Rights]:
     """Return the newest item shown of each account of lost regions, also of those shown nowhere.
 
-    Such an account is known by what was sent to it or taken from it, by its share, or `named` by
-    entries of its grants.
+    Such an account is known by what was sent to it or taken from it, by the limit, which names it
+    with its share, or is `named` by entries of its grants.
     """
     items = [item for there in shown.values() for item in there.values()]
-    known = {*named, *shares, *(item.account for item in items)}
-    known.update(account for item in items for account in (*item.sent, *item.taken))
+    known = {*named, *shares, *named_by(items)}
     return {
         account: rolled(
             newest(

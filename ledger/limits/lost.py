@@ -67,6 +67,25 @@ def newest(account: Account, shown: Iterable[Rights], *, share: Decimal = _ZERO)
     return max(shown, key=lambda item: item.version, default=nothing)
 
 
+def named_by(items: Iterable[Rights]) -> set[Account]:
+    """Return the accounts that items name: their own, and those they sent to or took from."""
+    return {account for item in items for account in (item.account, *item.sent, *item.taken)}
+
+
+def unreclaimed(
+    items: Iterable[Rights], named: Iterable[Account], *, keeps: Callable[[Account], bool]
+) -> list[Account]:
+    """Return the accounts, in order, that are gone and that no item has minted again.
+
+    Of those that items name, or that are `named`. What they had may be more than anything shows.
+    """
+    shown = tuple(items)
+    known = named_by(shown) | {*named}
+    return sorted(
+        account for account in known if not keeps(account) and not is_reclaimed(shown, account)
+    )
+
+
 def cut_off(rights: Rights, lost: Account) -> Rights | None:
     """Return a remaining item that takes up nothing more of a lost one; None if it does already."""
     if lost in rights.cut:

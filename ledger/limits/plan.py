@@ -300,6 +300,20 @@ def send(rights: Rights, to: Account, amount: Decimal) -> Rights | Short:
     return following(rights, sent=added(rights.sent, to, amount))
 
 
+def pay(rights: Rights, to: Account, debt: Decimal) -> Rights | None:
+    """Send another account what it owes, as far as it is available; None for its own, or of none.
+
+    Raises:
+        As `send`.
+    """
+    amount = min(debt, rights.available)
+    if to == rights.account or amount <= 0:
+        return None
+    sent = send(rights, to, amount)
+    assert isinstance(sent, Rights)  # noqa: S101 (there is as much)
+    return sent
+
+
 def take_up(rights: Rights, giver: Rights) -> Rights | None:
     """Take up what a giver's item, any version of it, shows as sent; None if that is nothing new.
 

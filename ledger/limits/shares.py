@@ -4,6 +4,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 
 from ledger.core.contract import Terms
 from ledger.core.errors import BudgetUndecided, InvalidInput
@@ -37,6 +38,18 @@ def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
         )
     share = limit.steps[0].limit * 0 if step is None else step.share_of(rights.account)
     return plan.create(rights.account, share)
+
+
+def shares_in(limit: Limit, window: Window) -> dict[Account, Decimal]:
+    """Return the accounts that a limit names for a window, with what each may have minted of it.
+
+    Of a budget without windows nothing is shared: it names the accounts that there were, with 0.
+    None are known while a step that would decide them is announced: nobody makes them then.
+    """
+    if window.is_whole:
+        return {account: share * 0 for account, share in limit.newest.shares.items()}
+    step = step_of(limit, window.begins)
+    return {} if step is None or isinstance(step, Undecided) else dict(step.shares)
 
 
 def _is_weight(number: object) -> bool:

@@ -10,9 +10,9 @@ from decimal import Decimal
 from ledger.core import amounts
 from ledger.core.contract import Terms
 from ledger.limits import plan
-from ledger.limits.balance import free, in_flight
+from ledger.limits.balance import debts, free, in_flight
 from ledger.limits.calendar import Window
-from ledger.limits.lost import stake_of
+from ledger.limits.lost import named_by, stake_of
 from ledger.limits.rights import Account, Grant, Rights
 
 _ZERO = Decimal(0)
@@ -135,10 +135,13 @@ def state_of(
     limit = plan.limit_of(tuple(shown.values()))
     gone = {account for item in shown.values() for account in item.reclaimed}
     items = {account: item for account, item in shown.items() if account not in gone}
-    # What was sent to a region in which nothing was spent yet, it takes up with its first grant.
-    unmade = {to for item in items.values() for to in item.sent} - items.keys() - gone
+    # What was sent to a region in which nothing was spent yet, it takes up with its first grant;
+    # what others took of one that is lost, and whose item never arrived, it owes.
+    unmade = named_by(items.values()) - items.keys() - gone
     items |= {account: Rights(account) for account in unmade}
     left = free(items) if items else {}
+    lost = {one for one in items if terms.is_over(one.region, one.epoch)}
+    owed = debts(items, lost=lost)
     pairs = [
         InFlight(giver.region, taker.region, amount)
         for giver in sorted(items)
@@ -164,8 +167,8 @@ def state_of(
                 rights.granted,
                 rights.spent,
                 in_flight(account, items),
-                _owed(account, items),
-                terms.is_over(account.region, account.epoch),
+                owed.get(account, _ZERO),
+                account in lost,
             )
             for account, rights in sorted(items.items())
         ),
@@ -197,11 +200,6 @@ def _spent_uncharged(gone: Account, shown: Mapping[Account, Rights]) -> Decimal:
     others = [item for item in shown.values() if gone in item.cut]
     had = stake_of(shown.get(gone, Rights(gone)), others, ()).amount
     return amounts.total_wide((had, minted.copy_negate()))
-
-
-def _owed(account: Account, items: Mapping[Account, Rights]) -> Decimal:
-    has = amounts.total_wide((items[account].available, in_flight(account, items)))
-    return max(_ZERO, has.copy_negate())
 
 
 def _under_way(items: Mapping[Account, Rights], giver: Account, taker: Account) -> Decimal:

@@ -105,6 +105,10 @@ class LimitStep:
         """Return what an account mints; 0 for one that was added later."""
         return self.shares.get(account, _ZERO)
 
+    def naming(self, accounts: Iterable[Account]) -> "LimitStep":
+        """Return the step with other accounts named, that have no share of it."""
+        return replace(self, shares={**dict.fromkeys(accounts, _ZERO), **self.shares})
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:

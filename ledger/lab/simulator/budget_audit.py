@@ -4,7 +4,8 @@ An entry's copy that counts is the one of the newest stamp anywhere, also on its
 writer wins. After every step, of each budget and each window:
 
 - limit: what is applied comes to at most what is minted and not retired, and what holds were
-  settled over the limit by; no more is minted than the limit and its raises (`limit_audit`);
+  settled over the limit by; no more is minted than the limit and its raises (`limit_audit`), nor
+  applied than a lowering that is done said;
 - rights: a rights item is written through its own region only, one version after the other; what it
   minted, sent and took up only grows; `taken` is at most what the giver sent; `available` is 0 or
   more; what entries name of an account is at most what that charged and has granted;
@@ -253,6 +254,10 @@ class BudgetAudit:
         if applied > self._limit(budget) + over:
             said = f"{applied} are applied, of {self._limit(budget)}, and {over} over that"
             self._fail("limit", f"{budget}: {said}")
+        promised = self.changes.most_promised(budget)
+        if promised is not None and applied > promised + over:
+            said = f"{applied} are applied, of {promised} to which it was lowered, and {over}"
+            self._fail("lowered", f"{budget}: {said}")
         self.changes.check(budget, accounts)
         for name in accounts:
             self._check_account(budget, name, accounts, debt)

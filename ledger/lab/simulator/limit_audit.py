@@ -38,11 +38,29 @@ class LimitAudit:
         self._steps: dict[str, dict[int, Decimal]] = {}
         self._newest: dict[str, tuple[int, Decimal]] = {}
         self._open: Counter[str] = Counter()
+        self._promised: dict[str, Decimal] = {}
         self.lowered = 0
 
     def asked(self, budget: str, raise_id: str, amount: int) -> None:
         """Note that a raise is asked for, once or more often."""
-        self._asked.setdefault(budget, {})[raise_id] = amount
+        asked = self._asked.setdefault(budget, {})
+        if raise_id not in asked and budget in self._promised:
+            self._promised[budget] += amount
+        asked[raise_id] = amount
+
+    def promised(self, budget: str, limit: Decimal) -> None:
+        """Note that a lowering is said to be done: no more is ever applied, but by other raises.
+
+        Those that were asked for, and are not made, may be yet.
+        """
+        asked = self._asked.get(budget, {}).items()
+        pending = sum(amount for one, amount in asked if not self.is_raised(one, budget))
+        most = limit + pending
+        self._promised[budget] = min(most, self._promised.get(budget, most))
+
+    def most_promised(self, budget: str) -> Decimal | None:
+        """Return what at most may be applied of a budget that was lowered; None if none was."""
+        return self._promised.get(budget)
 
     def most(self, budget: str) -> int:
         """Return the most that a budget, or a window of it, can ever be limited to."""

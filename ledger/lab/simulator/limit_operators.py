@@ -71,6 +71,8 @@ class LimitOperators:
         is_alone = limits.raises_made(change.budget) == before
         if is_alone and not self._has_windows(change.budget):
             self._audit.was_lowered(change.budget, done.limit)
+            if done.is_done:
+                limits.promised(change.budget, done.limit)
         return done.is_done
 
     async def raise_at_rest(self, spender: Spender, budget: str) -> None:

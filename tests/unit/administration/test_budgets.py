@@ -86,6 +86,28 @@ async def test_what_is_at_stake_is_minted_again_once(monkeypatch: pytest.MonkeyP
         assert await rights.stakes(window) == {}
 
 
+async def test_a_region_that_the_limit_alone_names_is_reclaimed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of which nothing arrived: a lowering waits until an item says that it is."""
+    async with after_a_loss(monkeypatch) as before:
+        rights = _in_force(before)
+        [window] = await rights.counters("key/42")
+        for item in (await rights.home.query(Query(f"~budget~{window.counter}"))).items:
+            if item["sk"]["S"] == Account(LOST).sort_key:
+                await rights.home.write(Delete((item["pk"]["S"], item["sk"]["S"])))
+        home = replace(
+            (await read_rights(rights.home, window.counter))[Account(HOME)], sent={}, taken={}
+        )
+        await rights.home.write(Put(rights_item(home, window.counter)))
+        quiet = replace(rights)
+        quiet._spends = {}  # of it no entry arrived, either
+        assert (await quiet.reclaim(window, None))[Account(LOST)].amount == 0
+        made = (await read_rights(rights.home, window.counter))[Account(HOME)]
+        assert made.reclaimed == {Account(LOST): Decimal(0)}
+        assert await quiet.reclaim(window, None) == {}
+
+
 async def test_while_the_home_is_moved_nothing_is_reclaimed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

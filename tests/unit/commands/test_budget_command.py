@@ -186,6 +186,7 @@ def test_a_limit_is_raised_and_lowered(desk: Desk) -> None:
         "target": "4",
         "later": None,
         "since": None,
+        "unreclaimed": [],
     }
 
 

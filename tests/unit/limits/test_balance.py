@@ -113,3 +113,13 @@ def test_a_debt_that_is_being_paid_is_none() -> None:
     assert balance.transfers(A, items, quantum=ONE).get(B, 0) > 0  # its goal, now
     items[A] = replace(items[A], sent={B: D(1)})
     assert balance.transfers(A, items, quantum=ONE) == {B: D(1)}
+
+
+def test_what_others_took_of_a_lost_account_unseen_it_owes() -> None:
+    """Its item is older than that; of one at work a view may be so for a moment."""
+    items = _items(a=(10, 1), b=(0, 1), c=(0, 1))
+    items[A] = replace(items[A], sent={C: D(7)})
+    items[B] = replace(items[B], taken={A: D(5)})
+    items[C] = replace(items[C], taken={A: D(6)})
+    assert balance.debts(items) == {}
+    assert balance.debts(items, lost={A}) == {A: D(2)}

@@ -297,10 +297,13 @@ async def _lowered_after_half_a_raise(
     """
     world = Remaining(window, home=made(10), other=None)
     raised = with_raise(world, made(10))
+    if window != "none":
+        step = LimitStep.of(raised.newest.limit if is_made else 10, {Account(SOUTH): 1})
+        raised = replace(raised, steps=(step,))
     if not is_made:
-        step = LimitStep.of(10, {Account(SOUTH): 1})
         later = int((world.given_up_at - EPOCH).total_seconds()) + 30 * 86_400
-        raised = replace(raised, steps=(step, replace(raised.newest, since=later)))
+        step = LimitStep.of(15, {Account(HOME): 1}, since=later)
+        raised = replace(raised, steps=(*raised.steps, step))
     world.shown["other"] = raised
     home = Written(world.stores[WEST])
     world.stores[WEST] = world.reached[WEST] = home
@@ -326,14 +329,15 @@ async def test_a_raise_of_the_running_window_is_minted_too(
     """Of which only the limit arrived; not one that was made in a window before it."""
     world = Remaining(window="month", home=made(10), other=None)
     at = Decimal(int(world.given_up_at.timestamp()) - seconds_before)
-    raised = replace(made(10, 2), raises={RAISE: Decimal(5)}, raised={RAISE: at})
-    world.shown["other"] = raised
+    later = int(world.given_up_at.timestamp()) + 30 * 86_400
+    steps = (*made(10).steps, LimitStep.of(15, {Account(HOME): 1}, since=later))
+    world.shown["other"] = Limit(2, steps, raises={RAISE: Decimal(5)}, raised={RAISE: at})
     changer = LimitChanger(await world.reach())
     await changer.go_on(BUDGET, is_reclaimed=True)
     world.clock.pass_by(DAY)
-    assert (await changer.go_on(BUDGET)).limit == 0  # its shares nobody has made yet
+    assert (await changer.go_on(BUDGET)).limit == 10  # the lost home's share, that nobody saw
     for _ in range(2):
-        assert (await changer.go_on(BUDGET, is_reclaimed=True)).limit == minted
+        assert (await changer.go_on(BUDGET, is_reclaimed=True)).limit == 10 + minted
     shown = await read_rights(world.stores[WEST], f"{BUDGET}@2026-11")
     assert sum(item.minted for item in shown.values()) == minted
 
@@ -424,6 +428,125 @@ async def test_a_reclaimed_share_that_nobody_saw_counts_in_a_windows_limit() -> 
     assert (await changer.lower_limit(BUDGET, 6, None)).limit == 6
     shown = await read_rights(world.stores[WEST], f"{BUDGET}@2026-11")
     assert shown[Account(WEST)].available == 6
+
+
+async def test_a_lowering_waits_for_what_others_have_of_a_half_that_never_arrived() -> None:
+    """Of the create the limit alone arrived; south had fetched 4 of the 10, and may spend them.
+
+    Once that is reclaimed home owes it, south's go there, and it is done.
+    """
+    world = Remaining(home=made(10), other=made(10))
+    changer = LimitChanger(await world.reach())
+    fetched = replace(create(Account(SOUTH), Decimal(0)), taken={Account(HOME): Decimal(4)})
+    for store in world.stores.values():
+        await store.write(Put(rights_item(fetched, BUDGET)))
+    for _ in range(2):
+        done = await changer.lower_limit(BUDGET, 0, None)
+        assert [done.limit, done.target] == [4, 0]
+        assert (done.is_done, done.unreclaimed) == (False, (HOME,))
+    state = await Administrator(await world.reach()).state(Window(BUDGET, BUDGET))
+    assert {region.region: region.owed for region in state.regions}[HOME] == 4
+    assert (await rights_in(world, SOUTH)).available == 4  # no less of a limit that may be raised
+    await _reclaimed_at_home(world, owed=Decimal(4))
+    for _ in range(2):
+        done = await changer.lower_limit(BUDGET, 0, None)
+        assert [done.limit, done.target, done.unreclaimed] == [0, 0, ()]
+        assert done.is_done
+    assert (await rights_in(world, SOUTH)).available == 0
+    assert (await rights_in(world, WEST)).available == 0
+
+
+@pytest.mark.parametrize("window", ["none", "month"])
+async def test_a_lowering_is_not_done_before_what_the_limit_names_is_reclaimed(
+    window: str,
+) -> None:
+    """Of a lost region's rights nothing may have arrived, and its entries may be on their way.
+
+    The limit goes on naming it, by whichever weights it is lowered.
+    """
+    world = Remaining(window, home=made(10), other=made(10))
+    changer = LimitChanger(await world.reach())
+    for weights in (None, {WEST: 1}):
+        done = await changer.lower_limit(BUDGET, 0, weights)
+        assert done.limit == (0 if window == "none" else 10)
+        assert not done.is_done
+        assert done.unreclaimed == (HOME,)
+    share = Decimal(0 if window == "none" else 10)
+    again = replace(create(Account(WEST), share), reclaimed={Account(HOME): share})
+    await world.stores[WEST].write(Put(rights_item(again, counter_of(window))))
+    done = await changer.lower_limit(BUDGET, 0, None)
+    assert [done.limit, done.unreclaimed] == [0, ()]
+
+
+async def test_a_raise_is_made_whatever_was_lost() -> None:
+    """It says that it is done: what a lost region had is no less, nor more, by it."""
+    world = Remaining(home=made(10), other=made(10))
+    changer = LimitChanger(await world.reach())
+    await show_rights(world, WEST, is_raised=False)
+    raised = await changer.raise_limit(BUDGET, 5, "order-2", None)
+    assert [raised.limit, raised.is_done] == [15, True]
+    assert not (await changer.go_on(BUDGET)).is_done
+
+
+async def test_a_budget_that_was_made_since_names_nobody_who_is_gone() -> None:
+    """It is lowered at once."""
+    world = Remaining(home=None, other=None)
+    reach = await world.reach()
+    assert await Administrator(reach).create(BUDGET, 10)
+    done = await LimitChanger(reach).lower_limit(BUDGET, 4, None)
+    assert [done.limit, done.is_done] == [4, True]
+
+
+async def test_a_lowering_pays_what_a_region_owes() -> None:
+    """Else others spend beside it as much more than the limit. What is free elsewhere pays."""
+    world = Remaining(home=None, other=None)
+    reach = await world.reach()
+    assert await Administrator(reach).create(BUDGET, 10)
+    west = replace(await rights_in(world, WEST), sent={Account(SOUTH): Decimal(10)}, version=2)
+    await world.stores[WEST].write(Put(rights_item(west, BUDGET)))
+    south = replace(create(Account(SOUTH), Decimal(0)), taken={Account(WEST): Decimal(10)})
+    world.reached[WEST] = world.stores[WEST]
+    owing = replace(west, charged=Decimal(3), version=3)
+    await world.stores[WEST].write(Put(rights_item(owing, BUDGET)))
+    await world.stores[SOUTH].write(Put(rights_item(south, BUDGET)))
+    changer = LimitChanger(reach)
+    done = await changer.lower_limit(BUDGET, 8, None)
+    assert [done.limit, done.is_done] == [8, True]
+    assert (await rights_in(world, SOUTH)).available == 5
+    assert (await rights_in(world, WEST)).available == 0
+
+
+async def test_home_pays_what_another_region_owes() -> None:
+    """It takes that up with its next grant, or by a pass: on its way it counts."""
+    world = Remaining(home=None, other=None)
+    reach = await world.reach()
+    assert await Administrator(reach).create(BUDGET, 10)
+    owing = replace(create(Account(SOUTH), Decimal(0)), charged=Decimal(3))
+    for store in world.stores.values():
+        await store.write(Put(rights_item(owing, BUDGET)))
+    done = await LimitChanger(reach).lower_limit(BUDGET, 10, None)
+    assert [done.limit, done.is_done] == [10, True]
+    home = await rights_in(world, WEST)
+    assert whole(home.available, *home.sent.values()) == [7, 3]
+
+
+async def rights_in(world: Remaining, region: str) -> Rights:
+    """Return a region's own item, as it shows it."""
+    return (await read_rights(world.stores[region], BUDGET))[Account(region)]
+
+
+async def _reclaimed_at_home(world: Remaining, *, owed: Decimal) -> None:
+    """Write what a reclaim leaves of a region that had spent, or given, more than it had."""
+    items = await read_rights(world.stores[WEST], BUDGET)
+    home = items.get(Account(WEST), Rights(Account(WEST)))
+    again = replace(
+        home,
+        version=home.version + 1,
+        charged=owed,
+        cut={Account(HOME): Decimal(0)},
+        reclaimed={Account(HOME): owed.copy_negate()},
+    )
+    await world.stores[WEST].write(Put(rights_item(again, BUDGET)))
 
 
 def plan_of(account: Account, amount: Decimal, *, lost: Account) -> Rights:
