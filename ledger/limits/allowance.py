@@ -21,7 +21,8 @@ class Allowance:
     """A grant that this process holds; `remaining` of it was not taken yet.
 
     `in_flight` entries have no outcome yet. `is_doubtful` if one's outcome was not learned, or may
-    change: then the grant is closed by reading. `resolved` are holds that were resolved of late.
+    change: then the grant is closed by reading. `held` is what durable holds keep that are open, as
+    far as this process knows, `resolved` are those that were resolved of late.
     """
 
     name: GrantName
@@ -29,6 +30,7 @@ class Allowance:
     remaining: Decimal
     in_flight: int = 0
     is_doubtful: bool = False
+    held: Decimal = Decimal(0)
     resolved: Mapping[str, Difference] = field(default_factory=dict)
 
     def take(self, amount: Decimal) -> bool:
@@ -53,9 +55,10 @@ class Allowance:
         self.in_flight -= 1
         self.remaining = amounts.total((self.remaining, amount))
 
-    def settled(self, hold: str, difference: Difference) -> None:
-        """Note that a hold, by its id, is resolved for less or more than was held."""
+    def settled(self, hold: str, held: Decimal, difference: Difference) -> None:
+        """Note that a hold, by its id, is resolved for less or more than was `held`."""
         self.applied()
+        self.held = amounts.total((self.held, held.copy_negate()))
         self.resolved = noted(self.resolved, {hold: difference})
         self.credited(max(Decimal(0), difference.amount.copy_negate()))
 
@@ -73,7 +76,7 @@ class Allowance:
         """What is known of what was spent under the grant."""
         amount = amounts.total((self.grant.amount, self.remaining.copy_negate()))
         is_sure = not self.is_doubtful and self.in_flight == 0
-        return Spent(amount, is_sure=is_sure, resolved=self.resolved)
+        return Spent(amount, is_sure=is_sure, held=self.held, resolved=self.resolved)
 
     @property
     def is_quiet(self) -> bool:
@@ -112,11 +115,13 @@ class Taken:
             allowance.credited(more.copy_negate())
         return Settling(amount, self.allowances, self.amount, actual)
 
-    def applied(self, *, keyed: bool) -> None:
+    def applied(self, *, keyed: bool, is_hold: bool = False) -> None:
         """Note that the entry is durable; one with a key may yet be another region's."""
         for allowance in self.allowances:
             allowance.applied()
             allowance.is_doubtful = allowance.is_doubtful or keyed
+            if is_hold:
+                allowance.held = amounts.total((allowance.held, self.amount))
 
     def given_back(self) -> None:
         """Note that no such entry is applied, nor will be."""
@@ -139,10 +144,10 @@ class Settling(Taken):
     held: Decimal
     actual: Decimal
 
-    def applied(self, *, keyed: bool) -> None:
+    def applied(self, *, keyed: bool, is_hold: bool = False) -> None:
         """Note that the entry is durable."""
         self._come_to(self.actual)
-        Taken.applied(self, keyed=keyed)
+        Taken.applied(self, keyed=keyed, is_hold=is_hold)
 
     def given_back(self) -> None:
         """Note that no such entry is applied, nor will be: the hold is as before."""

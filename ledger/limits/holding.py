@@ -148,7 +148,8 @@ class Holder:
             raise
         for allowance in own:
             if isinstance(outcome, Applied):
-                allowance.settled(resolved.before.id, Difference(difference, now))
+                held = resolved.before
+                allowance.settled(held.id, held.amount, Difference(difference, now))
             elif isinstance(outcome, Rejected):
                 allowance.given_back(more)
             else:

@@ -178,7 +178,8 @@ def charge_apart(
         version = name.version if rights.account == name.account else NO_GRANT
         difference = Difference(resolved.difference, int(now))
         has_left = rolling.has_left(rights, resolved.before.id, difference.at)
-        after = adjust(rights, version, difference.amount, over=over, has_left=has_left)
+        held = resolved.before.amount if version else Decimal(0)
+        after = adjust(rights, version, difference.amount, held=held, over=over, has_left=has_left)
         if isinstance(after, Short):
             return after
         late = noted(rights.resolved, {resolved.before.id: difference})

@@ -41,7 +41,8 @@ class Stake:
 
     `minted` less `retired` by the lost account; `sent` to it and `taken` from it by all others, and
     in its own view by those that were lost before it; `charged` by it (of a rolling limit what has
-    not come back), and by the `entries` that remain of grants that it had open.
+    not come back), and what the `entries` that remain come to beyond that: those of grants that it
+    had open, and of holds what it had not charged for them.
     """
 
     minted: Decimal
@@ -131,28 +132,30 @@ def stake_of(
             )
         ),
         charged=base.spent,
-        entries=amounts.total(_uncharged(base, spends, budget).values()),
+        entries=_uncharged(base, spends, budget),
     )
 
 
-def _uncharged(base: Rights, spends: Iterable[Spend], budget: str) -> dict[str, Decimal]:
-    """Return the amounts, by id, of entries that the base may not have charged.
+def _uncharged(base: Rights, spends: Iterable[Spend], budget: str) -> Decimal:
+    """Return what entries come to that the base may not have charged.
 
-    Of an entry that regions show differently, a hold that only some show resolved, the higher.
+    Of an entry that regions show differently, a hold that only some show resolved, the higher. What
+    the base charged for holds that it had as open is in both: it says how much (`Rights.held`), and
+    which they are makes no difference to the sum.
     """
     found: dict[str, Decimal] = {}
     for spend in spends:
         if not all(_is_charged(base, spend, place, budget) for place in range(len(spend.grants))):
             found[spend.id] = max(spend.amount, found.get(spend.id, spend.amount))
-    return found
+    return amounts.total((*found.values(), base.held.copy_negate()))
 
 
 def _is_charged(base: Rights, spend: Spend, place: int, budget: str) -> bool:
     """Return whether the base has charged an entry's amount under one of its grants, or need not.
 
     Of an open hold nobody knows: what closed its grant may have charged what it was settled for,
-    which has not arrived. So it counts once more, until it is resolved. (The safe side.) What was
-    let through, and is not marked as charged there, is charged to an item that remains.
+    which has not arrived. What was let through, and is not marked as charged there, is charged to
+    an item that remains.
     """
     name = spend.grants[place]
     if (name.budget, name.account) != (budget, base.account):

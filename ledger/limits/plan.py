@@ -82,11 +82,13 @@ class Spent:
     `is_sure` if it knows of each of these entries that it was applied, and none has a key. What was
     definitely not applied was given back, and is not in `amount`. What gives rights back (a refund)
     counts once it is known to be applied, and under a key never: another region may credit it, too.
-    `resolved` are holds that it resolved of late, by id: they are in `amount` as resolved.
+    Of it open holds keep `held`, as far as it knows. `resolved` are holds that it resolved of late,
+    by id: they are in `amount` as resolved.
     """
 
     amount: Decimal
     is_sure: bool
+    held: Decimal = _ZERO
     resolved: Mapping[str, Difference] = field(default_factory=dict)
 
 
@@ -145,7 +147,9 @@ def close(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
             f" got {spent.amount}"
         )
     if spent.is_sure:
-        closed = _closed(rights, version, spent.amount, rights.adjusted.get(version, _ZERO))
+        charged = (spent.amount, rights.adjusted.get(version, _ZERO))
+        released = rights.released.get(version, _ZERO).copy_negate()
+        closed = _closed(rights, version, *charged, held=amounts.total((spent.held, released)))
         return replace(closed, resolved=noted(rights.resolved, spent.resolved))
     shrunk = {**rights.grants, version: replace(grant, amount=max(_ZERO, spent.amount))}
     return following(rights, grants=shrunk)
@@ -239,15 +243,19 @@ def is_over(grant: Grant, date: int, *, signature_lifetime: float, clock_skew: f
     return date > grant.expires + signature_lifetime + clock_skew
 
 
-def reclaim(rights: Rights, version: int, shown: Decimal) -> Rights | Gone:
+def reclaim(
+    rights: Rights, version: int, shown: Decimal, *, held: Decimal = _ZERO
+) -> Rights | Gone:
     """Close a grant that is over by what its entries come to (`spends.charge_of`).
+
+    Of that open holds keep `held` (`spends.held_of`).
 
     `rights` must have been read strongly consistent in the grant's region once it was over, and the
     entries after it, strongly consistent there, too. What was adjusted is not added: entries show
     it. A sum above the grant's amount is charged as it is: then `excess_of` says how far the grant
     was used twice, and nothing is granted until that is paid off.
     """
-    return _closed(rights, version, shown) if version in rights.grants else Gone(version)
+    return _closed(rights, version, shown, held=held) if version in rights.grants else Gone(version)
 
 
 def excess_of(rights: Rights, version: int, shown: Decimal) -> Decimal:
@@ -262,12 +270,14 @@ def adjust(
     version: int,
     difference: Decimal,
     *,
+    held: Decimal = _ZERO,
     over: bool = False,
     has_left: bool = False,
 ) -> Rights | Short:
     """Charge what a hold came to more (below 0: less) than was held, under a grant of this item.
 
-    To be written in one transaction with the hold's entry. While the grant is open the difference
+    `held` is what was, if this item was charged for it; below 0 it is held again. To be written in
+    one transaction with the hold's entry. While the grant is open the difference
     is kept apart: a close by reading finds it in the entry. `over` charges also what is not there.
     If the hold has left the window of a rolling limit (`has_left`) less gives nothing back: what
     was held has come back already, or will.
@@ -278,8 +288,16 @@ def adjust(
     if difference > 0 and rights.available < difference and not over:
         return Short(rights.available)
     if version in rights.grants:
-        return following(rights, adjusted=added(rights.adjusted, version, difference))
-    after = following(rights, charged=amounts.total((rights.charged, difference)))
+        return following(
+            rights,
+            adjusted=added(rights.adjusted, version, difference),
+            released=added(rights.released, version, held),
+        )
+    after = following(
+        rights,
+        charged=amounts.total((rights.charged, difference)),
+        held=_held(rights, held.copy_negate()),
+    )
     if has_left and difference < 0:
         return replace(after, returned=amounts.total((rights.returned, difference)))
     return after
@@ -411,13 +429,20 @@ def ask(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:
     return replace(rights, version=rights.version + 1, rate=rate, want=want)
 
 
-def _closed(rights: Rights, version: int, *charged: Decimal) -> Rights:
+def _closed(rights: Rights, version: int, *charged: Decimal, held: Decimal) -> Rights:
     return following(
         rights,
         charged=_charged(rights, *charged),
+        held=_held(rights, held),
         grants=without(rights.grants, version),
         adjusted=without(rights.adjusted, version),
+        released=without(rights.released, version),
     )
+
+
+def _held(rights: Rights, more: Decimal) -> Decimal:
+    """Return what open holds keep, with more; of a rolling limit nobody knows what comes back."""
+    return _ZERO if rights.bucket else amounts.total((rights.held, more))
 
 
 def _charged(rights: Rights, *more: Decimal) -> Decimal:

@@ -36,6 +36,7 @@ from ledger.limits.spends import (
     agree,
     charge_of,
     charge_unagreed,
+    held_of,
     spend_of,
     to_close_unagreed,
 )
@@ -149,7 +150,8 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
         charge = charge_of if version in agreed else charge_unagreed
         charged = charge(seen[region], names[version])
         excess = excess_of(rights, version, charged)
-        closed = reclaim(after, version, charged)
+        held = held_of(seen[region], names[version])
+        closed = reclaim(after, version, charged, held=held)
         assert not isinstance(closed, Gone)  # noqa: S101 (it is in the item that was read)
         after = replace(closed, version=rights.version)  # all of them in one write
         closings.append(Closing(names[version], charged, excess, version in agreed))

@@ -118,12 +118,14 @@ def counted_item(
     spends, shown = entries.spends, item
     item = _reopened(item, entries.reopened, budget)
     missing: dict[str, Decimal] = {}
+    held = [item.held]
     last = item.version
     for spend in spends:
         versions = _versions(spend, item.account, budget)
         last = max(last, *versions)
         if max(versions) > item.version and not _is_open(item, spend, budget):
             missing[spend.id] = _missing(item, spend, budget)
+            held.append(_held(item, spend, budget))
     returned = [less for entry, less in missing.items() if less < 0 and has_left(item, entry, now)]
     sent = {taker: max(amount, item.sent.get(taker, _ZERO)) for taker, amount in taken.items()}
     grants = dict(item.grants)
@@ -135,6 +137,7 @@ def counted_item(
         item,
         version=last,
         charged=amounts.total((item.charged, *missing.values())),
+        held=_ZERO if item.bucket else amounts.total(held),
         returned=amounts.total((item.returned, *returned)),
         sent={**item.sent, **{taker: amount for taker, amount in sent.items() if amount}},
         grants=grants,
@@ -149,7 +152,8 @@ def _reopened(item: Rights, holds: Iterable[Spend], budget: str) -> Rights:
         if done is None:
             continue
         version = max(_versions(hold, item.account, budget))
-        before = adjust(item, version, done.amount.copy_negate(), over=True)
+        less, held = done.amount.copy_negate(), hold.amount.copy_negate()
+        before = adjust(item, version, less, held=held if version else _ZERO, over=True)
         assert isinstance(before, Rights)  # noqa: S101 (`over`: it is never short)
         if done.amount < 0 and version not in item.grants and has_left(item, hold.id, done.at):
             less = done.amount.copy_negate()
@@ -165,10 +169,22 @@ def _missing(item: Rights, spend: Spend, budget: str) -> Decimal:
     Of a hold that was charged apart the difference, if what was held is charged: its grant is
     closed, or another account's.
     """
-    paid_by = [NO_GRANT, *(n.version for n in spend.grants if _is_of(n, item.account, budget))]
-    if spend.held is None or max(paid_by) > item.version:
+    if spend.held is None or max(_paid_by(item, spend, budget)) > item.version:
         return spend.amount
     return amounts.total((spend.amount, spend.held.copy_negate()))
+
+
+def _held(item: Rights, spend: Spend, budget: str) -> Decimal:
+    """Return what an item has not as held for an entry; below 0 if it was charged apart since."""
+    paid_by = max(_paid_by(item, spend, budget))
+    if paid_by > item.version:
+        return spend.amount if spend.is_open_hold else _ZERO
+    return spend.held.copy_negate() if spend.held is not None and paid_by else _ZERO
+
+
+def _paid_by(item: Rights, spend: Spend, budget: str) -> list[int]:
+    """Return the versions of an item that granted what an entry took; 0 for none."""
+    return [NO_GRANT, *(n.version for n in spend.grants if _is_of(n, item.account, budget))]
 
 
 def _cover(

@@ -12,6 +12,8 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 | `buckets`, `returned` | bucket -> what it charged that has not come back, what has |
 | `grants` | version that made it -> [amount, from, expires, token] of each grant that is open |
 | `adjusted` | version of an open grant -> what resolved holds of it came to more than was held |
+| `released` | version of an open grant -> what was held by holds that another resolved |
+| `held` | of what is charged, what open holds of closed grants keep; not of a rolling limit |
 | `resolved` | id of a hold that was resolved of late -> [what was charged more for it, when] |
 | `rate`, `want` | demand: spent a second, and wanted now |
 | `cut` | account of a lost region -> what had been taken up from it when nothing more was |
@@ -181,6 +183,8 @@ class Rights:
     taken: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
     grants: Mapping[int, Grant] = field(default_factory=lambda: _NO_GRANTS)
     adjusted: Mapping[int, Decimal] = field(default_factory=lambda: _NOTHING)
+    released: Mapping[int, Decimal] = field(default_factory=lambda: _NOTHING)
+    held: Decimal = _ZERO
     resolved: Mapping[str, Difference] = field(default_factory=lambda: _NO_DIFFERENCES)
     rate: Decimal = _ZERO
     want: Decimal = _ZERO
@@ -460,11 +464,12 @@ def _sums(item: Item, name: str, read: Callable[[str], Any]) -> dict[Any, Decima
     return {read(key): amounts.parse(part["N"]) for key, part in _map(item, name).items()}
 
 
-_NUMBERS = ("minted", "retired", "charged", "returned", "rate", "want")
+_NUMBERS = ("minted", "retired", "charged", "returned", "held", "rate", "want")
 _MAPS: Mapping[str, Callable[[str], Any]] = {
     "sent": Account.parse,
     "taken": Account.parse,
     "adjusted": _whole,
+    "released": _whole,
     "buckets": _whole,
     "cut": Account.parse,
     "raises": str,

@@ -374,7 +374,7 @@ class Spender:
         self._hints.wrote(entry)
         is_ours = entry.spending is not None and entry.spending.grants == names
         if is_ours and not (asked.key is not None and self._is_counted(entry, names)):
-            taken.applied(keyed=asked.key is not None)
+            taken.applied(keyed=asked.key is not None, is_hold=asked.hold is not None)
         else:
             taken.given_back()
         return Granted(entry)

@@ -161,6 +161,15 @@ def charge_of(spends: Iterable[Spend], name: GrantName) -> Decimal:
     return amounts.total(spend.amount for spend in spends if name in spend.grants)
 
 
+def held_of(spends: Iterable[Spend], name: GrantName) -> Decimal:
+    """Return what the holds keep that name a grant and are open.
+
+    Raises:
+        AmountOverflow: it does not fit in 38 digits.
+    """
+    return charge_of((spend for spend in spends if spend.is_open_hold), name)
+
+
 def charge_unagreed(spends: Iterable[Spend], name: GrantName) -> Decimal:
     """Return what a grant is charged that is closed before regions agree (`to_close_unagreed`).
 

@@ -198,8 +198,8 @@ def _spent_uncharged(gone: Account, shown: Mapping[Account, Rights]) -> Decimal:
     again = next(item.reclaimed[gone] for item in shown.values() if gone in item.reclaimed)
     minted = max(_ZERO, again)
     others = [item for item in shown.values() if gone in item.cut]
-    had = stake_of(shown.get(gone, Rights(gone)), others, ()).amount
-    return amounts.total_wide((had, minted.copy_negate()))
+    stake = stake_of(shown.get(gone, Rights(gone)), others, ())
+    return amounts.total_wide((stake.amount, stake.entries, minted.copy_negate()))
 
 
 def _under_way(items: Mapping[Account, Rights], giver: Account, taker: Account) -> Decimal:

@@ -36,7 +36,7 @@ STATES = {
     "hold-settled-for-less": 8_065,
     "hold-settled-for-more": 1_264,
     "hold-extended": 3_722,
-    "hold-lost": 1_479,
+    "hold-lost": 1_516,
     "shares": 26_448,
     "shares-before": 45_320,
     "raise": 3,
@@ -53,7 +53,7 @@ LARGE_STATES = {
     "lost-two-processes": 99_418,
     "hold": 26_257,
     "hold-extended-often": 32_961,
-    "hold-lost-often": 26_869,
+    "hold-lost-often": 27_362,
 }
 FOUND = {
     "closed-at-expiry": (10, "OVERSOLD"),
@@ -95,6 +95,9 @@ FOUND = {
     "open-hold-folded": (3, "folded before it was resolved"),
     "folded-before-its-charge-is-shown": (9, "rights made"),
     "holds-of-the-lost-not-counted": (8, "rights made"),
+    "holds-of-the-lost-counted-twice": (6, "rights lost for good"),
+    "held-as-its-owner-knows": (7, "rights made"),
+    "resolved-and-still-held": (7, "rights made"),
     "shares-by-view": (12, "rights made"),
     "shares-at-once": (12, "rights made"),
     "steps-forgotten": (18, "stranded"),

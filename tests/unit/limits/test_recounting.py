@@ -21,21 +21,19 @@ from support.budgets import (
 )
 from support.compacting import World
 from support.ledgers import HOME, WEST
+from support.past_budgets import BACK, EVENTS, LIMIT, ZERO, Event, Past, applied, closed, reclaimed
 
 from ledger.core.contract import Terms
 from ledger.core.entry import entry_id
 from ledger.core.errors import BudgetUndecided, StateConflict
 from ledger.limits import holds, plan
-from ledger.limits.plan import Spent
 from ledger.limits.reclaiming import Regions
 from ledger.limits.recounted import Entries, counted_item, recounted, takers
 from ledger.limits.recounting import Looked, look, recount_budget
 from ledger.limits.rights import Account, Difference, GrantName, Rights
-from ledger.limits.spends import Spend, charge_of, spend_attributes
+from ledger.limits.spends import Spend, spend_attributes
 from ledger.store.writes import Rejected
 from ledger.testing.clock import START
-
-ZERO = Decimal(0)
 
 
 async def count(
@@ -518,90 +516,8 @@ async def test_a_window_that_ended_is_counted_for_a_hold_that_is_open_again() ->
     assert [hold.amount for hold in looked.entries.reopened] == [6]
 
 
-Event = tuple[int, str, int, int]
-KINDS = ("take", "top up", "spend", "hold", "settle", "apart", "close", "send")
-EVENTS = st.lists(
-    st.tuples(st.integers(0, 2), st.sampled_from(KINDS), st.integers(1, 9), st.integers(1, 2)),
-    min_size=4,
-    max_size=30,
-)
-BACK = st.tuples(*[st.integers(0, 9)] * 3)
 OLD, NEW = (9, 9, 9), (0, 0, 0)
 HELD = [(0, "take", 9, 1), (0, "hold", 9, 1)]
-
-
-class Past:
-    """What happened to a budget of three accounts: each version of its items and entries."""
-
-    def __init__(self) -> None:
-        shares = {AT_HOME: 40, AT_SOUTH: 20, AT_WEST: 40}
-        self.items = [[plan.create(account, Decimal(share))] for account, share in shares.items()]
-        self.entries: list[list[Spend]] = []
-        self.settled: dict[GrantName, dict[str, Difference]] = {}
-
-    @property
-    def spends(self) -> list[Spend]:
-        """The entries as they are by now."""
-        return [versions[-1] for versions in self.entries]
-
-    def happens(self, place: int, kind: str, amount: Decimal, beside: int) -> None:
-        """Let something happen in one account, if it is possible."""
-        item = self.items[place][-1]
-        other = self.items[(place + beside) % 3][-1]
-        after = self._after(item, other, kind, amount, beside)
-        if isinstance(after, Rights) and after != item:
-            self.items[place].append(after)
-
-    def _after(
-        self, item: Rights, other: Rights, kind: str, amount: Decimal, beside: int
-    ) -> object:
-        if kind == "take":
-            return plan.take(item, amount, since=0, expires=60, token="t")
-        if kind == "send":
-            return plan.send(plan.take_up(item, other) or item, other.account, amount)
-        if kind in {"settle", "apart"}:
-            return self._resolved(item, amount - 1, by_owner=kind == "settle")
-        return self._granted(item, kind, amount, beside)
-
-    def _granted(self, item: Rights, kind: str, amount: Decimal, beside: int) -> object:
-        for version, grant in item.grants.items():
-            name = GrantName(item.account, version, "b")
-            used = charge_of(self.spends, name)
-            if kind == "top up":
-                return plan.top_up(item, version, amount, expires=60)
-            if kind == "close":
-                return self._closed(item, name, used, by_owner=beside == 1)
-            if used - item.adjusted.get(version, ZERO) + amount <= grant.amount:
-                hold = 1 if kind == "hold" else None
-                self.entries.append([Spend(f"{len(self.entries)}", amount, (name,), hold)])
-                return item
-        return item
-
-    def _resolved(self, item: Rights, actual: Decimal, *, by_owner: bool) -> object:
-        for versions in self.entries:
-            [name] = versions[-1].grants
-            if name.account != item.account or not versions[-1].is_open_hold:
-                continue
-            resolved = holds.settle(versions[-1], actual)
-            if not by_owner:
-                done = holds.charge_apart(resolved, {"b": item}, now=0.0)
-                if isinstance(done, plan.Short):
-                    continue
-                versions.append(done.resolved.after)
-                return done.items[0]
-            if name.version in item.grants and resolved.difference <= 0:
-                versions.append(resolved.after)
-                kept = self.settled.setdefault(name, {})
-                kept[resolved.after.id] = Difference(resolved.difference, 0)
-                return item
-        return item
-
-    def _closed(self, item: Rights, name: GrantName, used: Decimal, *, by_owner: bool) -> object:
-        settled = self.settled.get(name, {})
-        if not by_owner and not settled:  # by reading: minutes after its owner settled anything
-            return plan.reclaim(item, name.version, used)
-        known = used - item.adjusted.get(name.version, ZERO)
-        return plan.close(item, name.version, Spent(known, is_sure=True, resolved=settled))
 
 
 @settings(max_examples=300)
@@ -648,6 +564,8 @@ def test_whatever_items_were_restored_what_is_left_is_left(
     )
     assert sum(left.values(), under_way) == 100 - sum((spend.amount for spend in spends), ZERO)
     assert under_way >= 0
+    for gone in shown:  # after the restore
+        assert reclaimed(shown, spends, gone) + applied(spends, gone) == LIMIT
     for account, free in left.items():
         item = shown[account]
         arriving = [
@@ -662,14 +580,3 @@ def counted(shown: dict[Account, Rights], spends: list[Spend]) -> list[Rights]:
     noted = {entry for item in shown.values() for entry in item.resolved}
     reopened = [spend for spend in spends if spend.is_open_hold and spend.id in noted]
     return recounted(shown, Entries(spends, reopened), takers(shown), "b", 0.0)
-
-
-def closed(item: Rights, spends: list[Spend]) -> Rights:
-    """Return an item whose grants were closed by their entries."""
-    for version in item.grants:
-        after = plan.reclaim(
-            item, version, charge_of(spends, GrantName(item.account, version, "b"))
-        )
-        assert isinstance(after, Rights)
-        item = after
-    return item

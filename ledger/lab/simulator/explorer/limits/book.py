@@ -84,12 +84,13 @@ class Book:
         """Return the item after a grant is taken."""
         return self._made(self.rules.take(self[number], Decimal(amount), **_TERMS))
 
-    def close(self, number: int, version: int, spent: int, unsure: int) -> int:
+    def close(self, number: int, version: int, spent: int, unsure: int, held: int = 0) -> int:
         """Return the item after its owner closes a grant, of which `unsure` spends are unknown.
 
-        It cannot be closed by more than it has, which only broken rules let be spent.
+        Open holds keep `held` of it. It cannot be closed by more than it has, which only broken
+        rules let be spent.
         """
-        known = self.rules.spent(Decimal(spent), Decimal(unsure))
+        known = replace(self.rules.spent(Decimal(spent), Decimal(unsure)), held=Decimal(held))
         try:
             return self._made(self.rules.close(self[number], version, known))
         except InvalidInput:
@@ -106,9 +107,10 @@ class Book:
         """Return the item after a grant has grown by 1, and goes on."""
         return self._made(self.rules.top_up(self[number], version, Decimal(1), expires=_EXPIRES))
 
-    def reclaim(self, number: int, version: int, shown: int) -> int:
-        """Return the item after a grant is closed by reading."""
-        return self._made(self.rules.reclaim(self[number], version, Decimal(shown)))
+    def reclaim(self, number: int, version: int, shown: int, held: int = 0) -> int:
+        """Return the item after a grant is closed by reading; open holds keep `held` of it."""
+        kept = Decimal(held)
+        return self._made(self.rules.reclaim(self[number], version, Decimal(shown), held=kept))
 
     def send(self, number: int, to: int) -> int:
         """Return the item after it sent 1."""
@@ -197,11 +199,12 @@ def _frozen(rights: Rights) -> tuple[Any, ...]:
         rights.taken,
         rights.grants,
         rights.adjusted,
+        rights.released,
         rights.cut,
         rights.raises,
         rights.reclaimed,
     )
-    numbers = (rights.version, rights.minted, rights.retired, rights.charged)
+    numbers = (rights.version, rights.minted, rights.retired, rights.charged, rights.held)
     return (rights.account, *numbers, *(tuple(sorted(one.items(), key=_first)) for one in maps))
 
 

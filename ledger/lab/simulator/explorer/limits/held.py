@@ -47,7 +47,8 @@ def _update(resolved: Resolved) -> Update:
     return holds.update_of(KEY, resolved)
 
 
-def _charge_apart(resolved: Resolved, items: Mapping[str, Rights]) -> Apart | Short:
+def charge_apart(resolved: Resolved, items: Mapping[str, Rights]) -> Apart | Short:
+    """Return what resolves a hold by another, as production has it."""
     gone = {account for item in items.values() for account in item.reclaimed}
     return holds.charge_apart(resolved, items, now=0.0, gone=gone)
 
@@ -65,7 +66,7 @@ class Case:
     extends: bool = False
     folds: bool = True
     rules: Rules = KEPT
-    charged: Charging = _charge_apart
+    charged: Charging = charge_apart
     update: Updating = _update
     owner_is_late: bool = False
     closes_in_place: bool = False
@@ -88,6 +89,7 @@ class Owner(NamedTuple):
     is_unsure: bool = False
     waits: str = ""
     reserved: int = 0
+    held: int = HELD
 
 
 class State(NamedTuple):
@@ -102,10 +104,11 @@ class State(NamedTuple):
     requests: frozenset[Request] = frozenset()
     tried: frozenset[Any] = frozenset()
     phase: int = LIVE
-    look: tuple[int, int | None] | None = None
+    look: tuple[int, tuple[int, int] | None] | None = None
     folded: int = 0
     phase_of_loss: int = 0
     other: int = NONE
+    has_arrived: bool = True
 
 
 class Model:
@@ -185,7 +188,13 @@ class Model:
     def _wrong_charge(self, state: State, applied: int) -> str:
         if state.other != NONE:
             total = applied + max(0, int(self._book[state.other].available))
-            return f"rights made: {total} of {LIMIT}" if total > LIMIT else ""
+            if total > LIMIT:
+                return f"rights made: {total} of {LIMIT}"
+            is_open = state.entry != GONE and self._contents[state.entry].is_open_hold
+            is_lost = total < LIMIT and state.has_arrived and not is_open
+            return (
+                f"rights lost for good: {total} of {LIMIT}, and all had arrived" if is_lost else ""
+            )
         if not self.is_finished(state):
             return ""
         charged = int(self._book[state.items[-1]].charged)
@@ -214,7 +223,8 @@ class Model:
         if not owner.waits:
             yield from self._settles(state, owner)
             rights = state.items[-1]
-            after = self._book.close(rights, VERSION, owner.spent, int(owner.is_unsure))
+            is_unsure = int(owner.is_unsure)
+            after = self._book.close(rights, VERSION, owner.spent, is_unsure, owner.held)
             gone = state._replace(owner=None)
             if after != NONE:
                 gone = gone._replace(items=(*state.items, after))
@@ -222,11 +232,13 @@ class Model:
         else:
             if owner.waits == "applied":
                 spent = owner.spent + min(0, owner.reserved)
-                yield "the owner is answered", state._replace(owner=Owner(spent, owner.is_unsure))
+                answered = Owner(spent, owner.is_unsure, held=0)
+                yield "the owner is answered", state._replace(owner=answered)
             elif owner.waits == "rejected":
                 spent = owner.spent - max(0, owner.reserved)
-                yield "the owner is refused", state._replace(owner=Owner(spent, owner.is_unsure))
-            unsure = Owner(owner.spent, is_unsure=True)
+                refused = Owner(spent, owner.is_unsure, held=owner.held)
+                yield "the owner is refused", state._replace(owner=refused)
+            unsure = Owner(owner.spent, is_unsure=True, held=owner.held)
             yield "the owner gives up waiting", state._replace(owner=unsure)
         yield "the owner crashes", state._replace(owner=None)
 
@@ -243,7 +255,8 @@ class Model:
             if owner.spent + max(0, more) > GRANTED:
                 continue
             request = Request(OWNER, state.entry, self._resolves(state.entry, actual))
-            waits = Owner(owner.spent + max(0, more), owner.is_unsure, "sent", more)
+            spent = owner.spent + max(0, more)
+            waits = Owner(spent, owner.is_unsure, "sent", more, owner.held)
             after = state._replace(owner=waits, requests=state.requests | {request})
             yield (
                 f"the owner settles for {actual}",
@@ -337,10 +350,12 @@ class Model:
         elif state.phase_of_loss == REMOVED:
             yield from self._arrivals(state)
             entry = state.entry if state.entry == GONE else state.writes[state.entry_shown]
+            is_all = (entry, state.item_shown) == (state.entry, len(state.items) - 1)
             yield (
                 "nothing more arrives",
                 state._replace(
                     phase_of_loss=GIVEN_UP,
+                    has_arrived=is_all,
                     entry=entry,
                     writes=(entry,),
                     entry_shown=0,
@@ -390,16 +405,20 @@ class Model:
             return
         read, shown = state.look
         if shown is None:
-            seen = 0 if state.entry == GONE else int(self._contents[state.entry].amount)
+            seen = (0, 0)
+            if state.entry != GONE:
+                entry = self._contents[state.entry]
+                seen = int(entry.amount), int(entry.amount) * entry.is_open_hold
             yield "the reclaimer reads the entries", state._replace(look=(read, seen))
             return
         rest = state._replace(look=None)
         if not self._book.is_written(read, item):
             yield "the reclaimer is refused", rest
             return
-        after = self._book.reclaim(item if self._case.closes_in_place else read, VERSION, shown)
+        read = item if self._case.closes_in_place else read
+        after = self._book.reclaim(read, VERSION, *shown)
         if after != NONE:
-            yield f"the reclaimer closes at {shown}", rest._replace(items=(*state.items, after))
+            yield f"the reclaimer closes at {shown[0]}", rest._replace(items=(*state.items, after))
 
     def _compactor(self, state: State) -> Iterator[tuple[str, State]]:
         yield from self._arrivals(state)

@@ -5,13 +5,22 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from ledger.core.entry import HOLD, RESOLVED
-from ledger.lab.simulator.explorer.limits.held import KEY, LESS, MORE, Case, Updating
+from ledger.lab.simulator.explorer.limits.held import (
+    KEY,
+    LESS,
+    MORE,
+    Case,
+    Updating,
+    charge_apart,
+)
 from ledger.lab.simulator.explorer.limits.rules import KEPT, UNCONDITIONAL
 from ledger.limits.holds import Apart, Resolved
 from ledger.limits.lost import Stake
+from ledger.limits.plan import Gone, Short, Spent
 from ledger.limits.rights import Rights
 from ledger.limits.spends import Spend, View
 from ledger.store.conditions import AllOf, Condition, Has, Not
@@ -37,7 +46,26 @@ def _fold_resolved(spend: Spend, views: Mapping[str, View]) -> bool:
 def _stake_of_closed(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
     """Take a closed grant's charge for what its holds came to."""
     plain = [replace(entry, hold=None, adjusted=()) for entry in entries]
-    return KEPT.stake(base, others, plain)
+    return _stake_without_held(base, others, plain)
+
+
+def _stake_without_held(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+    """Charge an open hold once more, though the item says that it was charged."""
+    return KEPT.stake(replace(base, held=Decimal(0)), others, entries)
+
+
+def _close_as_known(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
+    """Take a hold for open that another resolved, and its owner does not know of."""
+    return KEPT.close(replace(rights, released={}), version, spent)
+
+
+def _still_held(resolved: Resolved, items: Mapping[str, Rights]) -> Apart | Short:
+    """Charge the difference, and go on taking the hold for open."""
+    apart = charge_apart(resolved, items)
+    if isinstance(apart, Short):
+        return apart
+    [before], [after] = items.values(), apart.items
+    return Apart(apart.resolved, (replace(after, held=before.held),))
 
 
 def _with_condition(condition: Callable[[Resolved], Condition | None]) -> Updating:
@@ -79,4 +107,11 @@ MUTANTS = {
     "holds-of-the-lost-not-counted": Case(
         owner=(LESS,), loses=True, rules=replace(KEPT, stake=_stake_of_closed)
     ),
+    "holds-of-the-lost-counted-twice": Case(
+        loses=True, rules=replace(KEPT, stake=_stake_without_held)
+    ),
+    "held-as-its-owner-knows": Case(
+        another=(LESS,), loses=True, rules=replace(KEPT, close=_close_as_known)
+    ),
+    "resolved-and-still-held": Case(another=(LESS,), loses=True, charged=_still_held),
 }

@@ -37,7 +37,7 @@ class Rules:
     close: Callable[[Rights, int, Spent], Rights | Gone] = plan.close
     top_up: Callable[..., Rights | Short | Gone] = plan.top_up
     is_over: Callable[..., bool] = plan.is_over
-    reclaim: Callable[[Rights, int, Decimal], Rights | Gone] = plan.reclaim
+    reclaim: Callable[..., Rights | Gone] = plan.reclaim
     send: Callable[[Rights, Account, Decimal], Rights | Short] = plan.send
     take_up: Callable[[Rights, Rights, Rights], Rights | None] = _take_up
     cut_off: Callable[[Rights, Account], Rights | None] = lost.cut_off
@@ -117,8 +117,9 @@ def _top_up_anyway(
     return replace(rights, version=rights.version + 1, grants=grants)
 
 
-def _reclaim_anyway(rights: Rights, version: int, shown: Decimal) -> Rights:
+def _reclaim_anyway(rights: Rights, version: int, shown: Decimal, *, held: Decimal) -> Rights:
     """Charge what was read, whether the grant is open or not."""
+    del held
     grants = {one: grant for one, grant in rights.grants.items() if one != version}
     charged = rights.charged + shown
     return replace(rights, version=rights.version + 1, grants=grants, charged=charged)

@@ -1,0 +1,158 @@
+"""What may have happened to a budget of three accounts, as properties draw it."""
+
+from decimal import Decimal
+
+from hypothesis import strategies as st
+from support.budgets import AT_HOME, AT_SOUTH, AT_WEST
+
+from ledger.limits import holds, lost, plan
+from ledger.limits.plan import Spent
+from ledger.limits.rights import Account, Difference, GrantName, Rights
+from ledger.limits.spends import Spend, charge_of, held_of
+
+ZERO = Decimal(0)
+LIMIT = 100
+Event = tuple[int, str, int, int]
+KINDS = ("take", "top up", "spend", "hold", "settle", "apart", "close", "send")
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from(KINDS), st.integers(1, 9), st.integers(1, 2)),
+    min_size=4,
+    max_size=30,
+)
+BACK = st.tuples(*[st.integers(0, 9)] * 3)
+
+
+class Past:
+    """What happened to a budget of three accounts: each version of its items and entries."""
+
+    def __init__(self) -> None:
+        shares = {AT_HOME: 40, AT_SOUTH: 20, AT_WEST: 40}
+        self.items = [[plan.create(account, Decimal(share))] for account, share in shares.items()]
+        self.entries: list[list[Spend]] = []
+        self.settled: dict[GrantName, dict[str, Difference]] = {}
+
+    @property
+    def spends(self) -> list[Spend]:
+        """The entries as they are by now."""
+        return [versions[-1] for versions in self.entries]
+
+    def happens(self, place: int, kind: str, amount: Decimal, beside: int) -> None:
+        """Let something happen in one account, if it is possible."""
+        item = self.items[place][-1]
+        other = self.items[(place + beside) % 3][-1]
+        after = self._after(item, other, kind, amount, beside)
+        if isinstance(after, Rights) and after != item:
+            self.items[place].append(after)
+
+    def _after(
+        self, item: Rights, other: Rights, kind: str, amount: Decimal, beside: int
+    ) -> object:
+        if kind == "take":
+            return plan.take(item, amount, since=0, expires=60, token="t")
+        if kind == "send":
+            return plan.send(plan.take_up(item, other) or item, other.account, amount)
+        if kind in {"settle", "apart"}:
+            return self._resolved(item, amount - 1, by_owner=kind == "settle")
+        return self._granted(item, kind, amount, beside)
+
+    def _granted(self, item: Rights, kind: str, amount: Decimal, beside: int) -> object:
+        for version, grant in item.grants.items():
+            name = GrantName(item.account, version, "b")
+            used = charge_of(self.spends, name)
+            if kind == "top up":
+                return plan.top_up(item, version, amount, expires=60)
+            if kind == "close":
+                return self._closed(item, name, used, by_owner=beside == 1)
+            if used - item.adjusted.get(version, ZERO) + amount <= grant.amount:
+                hold = 1 if kind == "hold" else None
+                self.entries.append([Spend(f"{len(self.entries)}", amount, (name,), hold)])
+                return item
+        return item
+
+    def _resolved(self, item: Rights, actual: Decimal, *, by_owner: bool) -> object:
+        for versions in self.entries:
+            [name] = versions[-1].grants
+            if name.account != item.account or not versions[-1].is_open_hold:
+                continue
+            resolved = holds.settle(versions[-1], actual)
+            if not by_owner:
+                done = holds.charge_apart(resolved, {"b": item}, now=0.0)
+                if isinstance(done, plan.Short):
+                    continue
+                versions.append(done.resolved.after)
+                return done.items[0]
+            if name.version in item.grants and resolved.difference <= 0:
+                versions.append(resolved.after)
+                kept = self.settled.setdefault(name, {})
+                kept[resolved.after.id] = Difference(resolved.difference, 0)
+                return item
+        return item
+
+    def _closed(self, item: Rights, name: GrantName, used: Decimal, *, by_owner: bool) -> object:
+        settled = self.settled.get(name, {})
+        if not by_owner and not settled:  # by reading: minutes after its owner settled anything
+            return plan.reclaim(item, name.version, used, held=held_of(self.spends, name))
+        known = used - item.adjusted.get(name.version, ZERO)
+        held = sum((one.amount for one in self._open_to_its_owner(name)), ZERO)
+        spent = Spent(known, is_sure=True, held=held, resolved=settled)
+        return plan.close(item, name.version, spent)
+
+    def _open_to_its_owner(self, name: GrantName) -> list[Spend]:
+        """Return the holds that the owner of a grant knows of, and has not resolved itself."""
+        return [
+            versions[0]
+            for versions in self.entries
+            if name in versions[0].grants
+            and versions[0].is_open_hold
+            and (versions[-1].is_open_hold or versions[-1].adjusted)
+        ]
+
+
+def closed(item: Rights, spends: list[Spend]) -> Rights:
+    """Return an item whose grants were closed by their entries."""
+    for version in item.grants:
+        after = plan.reclaim(
+            item, version, charge_of(spends, GrantName(item.account, version, "b"))
+        )
+        assert isinstance(after, Rights)
+        item = after
+    return item
+
+
+def reclaimed(items: dict[Account, Rights], spends: list[Spend], gone: Account) -> Decimal:
+    """Return what can be spent once an account was reclaimed, and its holds have expired."""
+    others = {}
+    for account, item in items.items():
+        if account != gone:
+            cut = lost.cut_off(item, gone)
+            assert cut is not None
+            others[account] = closed(cut, [one for one in spends if gone not in accounts_of(one)])
+    stake = lost.stake_of(items[gone], others.values(), spends, "b")
+    home = min(others)
+    again = lost.mint_again(others[home], gone, stake.amount)
+    assert again is not None
+    for spend in spends:
+        if spend.is_open_hold and gone in accounts_of(spend):
+            void = holds.void(spend)
+            apart = holds.charge_apart(void, {"b": again}, now=0.0, gone=[gone])
+            assert not isinstance(apart, plan.Short)
+            [again] = apart.items
+    others[home] = again
+    under_way = (
+        item.sent.get(taker, ZERO) - other.taken.get(giver, ZERO)
+        for giver, item in others.items()
+        for taker, other in others.items()
+    )
+    return sum((item.available for item in others.values()), sum(under_way, ZERO))
+
+
+def accounts_of(spend: Spend) -> set[Account]:
+    """Return the accounts of an entry's grants."""
+    return {name.account for name in spend.grants}
+
+
+def applied(spends: list[Spend], gone: Account) -> Decimal:
+    """Return what entries come to once the holds of an account that is gone have expired."""
+    return sum(
+        (one.amount for one in spends if not (one.is_open_hold and gone in accounts_of(one))), ZERO
+    )
