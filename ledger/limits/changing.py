@@ -10,7 +10,7 @@ With windows a step is announced for those that begin after the wait (`ledger.li
 the running one is raised or lowered at once, as a budget without windows.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,30 +19,27 @@ from functools import partial
 from math import ceil
 
 from ledger.core import amounts
-from ledger.core.budgets import BudgetRule
-from ledger.core.contract import NO_HOME, Terms, seconds_to_wait
+from ledger.core.contract import seconds_to_wait
 from ledger.core.errors import (
     AmountOverflow,
-    BudgetMissing,
     ContractStale,
-    HomeMoving,
     InvalidInput,
     OutcomeUnknown,
     StateConflict,
     StoreError,
-    Unreachable,
 )
 from ledger.core.ids import EPOCH
 from ledger.limits import balance, halves, losing, plan, sizes, windows
 from ledger.limits.balance import debts
-from ledger.limits.calendar import Window, previous_of, rule_of, whole_seconds, window_of
+from ledger.limits.calendar import previous_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
 from ledger.limits.lost import unreclaimed
+from ledger.limits.lowering import go_down
+from ledger.limits.place import Place, not_reclaimed
 from ledger.limits.raises import remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
     GROWTH_DIGITS,
-    Account,
     Rights,
     account_in,
     checked_amount,
@@ -51,11 +48,8 @@ from ledger.limits.rights import (
 )
 from ledger.limits.shares import created, shares_in, weighed
 from ledger.limits.windows import Limit, limit_write
-from ledger.runtime.validity import signed_within
-from ledger.store.writes import Applied, Put, Unknown
+from ledger.store.writes import Put
 
-CHANGE_SECONDS = 10.0
-"""How long one write through home is tried."""
 CONFIRM_SECONDS = 600
 """How much time there is, at least, to confirm an announced step once its wait is over."""
 ID_CHARACTERS_MAX = 100
@@ -87,27 +81,6 @@ class LimitChange:
         return self.limit <= self.target and self.since is None and not self.unreclaimed
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a limit is changed: through which region, of which window that runs."""
-
-    budget: str
-    rule: BudgetRule
-    window: Window
-    home: ControlItems
-    me: Account
-    terms: Terms
-
-    @property
-    def generation(self) -> int:
-        """The generation of the contract by which it is changed."""
-        return self.terms.generation
-
-    def keeps(self, account: Account) -> bool:
-        """Return whether an account is not one of a region that was lost or taken out."""
-        return not self.terms.is_over(account.region, account.epoch)
-
-
 class LimitChanger:
     """Changes limits; `others` opens the stores of other regions."""
 
@@ -118,7 +91,7 @@ class LimitChanger:
         self, budget: str, amount: int | Decimal, raise_id: str, weights: Mapping[str, int] | None
     ) -> LimitChange:
         """Raise a limit, once for each id; see `Budget.raise_limit`."""
-        place = await self._place(budget)
+        place = await Place.of(self._reach, budget)
         more = amounts.addend(amount)
         checked_amount(more, more)
         _check_id(raise_id)
@@ -126,7 +99,7 @@ class LimitChanger:
         await self._do_due(place)
 
         async def planned() -> list[Put]:
-            limits, items = await self._limits(place), await self._everywhere(place)
+            limits, items = await place.limits(), await place.everywhere()
             if any(raise_id in known.raises for known in limits) or plan.is_raised(
                 tuple(items.values()), raise_id
             ):
@@ -150,11 +123,11 @@ class LimitChanger:
                 self._limit_put(place, limit, changed),
             ]
 
-        await self._write(place, planned)
+        await place.write(planned)
         try:
             raised = await self._now(place, None)
             if raised.limit > raised.target:  # a lowering before it is not finished
-                await self._go_down(place)
+                await go_down(place)
                 raised = await self._now(place, None)
         except StoreError as error:
             raise OutcomeUnknown(
@@ -169,7 +142,7 @@ class LimitChanger:
         self, budget: str, to: int | Decimal, weights: Mapping[str, int] | None
     ) -> LimitChange:
         """Lower a limit as far as that can be done now; see `Budget.lower_limit`."""
-        place = await self._place(budget)
+        place = await Place.of(self._reach, budget)
         target = amounts.addend(to)
         if target < 0:
             raise InvalidInput(f"a limit is lowered to 0 or more, got {amounts.to_text(target)}")
@@ -177,7 +150,7 @@ class LimitChanger:
         await self._do_due(place)
 
         async def planned() -> list[Put]:
-            limit = (await self._limits(place))[0]
+            limit = (await place.limits())[0]
             if target > limit.newest.limit:
                 now = (await self._now(place, None)).limit
                 has, going = amounts.to_text(now), amounts.to_text(limit.newest.limit)
@@ -196,8 +169,8 @@ class LimitChanger:
             changed = self._with(place, limit, step)
             return [self._limit_put(place, limit, changed)]
 
-        await self._write(place, planned)
-        await self._go_down(place)
+        await place.write(planned)
+        await go_down(place)
         return await self._now(place, target)
 
     async def go_on(
@@ -213,12 +186,12 @@ class LimitChanger:
         Raises:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
-        place = await self._place(budget)
+        place = await Place.of(self._reach, budget)
         await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
         done = await self._now(place, None)
         if place.window.is_whole and place.terms.lost and done.limit > done.target:
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
-                await self._go_down(place)
+                await go_down(place)
                 done = await self._now(place, None)
         return done
 
@@ -230,18 +203,18 @@ class LimitChanger:
         Raises:
             BudgetMissing, HomeMoving, StoreError: it may be repeated.
         """
-        place = await self._place(budget)
-        limit = (await self._limits(place))[0]
+        place = await Place.of(self._reach, budget)
+        limit = (await place.limits())[0]
         torn = await self._torn(place, limit, is_reclaimed=is_reclaimed, is_restored=is_restored)
         return torn != (limit, [])
 
     async def _do_due(
-        self, place: _Place, *, is_reclaimed: bool = False, is_restored: bool = False
+        self, place: Place, *, is_reclaimed: bool = False, is_restored: bool = False
     ) -> None:
         """Write what is due for the limit, as `go_on`, in one transaction."""
 
         async def planned() -> list[Put]:
-            limit = (await self._limits(place))[0]
+            limit = (await place.limits())[0]
             after = await self._due(place, limit)
             if after is None and limit.generation < place.generation:
                 after = windows.adopt(limit)
@@ -253,9 +226,9 @@ class LimitChanger:
                 after = replace(raised, revision=limit.revision + 1)
             return [*rights, *([] if after is None else [self._limit_put(place, limit, after)])]
 
-        await self._write(place, planned)
+        await place.write(planned)
 
-    async def _due(self, place: _Place, limit: Limit) -> Limit | None:
+    async def _due(self, place: Place, limit: Limit) -> Limit | None:
         step, now = limit.announced, self._seconds()
         if step is None or step.since is None:
             return None
@@ -278,7 +251,7 @@ class LimitChanger:
         return windows.note_shown(limit, now) if is_shown else None
 
     async def _torn(
-        self, place: _Place, limit: Limit, *, is_reclaimed: bool, is_restored: bool
+        self, place: Place, limit: Limit, *, is_reclaimed: bool, is_restored: bool
     ) -> tuple[Limit, list[Put]]:
         """Return a limit as it is to be after such a loss, or a restore, and what mints the rest.
 
@@ -288,7 +261,7 @@ class LimitChanger:
         terms = self._reach.settings.current.terms
         items = await self._reach.left(place.window.counter)
         if is_restored and items is None and not place.terms.lost:
-            items = list((await self._everywhere(place)).values())
+            items = list((await place.everywhere()).values())
         if items is None or (terms.given_up_at is None and not is_restored):
             return limit, []
         now = self._seconds()
@@ -304,7 +277,7 @@ class LimitChanger:
             limit = self._with(place, limit, self._step(place, limit, missing.limit, None))
         if not missing.steps:
             return limit, []
-        found = _all_made(place, limit, await self._with_unmade(items))
+        found = place.all_made(limit, await place.with_unmade(items))
         before = {item.account: item for item in items}.get(place.me) or Rights(place.me)
         others = tuple(item for account, item in found.items() if account != place.me)
         made = partial(created, window=place.window, limit=limit)
@@ -326,7 +299,7 @@ class LimitChanger:
             windows.LimitStep.of(1, weighed(self._reach.settings.current.terms, weights))
 
     def _step(
-        self, place: _Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None
+        self, place: Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None
     ) -> windows.LimitStep:
         """Return the step of another amount: of now, or of windows that begin later."""
         terms = self._reach.settings.current.terms
@@ -339,98 +312,21 @@ class LimitChanger:
         # Without windows nothing is shared by it: it names whoever may have had a part of it.
         return step.naming(limit.newest.shares) if place.window.is_whole else step
 
-    def _with(self, place: _Place, limit: Limit, step: windows.LimitStep) -> Limit:
+    def _with(self, place: Place, limit: Limit, step: windows.LimitStep) -> Limit:
         """Return the limit with a step in force, or announced."""
         if place.window.is_whole:
             return replace(limit, revision=limit.revision + 1, steps=(step,))
         return windows.announce(limit, step, now=self._seconds(), wait=self._wait)
 
-    def _limit_put(self, place: _Place, before: Limit, after: Limit) -> Put:
+    def _limit_put(self, place: Place, before: Limit, after: Limit) -> Put:
         return limit_write(before, after, place.budget, generation=place.generation)
 
-    async def _go_down(self, place: _Place) -> None:
-        """Retire, at home, as much as is free anywhere of what is above the newest limit."""
-        await self._retire(place)
-        await self._send_home(place)
-        await self._retire(place)
-
-    async def _retire(self, place: _Place) -> None:
-        """Take up at home what was sent there, and retire what is above the newest limit.
-
-        The limit is read after home's item: a raise, which writes both, is either in that limit, or
-        has changed the version of the item, and this write is refused.
-        """
-
-        async def planned() -> list[Put]:
-            items = await self._everywhere(place)
-            limit = (await self._limits(place))[0]
-            before, made = items[place.me], _all_made(place, limit, items)
-            others = tuple(item for account, item in made.items() if account != place.me)
-            steps: list[plan.Step] = [
-                partial(created, window=place.window, limit=limit),
-                *(partial(plan.take_up, giver=giver) for giver in others),
-                partial(plan.lower_limit, target=limit.newest.limit, others=others),
-                *(
-                    partial(plan.pay, to=account, debt=debt)
-                    for account, debt in _debts(place, made).items()
-                ),
-            ]
-            after = plan.in_one_write(before, steps)
-            if not isinstance(after, Rights) or after.version == before.version:
-                return []
-            return [write_of(before, after, place.window.counter)]
-
-        await self._write(place, planned)
-
-    async def _send_home(self, place: _Place) -> None:
-        """Let other regions send home what they have free of what is above the newest limit.
-
-        And of what any region owes, which home pays: a debt lets others spend more than the limit.
-        """
-        limit = (await self._limits(place))[0]
-        items = await self._everywhere(place)
-        made = _all_made(place, limit, items)
-        owed = _debts(place, made).values()
-        above = amounts.total_wide((plan.above(limit.newest.limit, tuple(made.values())), *owed))
-        for account, region in sorted((await self._accounts()).items()):
-            if account == place.me or above <= 0 or made[account].available <= 0:
-                continue
-            try:
-                sent = await self._sent_home(place, limit, account, region, above)
-            except StoreError:
-                continue  # by the next call
-            above = amounts.total_wide((above, sent.copy_negate()))
-
-    async def _sent_home(
-        self, place: _Place, limit: Limit, giver: Account, region: ControlItems, most: Decimal
-    ) -> Decimal:
-        """Let one region send at most so much home; return how much it did."""
-        sent = _ZERO
-
-        def planned(rights: Rights) -> Rights:
-            nonlocal sent
-            sent = min(most, _made(place, limit, rights).available)
-            if sent <= 0:
-                sent = _ZERO
-                return rights
-            steps: list[plan.Step] = [
-                partial(created, window=place.window, limit=limit),
-                partial(plan.send, to=place.me, amount=sent),
-            ]
-            done = plan.in_one_write(rights, steps)
-            assert isinstance(done, Rights)  # noqa: S101 (there is as much)
-            return done
-
-        with signed_within(self._reach.settings.validity, self._reach.clock):
-            await region.change(place.window.counter, giver, planned, seconds=CHANGE_SECONDS)
-        return sent
-
-    async def _now(self, place: _Place, target: Decimal | None) -> LimitChange:
-        limit = (await self._limits(place))[0]
-        made = _all_made(place, limit, await self._everywhere(place))
+    async def _now(self, place: Place, target: Decimal | None) -> LimitChange:
+        limit = (await place.limits())[0]
+        made = place.all_made(limit, await place.everywhere())
         left = unreclaimed(made.values(), shares_in(limit, place.window), keeps=place.keeps)
         # What lost regions owe is at home once it is reclaimed.
-        owed = debts(_not_reclaimed(made), lost=left).values()
+        owed = debts(not_reclaimed(made), lost=left).values()
         now = amounts.total_wide((plan.limit_of(tuple(made.values())), *owed))
         regions = tuple(sorted({account.region for account in left}))
         step = limit.announced
@@ -442,103 +338,7 @@ class LimitChanger:
         begins = EPOCH + timedelta(seconds=step.since)
         return LimitChange(place.budget, now, goal, step.limit, begins, regions)
 
-    async def _write(self, place: _Place, planned: Callable[[], Awaitable[Sequence[Put]]]) -> None:
-        """Write what is planned in one transaction through home; read and plan again after a race.
-
-        Raises:
-            OutcomeUnknown: no answer in time; the same call is harmless.
-        """
-        tries = self._reach.tries(place.home.store, seconds=CHANGE_SECONDS)
-        unknown = ""
-        with signed_within(self._reach.settings.validity, self._reach.clock):
-            while puts := await planned():
-                outcome = await place.home.store.transact(puts)
-                if isinstance(outcome, Applied):
-                    tries.succeeded()
-                    return
-                requests = 1
-                if isinstance(outcome, Unknown):
-                    unknown, requests = outcome.cause, outcome.requests
-                if not await tries.again("unanswered", requests=requests):
-                    text = f"the limit of budget {place.budget!r} was not changed in time"
-                    if unknown:
-                        raise OutcomeUnknown(
-                            f"{text}, as far as is known ({unknown}): the same call is harmless",
-                            entries=[],
-                            retryable=True,
-                        )
-                    raise Unreachable(f"{text}: repeat the call")
-
-    async def _place(self, budget: str) -> _Place:
-        terms = self._reach.settings.current.terms
-        rule = rule_of(terms, budget)
-        if terms.home == NO_HOME:
-            raise HomeMoving("the table's home is being moved: limits are changed once it is")
-        regions = await self._reach.items_everywhere()
-        if terms.home not in regions:
-            raise Unreachable(f"home, region {terms.home}, cannot be reached from here")
-        window = window_of(budget, rule, self._reach.clock.now())
-        me = account_in(terms.home, terms)
-        home = regions[terms.home]
-        return _Place(budget, rule, window, home, me, terms)
-
-    async def _limits(self, place: _Place) -> list[Limit]:
-        """Return the limit at home, and after it those that other regions show.
-
-        Raises:
-            BudgetMissing: home shows none, nor, of what an earlier home wrote, any other region.
-        """
-        limit = await self._reach.limit_of(place.budget, place.home)
-        if limit is None:
-            raise BudgetMissing(
-                f"budget {place.budget!r} has no limit in {place.me.region}: create it first"
-            )
-        found = [limit]
-        for region, items in (await self._reach.items_everywhere()).items():
-            if region != place.me.region:
-                try:
-                    shown = (await items.read(place.budget)).limit
-                except StoreError:
-                    continue
-                if shown is not None:
-                    found.append(shown)
-        return found
-
-    async def _everywhere(self, place: _Place) -> dict[Account, Rights]:
-        """Return each account's item as its own region has it; of one not reached, as home shows.
-
-        Those of regions that are no more in the table are as home shows them, too, and after a loss
-        the newest that any region shows; of version 0 where a reclaim went by an unseen share.
-        """
-        counter = place.window.counter
-        if (left := await self._reach.left(counter)) is not None:
-            return await self._with_unmade(left)
-        found = dict((await place.home.read(counter)).items)
-        for account, region in (await self._accounts()).items():
-            try:
-                found[account] = await region.rights(counter, account)
-            except StoreError:
-                if account == place.me:
-                    raise
-                found.setdefault(account, Rights(account))
-        return found
-
-    async def _with_unmade(self, items: Collection[Rights]) -> dict[Account, Rights]:
-        """Return items by account, and version 0 of accounts that have none."""
-        found = {item.account: item for item in items}
-        seen = {*found, *(account for item in items for account in item.reclaimed)}
-        missing = {*seen, *await self._accounts()} - found.keys()
-        return found | {account: Rights(account) for account in missing}
-
-    async def _accounts(self) -> dict[Account, ControlItems]:
-        terms = self._reach.settings.current.terms
-        return {
-            account_in(region, terms): items
-            for region, items in (await self._reach.items_everywhere()).items()
-            if region in terms.regions
-        }
-
-    def _since(self, place: _Place, limit: Limit) -> int:
+    def _since(self, place: Place, limit: Limit) -> int:
         """Return when the first window begins that a step announced now can decide.
 
         Not before the newest in force does.
@@ -559,39 +359,8 @@ class LimitChanger:
         return whole_seconds(self._reach.clock.now())
 
 
-def _made(place: _Place, limit: Limit, rights: Rights) -> Rights:
-    """Return an item, or what a region would make at its first grant."""
-    return created(rights, window=place.window, limit=limit) or rights
-
-
-def _all_made(
-    place: _Place, limit: Limit, items: Mapping[Account, Rights]
-) -> dict[Account, Rights]:
-    """Return items as they are, or will be made, with those that lost accounts may have made."""
-    unseen = {
-        account: Rights(account)
-        for account in shares_in(limit, place.window)
-        if not place.keeps(account) and account not in items
-    }
-    return {
-        account: _made(place, limit, item) for account, item in sorted({**unseen, **items}.items())
-    }
-
-
-def _not_reclaimed(items: Mapping[Account, Rights]) -> dict[Account, Rights]:
-    """Return items without those of which all that they had is another's by now."""
-    gone = {account for item in items.values() for account in item.reclaimed}
-    return {account: item for account, item in items.items() if account not in gone}
-
-
-def _debts(place: _Place, items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
-    """Return what accounts owe that are not gone."""
-    owed = debts(_not_reclaimed(items))
-    return {account: debt for account, debt in owed.items() if place.keeps(account)}
-
-
 def _check_same(
-    place: _Place, raise_id: str, amount: Decimal, shown: Sequence[Limit | Rights]
+    place: Place, raise_id: str, amount: Decimal, shown: Sequence[Limit | Rights]
 ) -> None:
     """Check that a raise that was made before was of this amount.
 
@@ -607,7 +376,7 @@ def _check_same(
         )
 
 
-def _check_digits(place: _Place, target: Decimal, more: Decimal, items: list[Rights]) -> None:
+def _check_digits(place: Place, target: Decimal, more: Decimal, items: list[Rights]) -> None:
     """Check that what was spent and moved still can be added up under a higher limit.
 
     Raises:

@@ -18,6 +18,7 @@ from ledger.core.errors import (
     StateConflict,
     Unreachable,
 )
+from ledger.limits import changing
 from ledger.limits.changing import CONFIRM_SECONDS, LimitChange, LimitChanger
 from ledger.limits.keeper import Keeper
 from ledger.limits.reading import read_budget
@@ -115,7 +116,7 @@ async def test_a_raise_finishes_a_lowering_that_was_interrupted(
 
     async with opened(15) as (_, east, _west):
         with monkeypatch.context() as patch:
-            patch.setattr(LimitChanger, "_go_down", interrupted)
+            patch.setattr(changing, "go_down", interrupted)
             lowered = await east.budget("key/42").lower_limit(to=3)
         assert whole(lowered.limit, lowered.target) == [15, 3]
         raised = await east.budget("key/42").raise_limit(7, id="x")

@@ -1,0 +1,99 @@
+"""What is above a limit is retired at home; what is free elsewhere is sent there.
+
+What a region owes, since it was charged more than it had, is paid, too: beside a debt others can
+spend as much more than the limit.
+"""
+
+from decimal import Decimal
+from functools import partial
+
+from ledger.core import amounts
+from ledger.core.errors import StoreError
+from ledger.limits import plan
+from ledger.limits.items import ControlItems
+from ledger.limits.place import CHANGE_SECONDS, Place
+from ledger.limits.rights import Account, Rights, write_of
+from ledger.limits.shares import created
+from ledger.limits.windows import Limit
+from ledger.runtime.validity import signed_within
+from ledger.store.writes import Put
+
+_ZERO = Decimal(0)
+
+
+async def go_down(place: Place) -> None:
+    """Retire, at home, as much as is free anywhere of what is above the newest limit.
+
+    Raises:
+        BudgetMissing, OutcomeUnknown, StoreError: it may be repeated.
+    """
+    await _retire(place)
+    await _send_home(place)
+    await _retire(place)
+
+
+async def _retire(place: Place) -> None:
+    """Take up at home what was sent there, retire what is above the newest limit, and pay debts.
+
+    The limit is read after home's item: a raise, which writes both, is either in that limit, or
+    has changed the version of the item, and this write is refused.
+    """
+
+    async def planned() -> list[Put]:
+        items = await place.everywhere()
+        limit = (await place.limits())[0]
+        before, made = items[place.me], place.all_made(limit, items)
+        others = tuple(item for account, item in made.items() if account != place.me)
+        steps: list[plan.Step] = [
+            partial(created, window=place.window, limit=limit),
+            *(partial(plan.take_up, giver=giver) for giver in others),
+            partial(plan.lower_limit, target=limit.newest.limit, others=others),
+            *(partial(plan.pay, to=one, debt=debt) for one, debt in place.debts(made).items()),
+        ]
+        after = plan.in_one_write(before, steps)
+        if not isinstance(after, Rights) or after.version == before.version:
+            return []
+        return [write_of(before, after, place.window.counter)]
+
+    await place.write(planned)
+
+
+async def _send_home(place: Place) -> None:
+    """Let other regions send home what they have free of what is above the limit, or owed."""
+    limit = (await place.limits())[0]
+    made = place.all_made(limit, await place.everywhere())
+    owed = place.debts(made).values()
+    above = amounts.total_wide((plan.above(limit.newest.limit, tuple(made.values())), *owed))
+    for account, region in sorted((await place.accounts()).items()):
+        if account == place.me or above <= 0 or made[account].available <= 0:
+            continue
+        try:
+            sent = await _sent_home(place, limit, account, region, above)
+        except StoreError:
+            continue  # by the next call
+        above = amounts.total_wide((above, sent.copy_negate()))
+
+
+async def _sent_home(
+    place: Place, limit: Limit, giver: Account, region: ControlItems, most: Decimal
+) -> Decimal:
+    """Let one region send at most so much home; return how much it did."""
+    sent = _ZERO
+
+    def planned(rights: Rights) -> Rights:
+        nonlocal sent
+        sent = min(most, place.made(limit, rights).available)
+        if sent <= 0:
+            sent = _ZERO
+            return rights
+        steps: list[plan.Step] = [
+            partial(created, window=place.window, limit=limit),
+            partial(plan.send, to=place.me, amount=sent),
+        ]
+        done = plan.in_one_write(rights, steps)
+        assert isinstance(done, Rights)  # noqa: S101 (there is as much)
+        return done
+
+    with signed_within(place.reach.settings.validity, place.reach.clock):
+        await region.change(place.window.counter, giver, planned, seconds=CHANGE_SECONDS)
+    return sent
