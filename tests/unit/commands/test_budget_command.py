@@ -190,6 +190,23 @@ def test_a_limit_is_raised_and_lowered(desk: Desk) -> None:
     }
 
 
+@pytest.mark.parametrize(("limit", "going"), [(6, ", going to 4"), (4, "")])
+def test_a_lowering_after_a_loss_says_what_comes_first(
+    monkeypatch: pytest.MonkeyPatch, desk: Desk, limit: int, going: str
+) -> None:
+    """It is not done by itself: a region has to be reclaimed."""
+
+    async def lowered(*_: object, **__: object) -> LimitChange:
+        return LimitChange(COUNTER, Decimal(limit), Decimal(4), unreclaimed=(WEST,))
+
+    monkeypatch.setattr(Budget, "lower_limit", lowered)
+    assert desk.run("lower", COUNTER, "4").out == (
+        f"budget {COUNTER}: at most {limit}{going}, as far as is known before {WEST} is reclaimed:"
+        f" `ledger budget lower {COUNTER} 4` after that\n"
+    )
+    assert desk.json("lower", COUNTER, "4")["unreclaimed"] == [WEST]
+
+
 def test_a_raise_of_windows_says_from_when_on_it_holds(desk: Desk) -> None:
     """And who confirms it."""
     desk.run("create", "day/1", "10")
