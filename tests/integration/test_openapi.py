@@ -24,7 +24,7 @@ SUPPORT = Path(__file__).resolve().parents[1] / "support"
 TOKEN = "secret"
 KEY = "01a1fcde-71d8-7a31-8b1c-5f2d9e4a6b70"
 """A UUIDv7 of the time of the tests' clock."""
-EXAMPLES_MAX = 10
+EXAMPLES_MAX = 5
 """Requests of each operation that are drawn; those of the other phases follow from the document."""
 
 
@@ -114,6 +114,7 @@ async def test_any_request_is_answered_as_the_document_says(tmp_path: Path) -> N
             "--checks", "all",
             "--max-examples", str(EXAMPLES_MAX),
             "--seed", "1",
+            "--request-timeout", "120",
             "--exclude-path", "/v1/live",
             "--no-color",
         ]  # fmt: skip
