@@ -478,7 +478,7 @@ class Spender:
         return None if item is None else confirmed(planned.entry, item)
 
     def _tend_later(self) -> None:
-        if not self._is_tending:
+        if not self._is_tending and not self._is_closed:  # else the compactor does
             self._is_tending = True
             self._tasks.start_soon(self._tend)
 

@@ -8,9 +8,11 @@ import anyio
 import pytest
 
 from ledger import Table
+from ledger.core.entry import Item
 from ledger.core.errors import InvalidEntry, OutcomeUnknown, Unreachable
 from ledger.limits.outcomes import Granted
 from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.writes import Outcome, Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
@@ -138,6 +140,43 @@ async def test_a_repeat_of_what_landed_late_is_charged_once() -> None:
         await world.clock.advance(100)
         await world.merge()
         assert await charged(east) == (3, 3)
+
+
+async def test_what_is_found_once_its_table_is_closed_is_charged_by_a_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its caller is told that it is granted: nothing of the closed table is needed for that."""
+    world = opened()
+    store, at, answered = world.store(EAST), world.clock.now(), anyio.Event()
+    found: list[object] = []
+
+    async def slow(get: Get) -> Item | None:
+        await answered.wait()
+        return await type(store).get(store, get)
+
+    async def repeats(table: Table) -> None:
+        found.append(await table.budget(NAME).spend(3, key="k", at=at))
+
+    async with world.table(EAST) as east:
+        await east.budget(NAME).create(10)
+        with outage(store):
+            await unknown(world, lambda: east.budget(NAME).spend(3, key="k", at=at))
+        world.crash(east)
+    async with anyio.create_task_group() as tasks:
+        async with world.table(EAST) as east:
+            assert await east.budget(NAME).spend(10)
+            monkeypatch.setattr(store, "get", slow)
+            tasks.start_soon(repeats, east)
+            await world.clock.advance(1)
+            assert found == []
+        monkeypatch.undo()
+        answered.set()
+    [outcome] = found
+    assert isinstance(outcome, Granted)
+    await world.clock.advance(1_000)
+    await world.merge()
+    async with world.table(EAST) as east:
+        assert await charged(east) == (13, 13)
 
 
 @pytest.mark.parametrize("lands", [True, False])
