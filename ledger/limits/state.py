@@ -4,7 +4,8 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from ledger.core import amounts
@@ -139,8 +140,9 @@ def state_of(
     # what others took of one that is lost, and whose item never arrived, it owes.
     unmade = named_by(items.values()) - items.keys() - gone
     items |= {account: Rights(account) for account in unmade}
-    left = free(items) if items else {}
     lost = {one for one in items if terms.is_over(one.region, one.epoch)}
+    items |= {account: _as_reclaimed(items[account], shown, gone) for account in lost}
+    left = free(items) if items else {}
     owed = debts(items, lost=lost)
     pairs = [
         InFlight(giver.region, taker.region, amount)
@@ -186,6 +188,22 @@ def state_of(
         ),
         tuple(pairs),
     )
+
+
+def _as_reclaimed(
+    lost: Rights, shown: Mapping[Account, Rights], gone: AbstractSet[Account]
+) -> Rights:
+    """Return a lost item with what moved between it and those reclaimed before as a reclaim counts.
+
+    Of two that are gone that is in both stakes, or in neither (`lost.stake_of`).
+    """
+    sent, taken = dict(lost.sent), dict(lost.taken)
+    for earlier in gone - lost.cut.keys():
+        item = shown.get(earlier, Rights(earlier))
+        is_in_both = lost.account in item.cut
+        sent[earlier] = item.taken.get(lost.account, _ZERO) if is_in_both else _ZERO
+        taken[earlier] = item.sent.get(lost.account, _ZERO) if is_in_both else _ZERO
+    return replace(lost, sent=sent, taken=taken)
 
 
 def _spent_uncharged(gone: Account, shown: Mapping[Account, Rights]) -> Decimal:

@@ -149,3 +149,32 @@ def test_what_was_charged_more_than_there_was_is_owed() -> None:
     assert west.owed == shown(HOME_ITEM, over).owed == 40
     assert f"{WEST} owes 40: it was charged more than it had" in explained(shown(HOME_ITEM, over))
     assert shown(HOME_ITEM, WEST_ITEM).owed == 0
+
+
+@pytest.mark.parametrize("has_cut", [True, False])
+def test_what_moved_between_two_lost_regions_is_in_the_lines_of_both_or_of_none(
+    *, has_cut: bool
+) -> None:
+    """As reclaims count it: west was reclaimed first, and south paid the 12 if it owed them.
+
+    West had taken 30 of home's, of which home's newest item that arrived shows 20 as sent.
+    """
+    home = changed(granted(AT_HOME, 10, at=START), sent={AT_WEST: Decimal(20)})
+    cut = {AT_HOME: Decimal(30)} if has_cut else {}
+    west = changed(
+        granted(AT_WEST, at=START, minted=0),
+        taken={AT_HOME: Decimal(30)},
+        charged=Decimal(12),
+        cut=cut,
+    )
+    south = changed(
+        granted(AT_SOUTH, at=START, minted=20 + 18 * has_cut),
+        cut={AT_WEST: Decimal(0)},
+        charged=Decimal(0 if has_cut else 12),
+        reclaimed={AT_WEST: Decimal(18 if has_cut else -12)},
+    )
+    state = shown(home, west, south, lost=(HOME, WEST))
+    free = {region.region: region.free for region in state.regions}
+    assert free == {HOME: 60 if has_cut else 90, SOUTH: 38 if has_cut else 8}
+    assert [state.limit, state.charged, state.granted] == [120, 12, 10]
+    assert sum(free.values()) + state.charged + state.granted == state.limit
