@@ -18,6 +18,7 @@ from ledger.core.keys import checked_new_counter
 from ledger.limits import plan
 from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.halves import target_of
+from ledger.limits.lost import reclaimed_in
 from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, budget_of, date_in, scanned
 from ledger.limits.rights import (
@@ -208,8 +209,7 @@ class Administrator:
             target = target_of(limit, items.values()) if terms.lost else limit.newest.limit
         if not window.is_whole:
             accounts = {account_in(region, terms) for region in terms.written}
-            accounts |= {account for item in items.values() for account in item.reclaimed}
-            accounts |= shares_in(limit, window).keys()
+            accounts |= reclaimed_in(items.values()) | shares_in(limit, window).keys()
             for account in accounts:  # what it has not made, or nobody has seen, is its share
                 try:
                     made = created(shown.of(account), window=window, limit=limit)

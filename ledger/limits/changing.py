@@ -277,9 +277,8 @@ class LimitChanger:
             limit = self._with(place, limit, self._step(place, limit, missing.limit, None))
         if not missing.steps:
             return limit, []
-        found = place.all_made(limit, await place.with_unmade(items))
-        before = {item.account: item for item in items}.get(place.me) or Rights(place.me)
-        others = tuple(item for account, item in found.items() if account != place.me)
+        found = await place.with_unmade(items)
+        before, others = found[place.me], place.others(place.all_made(limit, found))
         made = partial(created, window=place.window, limit=limit)
         # Minted above a limit that was lowered since it would be spent before it is retired.
         lowered = partial(plan.lower_limit, target=limit.newest.limit, others=others)

@@ -81,10 +81,8 @@ def unreclaimed(
     Of those that items name, or that are `named`. What they had may be more than anything shows.
     """
     shown = tuple(items)
-    known = named_by(shown) | {*named}
-    return sorted(
-        account for account in known if not keeps(account) and not is_reclaimed(shown, account)
-    )
+    known = (named_by(shown) | {*named}) - reclaimed_in(shown)
+    return sorted(account for account in known if not keeps(account))
 
 
 def cut_off(rights: Rights, lost: Account) -> Rights | None:
@@ -201,6 +199,11 @@ def is_minted_again(
     )
 
 
+def reclaimed_in(items: Iterable[Rights]) -> set[Account]:
+    """Return the lost accounts of which any of these has minted again what they had."""
+    return {account for item in items for account in item.reclaimed}
+
+
 def is_reclaimed(items: Iterable[Rights], lost: Account) -> bool:
     """Return whether any remaining account has minted again what a lost one had."""
-    return any(lost in item.reclaimed for item in items)
+    return lost in reclaimed_in(items)

@@ -43,7 +43,7 @@ async def _retire(place: Place) -> None:
         items = await place.everywhere()
         limit = (await place.limits())[0]
         before, made = items[place.me], place.all_made(limit, items)
-        others = tuple(item for account, item in made.items() if account != place.me)
+        others = place.others(made)
         steps: list[plan.Step] = [
             partial(created, window=place.window, limit=limit),
             *(partial(plan.take_up, giver=giver) for giver in others),

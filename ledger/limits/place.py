@@ -16,6 +16,7 @@ from ledger.core.errors import (
 from ledger.limits.balance import debts
 from ledger.limits.calendar import Window, rule_of, window_of
 from ledger.limits.items import ControlItems
+from ledger.limits.lost import reclaimed_in
 from ledger.limits.reach import Reach
 from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.shares import created, shares_in
@@ -112,8 +113,7 @@ class Place:
     async def with_unmade(self, items: Collection[Rights]) -> dict[Account, Rights]:
         """Return items by account, and version 0 of accounts that have none."""
         found = {item.account: item for item in items}
-        seen = {*found, *(account for item in items for account in item.reclaimed)}
-        missing = {*seen, *await self.accounts()} - found.keys()
+        missing = {*reclaimed_in(items), *await self.accounts()} - found.keys()
         return found | {account: Rights(account) for account in missing}
 
     async def accounts(self) -> dict[Account, ControlItems]:
@@ -137,6 +137,10 @@ class Place:
         }
         everything = sorted({**unseen, **items}.items())
         return {account: self.made(limit, item) for account, item in everything}
+
+    def others(self, items: Mapping[Account, Rights]) -> tuple[Rights, ...]:
+        """Return the items of all accounts but home's."""
+        return tuple(item for account, item in items.items() if account != self.me)
 
     def debts(self, items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
         """Return what accounts owe that are not gone."""
@@ -173,5 +177,5 @@ class Place:
 
 def not_reclaimed(items: Mapping[Account, Rights]) -> dict[Account, Rights]:
     """Return items without those of which all that they had is another's by now."""
-    gone = {account for item in items.values() for account in item.reclaimed}
+    gone = reclaimed_in(items.values())
     return {account: item for account, item in items.items() if account not in gone}

@@ -296,7 +296,7 @@ def adjust(
     after = following(
         rights,
         charged=amounts.total((rights.charged, difference)),
-        held=_held(rights, held.copy_negate()),
+        held=held_with(rights, held.copy_negate()),
     )
     if has_left and difference < 0:
         return replace(after, returned=amounts.total((rights.returned, difference)))
@@ -433,16 +433,20 @@ def _closed(rights: Rights, version: int, *charged: Decimal, held: Decimal) -> R
     return following(
         rights,
         charged=_charged(rights, *charged),
-        held=_held(rights, held),
+        held=held_with(rights, held),
         grants=without(rights.grants, version),
         adjusted=without(rights.adjusted, version),
         released=without(rights.released, version),
     )
 
 
-def _held(rights: Rights, more: Decimal) -> Decimal:
-    """Return what open holds keep, with more; of a rolling limit nobody knows what comes back."""
-    return _ZERO if rights.bucket else amounts.total((rights.held, more))
+def held_with(rights: Rights, *more: Decimal) -> Decimal:
+    """Return what open holds keep, with more; of a rolling limit nobody knows what comes back.
+
+    Raises:
+        AmountOverflow: it does not fit in 38 digits.
+    """
+    return _ZERO if rights.bucket else amounts.total((rights.held, *more))
 
 
 def _charged(rights: Rights, *more: Decimal) -> Decimal:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.limits.plan import Gone, adjust, excess_of, reclaim
+from ledger.limits.plan import Gone, adjust, excess_of, held_with, reclaim
 from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, added
 from ledger.limits.rolling import dated, has_left
 from ledger.limits.spends import Spend, charge_of
@@ -118,7 +118,7 @@ def counted_item(
     spends, shown = entries.spends, item
     item = _reopened(item, entries.reopened, budget)
     missing: dict[str, Decimal] = {}
-    held = [item.held]
+    held: list[Decimal] = []
     last = item.version
     for spend in spends:
         versions = _versions(spend, item.account, budget)
@@ -137,7 +137,7 @@ def counted_item(
         item,
         version=last,
         charged=amounts.total((item.charged, *missing.values())),
-        held=_ZERO if item.bucket else amounts.total(held),
+        held=held_with(item, *held),
         returned=amounts.total((item.returned, *returned)),
         sent={**item.sent, **{taker: amount for taker, amount in sent.items() if amount}},
         grants=grants,
@@ -156,7 +156,6 @@ def _reopened(item: Rights, holds: Iterable[Spend], budget: str) -> Rights:
         before = adjust(item, version, less, held=held if version else _ZERO, over=True)
         assert isinstance(before, Rights)  # noqa: S101 (`over`: it is never short)
         if done.amount < 0 and version not in item.grants and has_left(item, hold.id, done.at):
-            less = done.amount.copy_negate()
             before = replace(before, returned=amounts.total((before.returned, less)))
         others = {entry: one for entry, one in item.resolved.items() if entry != hold.id}
         item = replace(before, version=item.version, resolved=others)

@@ -29,14 +29,14 @@ def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
     if rights.version:
         return None
     if window.is_whole:
-        return plan.create(rights.account, limit.steps[0].limit * 0, bucket=window.bucket)
+        return plan.create(rights.account, Decimal(0), bucket=window.bucket)
     step = step_of(limit, window.begins)
     if isinstance(step, Undecided):
         raise BudgetUndecided(
             f"{window.counter!r} begins under a limit that is only announced: repeat the call once"
             " that is in force, or withdrawn"
         )
-    share = limit.steps[0].limit * 0 if step is None else step.share_of(rights.account)
+    share = Decimal(0) if step is None else step.share_of(rights.account)
     return plan.create(rights.account, share)
 
 
@@ -47,7 +47,7 @@ def shares_in(limit: Limit, window: Window) -> dict[Account, Decimal]:
     None are known while a step that would decide them is announced: nobody makes them then.
     """
     if window.is_whole:
-        return {account: share * 0 for account, share in limit.newest.shares.items()}
+        return dict.fromkeys(limit.newest.shares, Decimal(0))
     step = step_of(limit, window.begins)
     return {} if step is None or isinstance(step, Undecided) else dict(step.shares)
 

@@ -13,7 +13,7 @@ from ledger.core.contract import Terms
 from ledger.limits import plan
 from ledger.limits.balance import debts, free, in_flight
 from ledger.limits.calendar import Window
-from ledger.limits.lost import named_by, stake_of
+from ledger.limits.lost import named_by, reclaimed_in, stake_of
 from ledger.limits.rights import Account, Grant, Rights
 
 _ZERO = Decimal(0)
@@ -134,7 +134,7 @@ def state_of(
     was reclaimed counts, nothing else of it.
     """
     limit = plan.limit_of(tuple(shown.values()))
-    gone = {account for item in shown.values() for account in item.reclaimed}
+    gone = reclaimed_in(shown.values())
     items = {account: item for account, item in shown.items() if account not in gone}
     # What was sent to a region in which nothing was spent yet, it takes up with its first grant;
     # what others took of one that is lost, and whose item never arrived, it owes.
