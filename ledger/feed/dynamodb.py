@@ -22,6 +22,7 @@ from ledger.core.errors import StoreError
 from ledger.feed.cursors import behind
 from ledger.feed.port import FIRST, Arrival, Listing, Read, Shard
 from ledger.feed.records import readable_entry_in
+from ledger.runtime.aws_session import open_session
 from ledger.settings import Settings
 from ledger.store.dynamodb.connect import client_options
 from ledger.store.dynamodb.errors import error_code, from_botocore
@@ -172,7 +173,6 @@ async def open_stream(settings: Settings, region: str) -> AsyncIterator[DynamoSt
     """
     # They take more time to import than all else.
     from aiobotocore.config import AioConfig  # noqa: PLC0415
-    from aiobotocore.session import AioSession  # noqa: PLC0415
 
     described = settings.region(region)
     config = AioConfig(
@@ -182,7 +182,7 @@ async def open_stream(settings: Settings, region: str) -> AsyncIterator[DynamoSt
     )
     async with AsyncExitStack() as stack:
         try:
-            session = AioSession(profile=described.profile)
+            session = open_session(described.profile)
             client = await stack.enter_async_context(
                 session.create_client(
                     "dynamodbstreams", config=config, **client_options(region, described)

@@ -36,7 +36,7 @@ def is_gc_tuned() -> bool:
 def free_closed_clients() -> None:
     """Collect closed clients, if the collector is tuned; called before a client is opened.
 
-    A client of the SDK is a reference cycle of some 5 MB. A process that opens one again and
+    A client of the SDK is a reference cycle of some 0.2 MB. A process that opens one again and
     again, such as one that cannot reach a region, would run out of memory before `OLDEST_MAX`.
     """
     if is_gc_tuned():

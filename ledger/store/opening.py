@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError
 
 from ledger.core.errors import LedgerError, SettingsError
 from ledger.core.signatures import NetKeys
+from ledger.runtime.aws_session import open_session
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.gc import free_closed_clients
 from ledger.runtime.loops import running_loop
@@ -179,8 +180,6 @@ async def open_transport(
             be read.
     """
     # They take longer to import than all the rest, and commands that send nothing do not need them.
-    from aiobotocore.session import AioSession  # noqa: PLC0415
-
     from ledger.store.transports.sdk import SdkTransport, sdk_config, watch  # noqa: PLC0415
     from ledger.store.transports.trust import check_configured  # noqa: PLC0415
 
@@ -188,7 +187,7 @@ async def open_transport(
     described = settings.region(region)
     options = client_options(region, described)
     config = sdk_config(request_timeout=settings.request_timeout, connections_max=CONNECTIONS_MAX)
-    session = AioSession(profile=described.profile)
+    session = open_session(described.profile)
     async with session.create_client("dynamodb", config=config, **options) as client:
         await check_configured(session, client)
         watch(client)

@@ -10,6 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from ledger.administration.diagnosis.asking import failed
 from ledger.administration.diagnosis.judging import local_credentials
 from ledger.administration.diagnosis.observed import Cause, CredentialsSeen, Failed
+from ledger.runtime.aws_session import open_session
 from ledger.settings import Settings
 from ledger.store.dynamodb.connect import client_options
 
@@ -21,12 +22,11 @@ async def identify(settings: Settings, region: str) -> CredentialsSeen | Failed:
     """
     # Slow to import, and commands without identity checks do not need it.
     from aiobotocore.config import AioConfig  # noqa: PLC0415
-    from aiobotocore.session import AioSession  # noqa: PLC0415
 
     reached = settings.region(region)
     if "aws_access_key_id" in client_options(region, reached):
         return local_credentials()
-    session = AioSession(profile=reached.profile)
+    session = open_session(reached.profile)
     credentials = await session.get_credentials()
     if credentials is None:
         return Failed(Cause.NO_CREDENTIALS, "the AWS SDK finds none in environment, files or host")

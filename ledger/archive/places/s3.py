@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from aiobotocore.config import AioConfig
-from aiobotocore.session import get_session
 from aiohttp import ClientError as HttpError
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -22,6 +21,7 @@ from ledger.archive.places.memory import checked_length, missing, other_there
 from ledger.archive.places.port import checked_name
 from ledger.core.archive_urls import bucket_of
 from ledger.core.errors import ArchiveDamaged, ArchiveError
+from ledger.runtime.aws_session import open_session
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
@@ -43,7 +43,7 @@ def s3_client() -> AbstractAsyncContextManager[Any]:
         read_timeout=READ_SECONDS,
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS_MAX},
     )
-    opening: AbstractAsyncContextManager[Any] = get_session().create_client("s3", config=config)
+    opening: AbstractAsyncContextManager[Any] = open_session().create_client("s3", config=config)
     return opening
 
 

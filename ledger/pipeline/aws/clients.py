@@ -7,6 +7,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError
 
 from ledger.core.errors import LedgerError
+from ledger.runtime.aws_session import open_session
 
 
 @asynccontextmanager
@@ -28,7 +29,6 @@ async def open_client(
         LedgerError: the SDK's configuration cannot be read, or names something that does not exist.
     """
     from aiobotocore.config import AioConfig  # noqa: PLC0415 (a second to import)
-    from aiobotocore.session import AioSession  # noqa: PLC0415
 
     config = AioConfig(
         retries={"total_max_attempts": tries_max, "mode": "standard"},
@@ -37,7 +37,7 @@ async def open_client(
     )
     async with AsyncExitStack() as stack:
         try:
-            session = AioSession(profile=profile)
+            session = open_session(profile)
             client = await stack.enter_async_context(
                 session.create_client(service, region_name=region, config=config)
             )
