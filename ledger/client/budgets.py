@@ -13,7 +13,7 @@ from ledger.core import amounts, keys
 from ledger.core.choices import checked_bool
 from ledger.core.errors import BudgetExceeded, InvalidInput, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
-from ledger.limits.asked import checked_budgets
+from ledger.limits.asked import checked_budgets, checked_hold
 from ledger.limits.budget import HOLDS_AT_ONCE, Expires
 from ledger.limits.explaining import explained
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
@@ -196,11 +196,9 @@ class Budgets:
         """Return the hold of an entry, which any process may settle or void.
 
         Raises:
-            InvalidInput: it is not an entry.
+            InvalidInput: it is not an entry, or has no id that one can have.
         """
-        if not isinstance(entry, Entry):
-            raise InvalidInput(f"a hold is that of an Entry, got {entry!r:.80}")
-        return Hold(entry, self._calls)
+        return Hold(checked_hold(entry), self._calls)
 
     async def _spent(
         self, what: str, change: Change, body: Mapping[str, Any], timeout: float | None

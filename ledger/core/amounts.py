@@ -120,6 +120,11 @@ def total_wide(amounts: Iterable[Decimal]) -> Decimal:
     return reduce(_WIDE.add, amounts, _ZERO)
 
 
+def scaled(number: Decimal, digits: int) -> Decimal:
+    """Return a number times 10^digits, exactly, whatever the caller's decimal context is."""
+    return number.scaleb(digits, _WIDE)
+
+
 def portion(number: Decimal, place: int, places: int) -> Decimal:
     """Return one of `places` portions of an amount; those of a whole number are whole numbers.
 

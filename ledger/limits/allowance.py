@@ -85,6 +85,14 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
+class AtHand:
+    """A grant that this process holds, and the highest limit known of its budget."""
+
+    allowance: Allowance
+    limit: Decimal
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     """One amount, taken from the grant of each budget for one entry."""
 

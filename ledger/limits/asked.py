@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from ledger.core import amounts
+from ledger.core import amounts, ids
 from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.keys import checked_new_counter
 from ledger.core.values import Entry
@@ -58,6 +58,22 @@ class Asked:
         """Return the change that is recorded: what is spent is taken away."""
         change = amounts.exact(self.amount).copy_negate()
         return Change(counter, change, self.note, None, self.key, self.at)
+
+
+def checked_hold(entry: Entry) -> Entry:
+    """Return the entry of a hold, of which counter and id may be all that is known.
+
+    Raises:
+        InvalidInput: it is not an entry, or has no id that one can have.
+    """
+    if not isinstance(entry, Entry):
+        raise InvalidInput(f"a hold is that of an Entry, got {entry!r:.80}")
+    if not isinstance(entry.id, str) or ids.parse(entry.id) is None:
+        raise InvalidInput(
+            "a hold has the id of its entry, such as 2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887,"
+            f" got {entry.id!r:.80}"
+        )
+    return entry
 
 
 def checked_budgets(names: Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
 from ledger.limits import holds
-from ledger.limits.asked import Asked, checked_budgets
+from ledger.limits.asked import Asked, checked_budgets, checked_hold
 from ledger.limits.changing import LimitChange
 from ledger.limits.explaining import explained
 from ledger.limits.holding import expiry_of
@@ -51,13 +51,14 @@ class Hold:
         by: a `StateConflict` whose outcome is unknown.
 
         What it came to less is free again. For more than was held rights must be there, or with
-        `over` it is charged all the same, since the cost was incurred. `timeout` bounds the call,
-        in seconds.
+        `over` it is charged all the same, since the cost was incurred: up to a thousand times the
+        limit. `timeout` bounds the call, in seconds.
 
         Raises:
             StateConflict: it was voided, has expired or was settled for another amount, or is not
                 there (any more).
-            InvalidInput: the amount breaks a rule.
+            InvalidInput: the amount breaks a rule, as one that is too fine for the limit
+                (`AmountOverflow`); the hold is open.
             OutcomeUnknown: no answer in time; the same call is harmless.
             NotSent: `timeout` ended before anything was written.
             StoreError: DynamoDB could not do it.
@@ -280,11 +281,7 @@ class Budgets:
         Raises:
             InvalidInput: it is not an entry, or has no id that one can have.
         """
-        if not isinstance(entry, Entry):
-            raise InvalidInput(f"a hold is that of an Entry, got {entry!r:.80}")
-        if not isinstance(entry.id, str) or not entry.id:
-            raise InvalidInput(f"a hold has the id of its entry, got {entry.id!r:.80}")
-        return Hold(entry, self._parts)
+        return Hold(checked_hold(entry), self._parts)
 
 
 class Budget(Budgets):

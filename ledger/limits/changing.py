@@ -384,7 +384,7 @@ def _check_digits(place: Place, target: Decimal, more: Decimal, items: list[Righ
     finest = min(sizes.quantum_of(more), balance.quantum_of(items))
     highest = plan.highest_limit(target, items)
     if not fits(finest, highest):
-        most = finest.scaleb(amounts.DIGITS_MAX - GROWTH_DIGITS)
+        most = amounts.scaled(finest, amounts.DIGITS_MAX - GROWTH_DIGITS)
         raise AmountOverflow(
             f"budget {place.budget!r} cannot be raised to {amounts.to_text(target)}: amounts as"
             f" fine as {amounts.to_text(finest)} are in it, with which all that it ever had must"

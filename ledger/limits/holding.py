@@ -23,20 +23,22 @@ from ledger.core.errors import (
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
 from ledger.limits import balance, holds
-from ledger.limits.allowance import Allowance
-from ledger.limits.calendar import whole_seconds
+from ledger.limits.allowance import AtHand
+from ledger.limits.calendar import whole_seconds, window_in
 from ledger.limits.holds import Resolved
+from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Granted, Refused
-from ledger.limits.plan import Short
+from ledger.limits.plan import Short, highest_limit
 from ledger.limits.reach import Reach
-from ledger.limits.rights import Difference, GrantName
+from ledger.limits.reading import Shown
+from ledger.limits.rights import Difference, GrantName, check_settled
 from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.validity import signed_within
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Rejected, Unknown, Update
 
-Held = Callable[[str, str], Allowance | None]
+Held = Callable[[str, str], AtHand | None]
 """The grant at hand of a name, for the entries of a counter; None if this process has it not."""
 Resolve = Callable[[Spend], Resolved]
 
@@ -121,18 +123,21 @@ class Holder:
                 return done
             return await self._apart(store, entry, resolved, over=over)
 
-    def _own(self, entry: Entry, hold: Spend) -> list[Allowance]:
+    def _own(self, entry: Entry, hold: Spend) -> list[AtHand]:
         """Return the grants that the hold names if this process has them all at hand."""
         found = [self._at_hand(str(name), entry.counter) for name in hold.grants]
-        own = [allowance for allowance in found if allowance is not None]
+        own = [at_hand for at_hand in found if at_hand is not None]
         return own if len(own) == len(found) else []
 
     async def _by_owner(
-        self, store: Store, update: Update, resolved: Resolved, own: list[Allowance]
+        self, store: Store, update: Update, resolved: Resolved, at_hand: list[AtHand]
     ) -> Applied | Rejected | Unknown | None:
         """Write the entry alone, while its grants are at hand; None if they have too little."""
+        for grant in at_hand if not resolved.is_within_held else ():
+            check_settled(resolved.after.amount, resolved.before.amount, grant.limit)
         difference = resolved.difference
         more = max(Decimal(0), difference)
+        own = [grant.allowance for grant in at_hand]
         if any(allowance.remaining < more for allowance in own):
             return None
         for allowance in own:
@@ -164,6 +169,9 @@ class Holder:
         grants = resolved.before.grants
         shown = {name.budget: await control.read(name.budget or entry.counter) for name in grants}
         items = {name.budget: shown[name.budget].of(name.account) for name in grants}
+        for budget, there in shown.items() if not resolved.is_within_held else ():
+            limit = await self._highest_limit(control, budget or entry.counter, there)
+            check_settled(resolved.after.amount, resolved.before.amount, limit)
         now = self._reach.clock.now().timestamp()
         apart = holds.charge_apart(resolved, items, now=now, over=over)
         if isinstance(apart, Short):
@@ -180,6 +188,13 @@ class Holder:
             return Refused(counter, more, here, balance.elsewhere(kept, here))
         writes = holds.apart_writes(_key_of(entry), apart, items, entry.counter)
         return await store.transact(writes)
+
+    async def _highest_limit(self, control: ControlItems, counter: str, shown: Shown) -> Decimal:
+        """Return the highest limit that a region knows of a budget, or of a window's."""
+        window = window_in(counter, self._reach.settings.current.terms)
+        limit = shown.limit if window is None else await control.limit(window, shown)
+        known = Decimal(0) if limit is None else limit.newest.limit
+        return highest_limit(known, shown.items.values())
 
     async def known(self, entry: Entry) -> Entry:
         """Return an entry of which only counter and id may be known, as its region shows it.

@@ -36,6 +36,7 @@ from ledger.limits.rights import (
     noted,
     write_of,
 )
+from ledger.limits.sizes import quantum_of
 from ledger.limits.spends import Resolution, Spend, as_read, change_of, spend_attributes
 from ledger.store.conditions import AllOf, Condition, Equals, Has, Not
 from ledger.store.writes import Put, Update
@@ -52,6 +53,12 @@ class Resolved:
     def difference(self) -> Decimal:
         """What is to be charged more, below 0 if less."""
         return amounts.total((self.after.amount, self.before.amount.copy_negate()))
+
+    @property
+    def is_within_held(self) -> bool:
+        """Whether it came to neither more nor anything finer than what was held, and checked."""
+        held, amount = self.before.amount, self.after.amount
+        return amount <= held and quantum_of(amount) >= quantum_of(held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from random import Random
 from typing import TypeVar
 
 from ledger.core.errors import Unreachable
+from ledger.limits.calendar import Window
 from ledger.limits.reading import Shown, read_budget, read_own
 from ledger.limits.rights import Account, Rights, write_of
 from ledger.limits.rolling import dated, margin_of, rolled
+from ledger.limits.windows import Limit
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -43,6 +45,16 @@ class ControlItems:
             StoreError: DynamoDB could not do it.
         """
         return await read_budget(self.store, counter, self.as_of_now)
+
+    async def limit(self, window: Window, shown: Shown) -> Limit | None:
+        """Return the limit of a window's budget, with what was read of the window.
+
+        Of a window it lies with the budget itself; None if the region shows none.
+
+        Raises:
+            As `read`.
+        """
+        return shown.limit if window.is_whole else (await self.read(window.budget)).limit
 
     async def rights(self, counter: str, account: Account) -> Rights:
         """Return one account's item, strongly consistent; version 0 if there is none.

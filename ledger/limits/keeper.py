@@ -507,11 +507,12 @@ class Keeper:
         await self._change(planned, known=shown.of(me))
 
     async def _limit(self, shown: Shown) -> Limit:
-        """Return the budget's limit: of a window, it lies with the budget itself."""
-        if self.window.is_whole:
-            limit = shown.limit
-        else:
-            limit = (await self._around.items.read(self.window.budget)).limit
+        """Return the budget's limit, and note it.
+
+        Raises:
+            BudgetMissing: the region shows none.
+        """
+        limit = await self._around.items.limit(self.window, shown)
         if limit is None:
             raise missing(self.window.budget, self._around.items.store.region)
         self.limit = plan.highest_limit(limit.newest.limit, shown.items.values())

@@ -51,6 +51,8 @@ GRANTS_MAX = 400
 """How many grants an item may have open; about 30 fit in a write unit, 1 KB."""
 GROWTH_DIGITS = 6
 """By how many digits the sums of an item may outgrow the limit, of the 38 that there are."""
+SETTLED_DIGITS = 3
+"""By how many digits what a hold comes to may outgrow the limit: a thousand such still fit."""
 RESOLVED_KEPT, RESOLVED_SECONDS = 32, 60
 """How many resolved holds an item names, and for how long, for a restore (`recounted`).
 
@@ -234,7 +236,7 @@ def key_of(counter: str, account: Account) -> Key:
 def fits(finest: Decimal, limit: Decimal) -> bool:
     """Return whether sums of such pieces, up to a million times the limit, have 38 digits."""
     try:
-        amounts.total((limit.scaleb(GROWTH_DIGITS), finest, limit))
+        amounts.total((amounts.scaled(limit, GROWTH_DIGITS), finest, limit))
     except AmountOverflow:
         return False
     return True
@@ -255,7 +257,8 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
         raise InvalidAmount(f"{what} must be above 0, got {amounts.to_text(number)}")
     widest = max(limit, number)
     if not fits(number, widest):
-        first = amounts.total_wide((widest.scaleb(GROWTH_DIGITS), number, limit)).adjusted()
+        grown = amounts.scaled(widest, GROWTH_DIGITS)
+        first = amounts.total_wide((grown, number, limit)).adjusted()
         finest = Decimal(1).scaleb(first + 1 - amounts.DIGITS_MAX)
         beside = f" beside a limit of {amounts.to_text(limit)}" if limit >= number else ""
         raise AmountOverflow(
@@ -263,6 +266,24 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
             f" {amounts.DIGITS_MAX} digits; got {amounts.to_text(number)}"
         )
     return number
+
+
+def check_settled(amount: Decimal, held: Decimal, limit: Decimal) -> None:
+    """Check that what a hold of this amount comes to can be charged to a budget, exactly.
+
+    `limit` is the highest that the budget is known to have had.
+
+    Raises:
+        AmountOverflow: it is too fine, as in `checked_amount`, or over a thousand times the limit.
+    """
+    widest = max(limit, held)
+    most = amounts.scaled(widest, SETTLED_DIGITS)
+    if amount > most:
+        raise AmountOverflow(
+            f"a hold settles for at most {10**SETTLED_DIGITS:,} times the limit of its budget,"
+            f" {amounts.to_text(most)}; got {amounts.to_text(amount)}"
+        )
+    checked_amount(amount, widest, "what a hold settles for")
 
 
 def rights_item(rights: Rights, counter: str) -> dict[str, AttributeValue]:

@@ -32,7 +32,7 @@ from ledger.core.errors import (
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry, Spending
 from ledger.late import LateAnswers
-from ledger.limits.allowance import Allowance, Taken
+from ledger.limits.allowance import Allowance, AtHand, Taken
 from ledger.limits.asked import Asked
 from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.changing import LimitChange
@@ -138,10 +138,11 @@ class Spender:
         """Return the time of day."""
         return self._clock.now()
 
-    def at_hand(self, name: str, counter: str) -> Allowance | None:
+    def at_hand(self, name: str, counter: str) -> AtHand | None:
         """Return the grant of this name, for entries of a counter, if it is at hand here."""
         keeper = self._keeper_of(GrantName.parse(name), counter)
-        return None if keeper is None else keeper.holds(name)
+        allowance = None if keeper is None else keeper.holds(name)
+        return None if keeper is None or allowance is None else AtHand(allowance, keeper.limit)
 
     def _keeper_of(self, name: GrantName, counter: str) -> Keeper | None:
         return self._keepers.get((name.budget or counter, counter))

@@ -23,6 +23,7 @@ from ledger.core.errors import (
     OutcomeUnknown,
     StateConflict,
 )
+from ledger.core.values import Entry
 from ledger.limits import budget as library
 from ledger.limits.outcomes import Granted, Refused
 from ledger.testing import ManualClock, MemoryGlobalTable
@@ -183,6 +184,8 @@ def test_names_entries_and_expiries_are_checked() -> None:
     wrong: Any = "entry"
     with pytest.raises(InvalidInput, match="Entry"):
         remote.budget("key").held(wrong)
+    with pytest.raises(InvalidInput, match=r"has the id of its entry, .*got 'x'"):
+        remote.budget("key").held(Entry("key", "x", Decimal(0)))
 
 
 @pytest.mark.parametrize("name", ["Budgets", "Budget", "Hold"])

@@ -278,7 +278,7 @@ async def test_a_settlement_that_may_be_applied_does_not_say_that_it_is_not(then
             patched.setattr(store, "write", lost)
             patched.setattr(store, "get", down_by_then)
             with pytest.raises(OutcomeUnknown, match="the same call is harmless"):
-                await settled_late(world, hold, left.remaining + 2)
+                await settled_late(world, hold, left.allowance.remaining + 2)
         assert sent
 
 
@@ -397,11 +397,12 @@ async def test_where_more_is_owed_than_is_left_nothing_is_left() -> None:
             assert whole(refused.here, refused.elsewhere) == [0, 0]
 
 
-async def test_a_hold_without_an_id_is_refused_before_anything_is_asked() -> None:
+@pytest.mark.parametrize("wrong", ["", "x", "%", "0000-00-00", "x" * 3_000])
+async def test_a_hold_of_no_entrys_id_is_refused_before_anything_is_asked(wrong: str) -> None:
     """DynamoDB's own words for it name neither the hold nor the rule."""
     async with opened() as (_, east, _west):
-        with pytest.raises(InvalidInput, match="has the id of its entry, got ''"):
-            east.budget("key/42").held(Entry("key/42", "", Decimal(0)))
+        with pytest.raises(InvalidInput, match=f"has the id of its entry, .*got '{wrong[:70]}"):
+            east.budget("key/42").held(Entry("key/42", wrong, Decimal(0)))
 
 
 async def test_a_budget_without_a_limit_or_a_pattern_is_missing() -> None:

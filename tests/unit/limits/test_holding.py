@@ -63,7 +63,7 @@ async def held(key_limit: int = 100, team_limit: int = 100) -> AsyncIterator[Hel
         key, team = (at_hand(name, KEY) for name in hold.entry.spending.grants)
         assert key is not None
         assert team is not None
-        yield Held(world, hold, key, team)
+        yield Held(world, hold, key.allowance, team.allowance)
 
 
 async def test_its_owner_writes_the_entry_alone() -> None:
