@@ -66,6 +66,7 @@ class Hold:
         amount, over = amounts.addend(actual), checked_bool("over", over)
         parts = self._parts()
         with arranging(timeout, AGAIN):
+            await parts.settings.renew()
             return await parts.holder.resolve(
                 self.entry, lambda hold: holds.settle(hold, amount), over=over
             )
@@ -78,6 +79,7 @@ class Hold:
         """
         parts = self._parts()
         with arranging(timeout, AGAIN):
+            await parts.settings.renew()
             return await parts.holder.resolve(self.entry, holds.void)
 
     async def extend(self, expires: Expires, *, timeout: float | None = None) -> "Hold":
@@ -89,6 +91,7 @@ class Hold:
         parts = self._parts()
         until = expiry_of(expires, parts.clock.now())
         with arranging(timeout, AGAIN):
+            await parts.settings.renew()
             return Hold(await parts.holder.extend(self.entry, until), self._parts)
 
 
