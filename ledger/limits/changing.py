@@ -51,7 +51,14 @@ from ledger.limits.windows import Limit, limit_write
 from ledger.store.writes import Put
 
 CONFIRM_SECONDS = 600
-"""How much time there is, at least, to confirm an announced step once its wait is over."""
+"""How much time there is, at least, to confirm an announced step beside its wait."""
+POSTPONED_SECONDS = (4 * 3_600, 16 * 3_600, 64 * 3_600, 256 * 3_600)
+"""How much there is once that was too little, the last for good.
+
+It takes two visits, the wait apart: one finds that all regions show the step, the next confirms it.
+In 4 hours a scheduled compactor's hourly searches come by three times. Who comes once a day, and
+has no compactor, does so in 64.
+"""
 ID_CHARACTERS_MAX = 100
 _ZERO = Decimal(0)
 
@@ -62,7 +69,8 @@ class LimitChange:
 
     Both are of the budget, or of the window that runs. `limit` counts what accounts were charged
     more than they had, until others have paid it. With windows those that begin at `since` or later
-    have the limit `later`; None without windows, and once that is in force.
+    have the limit `later`, if that is confirmed before, else it is put off; None without windows,
+    and once it is in force.
 
     `unreclaimed` are regions that are gone and had a part of it: they may have made more of it, and
     left more to others, than has arrived. So a lowering is not done before they are reclaimed.
@@ -77,7 +85,11 @@ class LimitChange:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to be done: else the same call goes on."""
+        """Whether nothing is left to be done: else the same call goes on.
+
+        With windows the running one is lowered then, and the step is in force for those that begin
+        at `since` of the answer before, or later. One that begins in between has the old limit.
+        """
         return self.limit <= self.target and self.since is None and not self.unreclaimed
 
 
@@ -233,7 +245,8 @@ class LimitChanger:
         if step is None or step.since is None:
             return None
         if now >= step.since:
-            since = self._since(place, limit)
+            seconds = POSTPONED_SECONDS[min(limit.postponed, len(POSTPONED_SECONDS) - 1)]
+            since = self._since(place, limit, seconds=seconds)
             return windows.postpone(limit, since, now=now, wait=self._wait)
         if limit.shown is not None:
             oldest = previous_of(place.window, place.rule).begins
@@ -337,13 +350,17 @@ class LimitChanger:
         begins = EPOCH + timedelta(seconds=step.since)
         return LimitChange(place.budget, now, goal, step.limit, begins, regions)
 
-    def _since(self, place: Place, limit: Limit) -> int:
+    def _since(self, place: Place, limit: Limit, *, seconds: int = CONFIRM_SECONDS) -> int:
         """Return when the first window begins that a step announced now can decide.
 
-        Not before the newest in force does.
+        Not before the newest in force does. There is to be so much time beside the wait. What takes
+        the place of another that is announced begins with that, if there is.
         """
-        at = self._reach.clock.now() + timedelta(seconds=self._wait + CONFIRM_SECONDS)
+        at = self._reach.clock.now() + timedelta(seconds=self._wait + seconds)
         at = max(at, EPOCH + timedelta(seconds=limit.begins - 1))
+        announced = None if limit.announced is None else limit.announced.since
+        if announced is not None and announced > whole_seconds(at):
+            return announced
         ends = window_of(place.budget, place.rule, at).ends
         assert ends is not None  # noqa: S101 (it has windows)
         return ends

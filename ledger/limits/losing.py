@@ -99,8 +99,9 @@ async def reclaim_lost(
 
     Raises:
         InvalidInput, ContractChangeRefused: as `check_lost`; or another region that is gone spent
-            more than it had, and is to be reclaimed first; or not every region shows yet that the
-            lost one is cut off, and what it wrote last: run it again.
+            more than it had, and is to be reclaimed first; or a hold is resolved in some regions
+            alone; or not every region shows yet that the lost one is cut off, and what it wrote
+            last: run it again.
         DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
         AmountOverflow: a sum does not fit in 38 digits.
         StoreError: a region cannot be read or written; run it again.
@@ -112,6 +113,7 @@ async def reclaim_lost(
     accounts = _lost_accounts(regions, [lost], shown, shares or {}, named)
     if not accounts:
         return {}
+    _check_resolved_alike(accounts, entries, counter)
     own = _own(regions, shown)
     home = account_in(regions.terms.home, regions.terms)
     if home not in {item.account for item in own}:
@@ -307,6 +309,26 @@ def _own(regions: Regions, shown: Shown) -> list[Rights]:
         for account, item in items.items()
         if account.region == region and regions.keeps(account)
     ]
+
+
+def _check_resolved_alike(lost: Collection[Account], spends: Iterable[Spend], counter: str) -> None:
+    """Check that no hold of lost accounts is resolved in some of the remaining regions alone.
+
+    As open it would be charged here, and as resolved by the entry that a pass brings to all: what
+    was held, and given back, would be nobody's.
+
+    Raises:
+        ContractChangeRefused: one is.
+    """
+    shown: dict[str, Spend] = {}
+    for spend in spends:
+        known = shown.setdefault(spend.id, spend)
+        if known.is_open != spend.is_open and any(name.account in lost for name in spend.grants):
+            raise ContractChangeRefused(
+                f"hold {spend.id} of budget {counter!r} is resolved in one region and open in"
+                " another: `compactor run --once --search` brings what has arrived to all, then run"
+                " this again"
+            )
 
 
 def _check_cut(

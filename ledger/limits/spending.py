@@ -529,10 +529,10 @@ class Spender:
         for hold in [light for light in self._light if light.has_expired]:
             self.give_back(hold)
 
-    async def _confirm(self, keeper: Keeper) -> None:
-        """Go on with an announced step of a budget's limit, now and then."""
+    async def _confirm(self, keeper: Keeper, *, seconds: float = CONFIRM_SECONDS) -> None:
+        """Go on with an announced step of a budget's limit, every so many seconds."""
         now = self._clock.monotonic()
-        if keeper.is_announced and now - keeper.confirmed_at > CONFIRM_SECONDS:
+        if keeper.is_announced and now - keeper.confirmed_at >= seconds:
             keeper.confirmed_at = now
             change = await self._go_on(keeper.window.budget)
             keeper.is_announced = change.since is not None
@@ -553,6 +553,11 @@ class Spender:
             ends: list[tuple[str, Callable[[], Awaitable[None]]]] = [
                 ("what was let through", self._let_through.charge),
                 *((f"budget {keeper.budget!r}", keeper.give_up) for keeper in keepers),
+                # A process that lives shorter than `CONFIRM_SECONDS` may be all that there is.
+                *(
+                    (f"the limit of {keeper.budget!r}", partial(self._confirm, keeper, seconds=0))
+                    for keeper in keepers
+                ),
             ]
             for what, end in ends:
                 try:

@@ -7,7 +7,8 @@ with the window, or before it. So all regions divide the same limit, whenever ea
 window older than every step nothing is minted.
 
     in force ── announce ──> announced ── every region shows it ── wait ──> in force
-                                 └── its time comes first ──> withdrawn, or announced for later
+                                 └── its time comes first ──> withdrawn, or announced for later,
+                                                              each time for much later (`postponed`)
 
 While a step is announced that would decide a window's share nothing is made: another process may
 know it to be in force, or withdrawn. The wait is that of the contract's terms: after it nobody acts
@@ -115,6 +116,7 @@ class Limit:
     """What the limit item says: steps in force, the older first, and one that is announced.
 
     `shown` is when every region was found to show what is announced, in whole seconds since 1970.
+    `postponed` is how often nobody had confirmed it in time.
     `raises` are what windows were raised by, by the id of the raise, `raised` when that was.
     `generation` is that of the contract under which it was written: only its home wrote it.
     """
@@ -123,6 +125,7 @@ class Limit:
     steps: tuple[LimitStep, ...]
     announced: LimitStep | None = None
     shown: int | None = None
+    postponed: int = 0
     raises: Mapping[str, Decimal] = field(default_factory=dict)
     raised: Mapping[str, Decimal] = field(default_factory=dict)
     generation: int = 1
@@ -201,7 +204,7 @@ def confirm(limit: Limit, *, now: int, looked: int, wait: int, oldest: int = 0) 
 
 def withdraw(limit: Limit) -> Limit:
     """Take an announced step back."""
-    return replace(limit, revision=limit.revision + 1, announced=None, shown=None)
+    return replace(limit, revision=limit.revision + 1, announced=None, shown=None, postponed=0)
 
 
 def note_shown(limit: Limit, now: int) -> Limit:
@@ -219,7 +222,8 @@ def postpone(limit: Limit, since: int, *, now: int, wait: int) -> Limit:
     if limit.announced is None:
         raise StateConflict("no step of the limit is announced")
     step = replace(limit.announced, since=since)
-    return replace(announce(withdraw(limit), step, now=now, wait=wait), revision=limit.revision + 1)
+    later = announce(withdraw(limit), step, now=now, wait=wait)
+    return replace(later, revision=limit.revision + 1, postponed=limit.postponed + 1)
 
 
 def newest_of(limits: Iterable[Limit | None]) -> Limit | None:
@@ -263,6 +267,8 @@ def limit_item(limit: Limit, counter: str) -> dict[str, AttributeValue]:
         item["announced"] = _rendered(limit.announced)
     if limit.shown is not None:
         item["shown"] = {"N": str(limit.shown)}
+    if limit.postponed:
+        item["postponed"] = {"N": str(limit.postponed)}
     for name, sums in (("raises", limit.raises), ("raised", limit.raised)):
         if sums:
             item[name] = {"M": {key: _number(sums[key]) for key in sorted(sums)}}
@@ -282,6 +288,7 @@ def limit_of(item: Item) -> Limit:
             tuple(_step(part) for part in item["steps"]["L"]),
             None if announced is None else _step(announced),
             int(number_of(item, "shown")) if "shown" in item else None,
+            int(number_of(item, "postponed")) if "postponed" in item else 0,
             _sums(item, "raises"),
             _sums(item, "raised"),
             generation=int(item["sk"]["S"].removeprefix(LIMIT_PREFIX)),

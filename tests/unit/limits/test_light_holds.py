@@ -432,6 +432,15 @@ async def test_expired_it_does_not_settle_before_it_is_given_back() -> None:
         assert (await east.ledger.total("key/42", max_age=0)).value == 0
 
 
+async def test_until_its_expiry_it_settles() -> None:
+    """The moment itself counts."""
+    async with opened() as (world, east):
+        hold = await held(east, 8, expires=30)
+        world.clock.wall = hold.expires
+        assert not hold.has_expired
+        assert await hold.settle(8)
+
+
 async def test_shortly_before_the_end_of_its_grant_it_is_spent_anew() -> None:
     """Else the grant could end before the write is given up, and what is sent again is too late."""
     async with opened(100, grant_life=400) as (world, east):

@@ -223,6 +223,60 @@ async def test_a_step_that_nobody_confirmed_in_time_is_postponed() -> None:
         assert not await budget.spend(1)
 
 
+@pytest.mark.parametrize(
+    ("window", "every", "compacts", "visits_max"),
+    [
+        ("hour", HOUR, False, 8),  # a command, each hour
+        ("hour", 600, False, 16),
+        ("hour", 1_800, True, 16),  # a scheduled compactor, which searches once an hour
+        ("day", 24 * HOUR, False, 12),  # a command, each day
+    ],
+)
+async def test_a_step_is_in_force_however_seldom_anybody_comes(
+    window: str, every: int, *, compacts: bool, visits_max: int
+) -> None:
+    """Each time that nobody came in time there is much longer, up to ten days."""
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {"window": window}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(60)
+        world.replicate()
+        await east.budget("key/42").spend(1)
+        await world.clock.advance(600)
+        assert (await east.budget("key/42").lower_limit(to=20)).later == 20
+    for _ in range(visits_max):
+        world.replicate()
+        await world.clock.advance(every)
+        if compacts:
+            assert (await world.compact()).is_success
+        else:
+            async with world.table(WEST) as west:
+                try:
+                    await west.budget("key/42").spend(1)
+                except BudgetUndecided:  # this window had the step announced, which is put off
+                    world.replicate()
+                    await west.budget("key/42").spend(1)
+    world.replicate()
+    await world.clock.advance(24 * HOUR)
+    async with world.table(EAST) as east, world.table(WEST) as west:
+        assert (await east.budget("key/42").go_on()).since is None
+        assert await spent(world, east, west) == 20
+
+
+async def test_what_replaces_a_postponed_step_begins_with_it() -> None:
+    """It is not refused for a window that is nearer: it would be for hours."""
+    async with opened(10, window="hour") as (world, east, _west):
+        budget = east.budget("key/42")
+        first = await budget.lower_limit(to=8)
+        assert first.since is not None
+        world.replicate()
+        await world.clock.advance((first.since - world.clock.now()).total_seconds())
+        later = await budget.go_on()
+        assert later.since is not None
+        assert (later.since - first.since).total_seconds() > 4 * HOUR
+        changed = await budget.lower_limit(to=7)
+        assert (changed.later, changed.since) == (7, later.since)
+
+
 @pytest.mark.slow
 async def test_whoever_spends_confirms_an_announced_step() -> None:
     """By itself: nobody has to wait for it."""

@@ -337,6 +337,33 @@ async def test_a_hold_whose_charge_did_not_arrive_counts() -> None:
     assert (await stakes(remaining(world), SOUTH, "counter"))[AT_SOUTH].entries == 9
 
 
+@pytest.mark.parametrize("comes_to", [0, 1, 5])
+async def test_a_hold_that_is_resolved_in_one_region_alone_is_waited_for(comes_to: int) -> None:
+    """Charged as open, it would come to less by the entry that a pass brings to all."""
+    world = world_of()
+    hold = spend_item(5, GrantName(AT_SOUTH, 2), at=START, suffix=7, hold=1)
+    world.regions.put(HOME, hold)  # as it arrived
+    world.regions.deliver()
+    resolved = {"change": {"N": str(-comes_to)}, "resolved": {"S": "settled"}}
+    world.regions.put(HOME, {**hold, **resolved})  # it arrived at home alone
+    regions = remaining(world)
+    with pytest.raises(ContractChangeRefused, match="is resolved in one region and open in ano"):
+        await reclaim_lost(regions, SOUTH, "counter")
+    assert not shown_rights(world.regions, AT_HOME).cut
+    world.regions.deliver()  # as a pass does
+    assert await reclaimed(world, regions) == [SENT - 4 - comes_to]
+
+
+async def test_a_hold_of_another_region_that_is_resolved_just_now_is_not_waited_for() -> None:
+    """It is on its way, and of nothing that is minted again."""
+    world = world_of()
+    hold = spend_item(5, GrantName(AT_WEST, 2), at=START, suffix=7, hold=1)
+    world.regions.put(HOME, hold)
+    world.regions.deliver()
+    world.regions.put(HOME, {**hold, "resolved": {"S": "void"}, "change": {"N": "0"}})
+    assert await reclaimed(world, remaining(world)) == [SENT - 4]
+
+
 async def test_an_item_that_its_region_writes_meanwhile_is_read_again() -> None:
     """The home region goes on spending."""
     world = world_of()

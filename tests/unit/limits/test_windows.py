@@ -166,6 +166,9 @@ def test_a_step_whose_time_came_first_is_announced_for_later() -> None:
     late = windows.postpone(windows.note_shown(announced, 50), 3000, now=1500, wait=100)
     assert late.announced is not None
     assert (late.announced.since, late.shown, late.revision) == (3000, None, 6)
+    again = windows.postpone(late, 5000, now=3500, wait=100)
+    assert [announced.postponed, late.postponed, again.postponed] == [0, 1, 2]
+    assert windows.withdraw(again).postponed == 0
     item = windows.limit_item(windows.note_shown(late, 1600), "c")
     assert windows.limit_of(item) == windows.note_shown(late, 1600)
     with pytest.raises(StateConflict, match="no step of the limit is announced"):
