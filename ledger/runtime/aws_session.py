@@ -17,8 +17,7 @@ _LOADERS: dict[str | None, Any] = {}
 def open_session(profile: str | None = None) -> "AioSession":
     """Return a new session of this profile, by default of the one that the environment names.
 
-    Raises:
-        BotoCoreError: the profile does not exist, or the SDK's configuration cannot be read.
+    Errors are botocore's: of a profile that does not exist, or a configuration that is unreadable.
     """
     # It takes longer to import than all the rest, and many commands send nothing.
     from aiobotocore.session import AioSession  # noqa: PLC0415
