@@ -27,7 +27,7 @@ LONGEST_REGRESSIONS = {
     *(500020043, 500026543, 500039491, 500156036, 500268291, 820001848),
 }
 """Those that take three quarters of a second and more; the others take half a second."""
-FRESH_SEEDS = 120
+FRESH_SEEDS = 80
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
 ARCHITECTURE = Path(sim.__file__).parents[2] / "ARCHITECTURE.md"
