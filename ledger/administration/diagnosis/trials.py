@@ -46,7 +46,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ledger.administration.templates.permissions import Grant, Role, grants, names_of, regions_of
+from ledger.administration.templates.permissions import names_of, regions_of
+from ledger.administration.templates.roles import Grant, Role, grants
 from ledger.core.entry import Key
 from ledger.core.keys import DOCTOR_PARTITION
 from ledger.settings import Settings

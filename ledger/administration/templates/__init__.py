@@ -12,15 +12,13 @@ Pure: no clock, no randomness, no I/O.
 from ledger.administration.templates.archive_bucket import archive_template
 from ledger.administration.templates.permissions import (
     ACCOUNT_EXAMPLE,
-    Grant,
-    Role,
-    grants,
     iam_template,
     policy,
 )
 from ledger.administration.templates.pipeline_function import pipeline_template
 from ledger.administration.templates.rendering import as_json, as_yaml
 from ledger.administration.templates.replication_alarms import replication_template
+from ledger.administration.templates.roles import Grant, Role, grants
 from ledger.administration.templates.scheduled_job import compactor_template
 from ledger.administration.templates.service_function import service_template
 from ledger.administration.templates.table import table_template

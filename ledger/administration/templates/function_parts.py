@@ -6,8 +6,9 @@ Pure: no clock, no randomness, no I/O.
 from typing import Any
 
 from ledger.administration.templates import rendering
-from ledger.administration.templates.permissions import POLICY_VERSION, Role, policy_in_template
+from ledger.administration.templates.permissions import POLICY_VERSION, policy_in_template
 from ledger.administration.templates.rendering import Intrinsic, attribute, ref, sub
+from ledger.administration.templates.roles import Role
 from ledger.settings import Settings
 
 MESSAGE_SECONDS = 14 * 86_400

@@ -33,9 +33,10 @@ from ledger.administration.templates.function_parts import (
     parameters,
     queue,
 )
-from ledger.administration.templates.permissions import POLICY_VERSION, Role
+from ledger.administration.templates.permissions import POLICY_VERSION
 from ledger.administration.templates.rendering import FORMAT_VERSION, Intrinsic, attribute, ref
 from ledger.administration.templates.rendering import function as intrinsic
+from ledger.administration.templates.roles import Role
 from ledger.settings import Settings
 from ledger.settings.pipelines import BATCH_RECORDS_MAX, PIPELINE_NAME
 from ledger.settings.variables import CONFIG_VARIABLE, PIPELINE_VARIABLE

@@ -23,8 +23,9 @@ from ledger.administration.templates.function_parts import (
     queue,
     trust,
 )
-from ledger.administration.templates.permissions import POLICY_VERSION, Role
+from ledger.administration.templates.permissions import POLICY_VERSION
 from ledger.administration.templates.rendering import FORMAT_VERSION, attribute, ref
+from ledger.administration.templates.roles import Role
 from ledger.settings import Settings
 
 PASS_SECONDS_MAX = 900

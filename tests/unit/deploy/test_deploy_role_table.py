@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ledger.administration.templates import Role
-from ledger.administration.templates.permissions import Grant, Where, grants
+from ledger.administration.templates.roles import Grant, Where, grants
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.entry import ENTRY_ATTRIBUTES, SPENDING_ATTRIBUTES
 from ledger.core.hints import HINT_PARTITIONS

@@ -21,7 +21,8 @@ from ledger.administration.diagnosis.trials import (
     trials_of,
 )
 from ledger.administration.templates import Role, policy
-from ledger.administration.templates.permissions import grants, regions_of
+from ledger.administration.templates.permissions import regions_of
+from ledger.administration.templates.roles import grants
 from ledger.settings import Settings
 
 SETTINGS = Settings(

@@ -1,0 +1,399 @@
+"""What each role may do on the table, and no more: its grants, before they are bound to a table.
+
+Three things narrow a role. **Actions**: only those that its code calls; a test records the calls
+and compares. **Regions**: compactor and importer write through the home region only, so elsewhere
+they hold no write at all; nor do users of the other methods, which hold in one region only.
+**Partition keys**: the table's contract, the lease, the markers of imports and the cursor of the
+compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
+so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
+pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`), webhooks
+(`~webhook~`), the index (`~index-`) and budgets (`~budget~`), so no writer can touch them;
+descriptions (`~description~`), on which nothing depends; and hints to the compactor (`~hint-0` to
+`~hint-3`), so that a reader writes nothing else. The net change shares its partition key with its
+entries, so IAM cannot distinguish the two by keys: its version condition guards it against us, not
+against anyone who has the writer's credentials. **Attributes**: a strict writer names only those of
+entries, in an INSERT, which replaces nothing; and no writer but a spender names those of entries
+that grants pay for. **Objects**: of the archive only what is under its prefix.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Literal
+
+from ledger.core.contract_item import CONTRACT_PARTITION
+from ledger.core.entry import ENTRY_ATTRIBUTES, SPENDING_ATTRIBUTES
+from ledger.core.hints import HINT_PARTITIONS
+from ledger.core.index import INDEX_PREFIX
+from ledger.core.keys import (
+    BUDGET_PREFIX,
+    COUNT_PREFIX,
+    DESCRIPTION_PREFIX,
+    IMPORT_PARTITION,
+    LEASE_PARTITION,
+    LEASE_PREFIX,
+    PASS_PARTITION,
+    RECONCILE_LATEST_PREFIX,
+    RECONCILE_PREFIX,
+    REVERSE_PREFIX,
+    SCAN_PARTITION,
+    SEQUENCE_PREFIX,
+    VERSION_PREFIX,
+    WATCH_PREFIX,
+    WEBHOOK_PREFIX,
+)
+from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
+
+
+class Role(StrEnum):
+    """A part of the ledger that calls DynamoDB under its own policy."""
+
+    WRITER = "writer"
+    SPENDER = "spender"
+    STRICT_WRITER = "strict-writer"
+    READER = "reader"
+    WATCHER = "watcher"
+    FOLLOWER = "follower"
+    NOTIFIER = "notifier"
+    COMPACTOR = "compactor"
+    RECOVERY = "recovery"
+    ARCHIVIST = "archivist"
+    IMPORTER = "importer"
+    METHODS = "methods"
+    PIPELINE = "pipeline"
+    AUDIT = "audit"
+    OPERATOR = "operator"
+    ADMINISTRATOR = "administrator"
+    SERVICE = "service"
+
+
+class Where(StrEnum):
+    """In which regions a grant holds."""
+
+    EVERY_REGION = "every region"
+    HOME = "home"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Some actions on the table: in which regions, and on which partition keys.
+
+    A `*` in a key stands for any text. `tables` says of which tables: the ledger's own; that of
+    markers, if it has one; its own and those of pipelines' states; its own if states have others,
+    as those that were there before are moved; all of them; the streams of its own. Of `objects` and
+    `buckets` the actions are S3's, on the archive's objects, and on the buckets that they are in.
+    With `if_archived` it is only of a table that has an archive. `only_attributes` are the names of
+    all attributes that a request may have, the keys' among them; `never_attributes` of some that it
+    may not have.
+    """
+
+    name: str
+    actions: tuple[str, ...]
+    where: Where = Where.EVERY_REGION
+    only_keys: tuple[str, ...] = ()
+    never_keys: tuple[str, ...] = ()
+    tables: Literal["own", "markers", "states", "left", "all", "streams", "objects", "buckets"] = (
+        "own"
+    )
+    if_archived: bool = False
+    only_attributes: tuple[str, ...] = ()
+    never_attributes: tuple[str, ...] = ()
+
+    @property
+    def service(self) -> str:
+        """The service whose actions they are."""
+        return "s3" if self.tables in {"objects", "buckets"} else "dynamodb"
+
+
+_COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
+    f"{prefix}*" for prefix in (COUNT_PREFIX, SEQUENCE_PREFIX, VERSION_PREFIX, LEASE_PREFIX)
+)
+_METHODS = (_COUNTS, _NUMBERS, _VERSIONS, _LEASES)
+_STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
+_WATCHES, _INDEX, _DESCRIPTIONS = (
+    f"{prefix}*" for prefix in (WATCH_PREFIX, INDEX_PREFIX, DESCRIPTION_PREFIX)
+)
+_WEBHOOKS, _BUDGETS = f"{WEBHOOK_PREFIX}*", f"{BUDGET_PREFIX}*"
+_KEPT = (_STATES, _LANES, _WATCHES, _WEBHOOKS, _INDEX, _DESCRIPTIONS, _BUDGETS)
+_OTHERS = (
+    CONTRACT_PARTITION,
+    LEASE_PARTITION,
+    SCAN_PARTITION,
+    PASS_PARTITION,
+    *_METHODS,
+    *_KEPT,
+)
+_RESERVED = (IMPORT_PARTITION, *_OTHERS)
+_RECORDS = tuple(
+    f"{prefix}*" for prefix in (REVERSE_PREFIX, RECONCILE_PREFIX, RECONCILE_LATEST_PREFIX)
+)
+# Every process reads the contract in its own region before it acts, and again each minute.
+_READ_CONTRACT = Grant("ReadTheContract", ("Query",), only_keys=(CONTRACT_PARTITION,))
+_READ_ARCHIVE = Grant("ReadTheArchive", ("GetObject",), tables="objects")
+# HeadBucket, which returns a bucket's region, and ListObjectsV2 are both under ListBucket.
+_SEE_BUCKETS = Grant("SeeTheArchive", ("ListBucket",), tables="buckets")
+_LEASING = ("GetItem", "PutItem", "UpdateItem", "ConditionCheckItem")
+
+_GRANTS: dict[Role, tuple[Grant, ...]] = {
+    Role.WRITER: (
+        _READ_CONTRACT,
+        # Changes with keys are sent as statements, 25 at a time, and if those are denied one by
+        # one. An entry that names a grant is charged to it: only a spender may write one.
+        Grant(
+            "WriteEntries",
+            ("PutItem", "BatchWriteItem", "PartiQLInsert"),
+            never_keys=_RESERVED,
+            never_attributes=SPENDING_ATTRIBUTES,
+        ),
+        # The entry and the record of its reversal are looked at before one is written, at home.
+        Grant("LookBeforeReversing", ("GetItem",), Where.HOME, never_keys=_RESERVED),
+        # A call past the retry horizon is answered from table and archive.
+        Grant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_RESERVED, if_archived=True),
+        _READ_ARCHIVE,
+        Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
+    ),
+    # Besides the writer's, for programs that spend from budgets, hold, or change limits: rights are
+    # fetched through the regions that have them, and holds resolved through that of their entry.
+    Role.SPENDER: (
+        Grant(
+            "SpendAndHold",
+            ("PutItem", "BatchWriteItem", "UpdateItem"),
+            never_keys=_RESERVED,
+            only_attributes=("pk", "sk", *ENTRY_ATTRIBUTES, *SPENDING_ATTRIBUTES),
+        ),
+        Grant("LookAtEntries", ("GetItem",), never_keys=_RESERVED),
+        Grant("KeepRights", ("GetItem", "PutItem", "Query"), only_keys=(_BUDGETS,)),
+    ),
+    # Instead of the writer's, with `writer.strict`: it replaces and deletes no existing item,
+    # and what it puts has no attribute that only net changes, sums or records have.
+    Role.STRICT_WRITER: (
+        _READ_CONTRACT,
+        Grant(
+            "InsertEntries",
+            ("PartiQLInsert",),
+            never_keys=(*_RESERVED, *_RECORDS, *HINT_PARTITIONS),
+            only_attributes=("pk", "sk", *ENTRY_ATTRIBUTES),
+        ),
+        # An INSERT does not return an existing item.
+        Grant("LookAtWhatIsThere", ("GetItem",), never_keys=_RESERVED),
+        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+        Grant("AnswerLateCalls", ("Query",), never_keys=_RESERVED, if_archived=True),
+        _READ_ARCHIVE,
+        Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
+    ),
+    Role.READER: (
+        Grant("ReadCollections", ("Query",)),
+        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+        _READ_ARCHIVE,
+        Grant("ReadDescriptions", ("BatchGetItem",), only_keys=(_DESCRIPTIONS,)),
+    ),
+    # Beside the reader's, where totals are watched: each crossing is decided through home.
+    Role.WATCHER: (
+        Grant("ReadTotalsAtHome", ("Query",), Where.HOME),
+        Grant("DecideCrossings", ("GetItem", "PutItem"), Where.HOME, only_keys=(_WATCHES,)),
+    ),
+    # Beside the reader's, where the feed is followed.
+    Role.FOLLOWER: (
+        Grant(
+            "ReadTheStream",
+            ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
+            tables="streams",
+        ),
+    ),
+    # Beside the reader's, the watcher's and the follower's, for the worker of webhooks.
+    Role.NOTIFIER: (
+        Grant(
+            "KeepWebhooks",
+            ("DeleteItem", "GetItem", "PutItem", "Query"),
+            Where.HOME,
+            only_keys=(_WEBHOOKS,),
+        ),
+        Grant(
+            "HoldTheLease",
+            ("GetItem", "PutItem", "UpdateItem"),
+            Where.HOME,
+            only_keys=(f"{LEASE_PREFIX}webhooks",),
+        ),
+    ),
+    Role.COMPACTOR: (
+        Grant("ObserveEveryRegion", ("BatchGetItem", "GetItem", "Query")),
+        Grant("FindCollections", ("Scan",), Where.HOME),
+        Grant("SeeReplicas", ("DescribeTable",), Where.HOME),
+        Grant(
+            "HoldTheLease",
+            ("PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"),
+            Where.HOME,
+            only_keys=(LEASE_PARTITION,),
+        ),
+        Grant(
+            "KeepThePlace",
+            ("PutItem",),
+            Where.HOME,
+            only_keys=(SCAN_PARTITION, PASS_PARTITION),
+        ),
+        Grant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
+        # Grants are closed, and rights moved, through the regions that made them; so are holds.
+        Grant("KeepRights", ("PutItem",), only_keys=(_BUDGETS,)),
+        Grant(
+            "ResolveHolds",
+            ("UpdateItem",),
+            never_keys=_RESERVED,
+            only_attributes=("pk", "sk", "change", *SPENDING_ATTRIBUTES),
+        ),
+        Grant(
+            "KeepTheIndex",
+            (
+                "BatchGetItem",
+                "DeleteItem",
+                "PartiQLDelete",
+                "PartiQLInsert",
+                "PartiQLUpdate",
+                "PutItem",
+                "UpdateItem",
+            ),
+            Where.HOME,
+            only_keys=(_INDEX,),
+        ),
+        Grant("MergeAndDelete", ("PutItem", "BatchWriteItem"), Where.HOME, never_keys=_RESERVED),
+        Grant("Archive", ("GetObject", "PutObject"), Where.HOME, tables="objects"),
+        replace(_SEE_BUCKETS, where=Where.HOME),
+    ),
+    # Beside the compactor's: what a lost region left in part is found and completed everywhere.
+    Role.RECOVERY: (
+        Grant("FindCollections", ("Scan",)),
+        Grant("SeeReplicas", ("DescribeTable",)),
+        Grant(
+            "CompleteAndDelete",
+            ("PutItem", "ConditionCheckItem", "BatchWriteItem"),
+            never_keys=_RESERVED,
+        ),
+    ),
+    # `ledger verify --archive`, `ledger archive sweep`, `erase` and `rebuild`.
+    Role.ARCHIVIST: (
+        Grant("CompareRegions", ("Query", "Scan")),
+        Grant("LookAtEntries", ("GetItem",), Where.HOME),
+        Grant("Rebuild", ("PutItem",), Where.HOME, never_keys=_RESERVED),
+        Grant("KeepTheArchive", ("DeleteObject", "GetObject", "PutObject"), tables="objects"),
+        _SEE_BUCKETS,
+    ),
+    Role.IMPORTER: (
+        Grant(
+            "WriteEntriesAndMarkers",
+            ("PutItem",),
+            Where.HOME,
+            never_keys=_OTHERS,
+        ),
+        Grant("ReadMarkers", ("Query",), only_keys=(CONTRACT_PARTITION, IMPORT_PARTITION)),
+        Grant("LookAtMarkers", ("GetItem",), Where.HOME, only_keys=(IMPORT_PARTITION,)),
+    ),
+    Role.METHODS: (
+        Grant("ReadTheContract", ("Query",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
+        Grant(
+            "Count", ("GetItem", "PutItem", "Query", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)
+        ),
+        # If markers have a separate table: they are put and read there, and nothing else is.
+        Grant(
+            "Mark",
+            ("GetItem", "PutItem"),
+            Where.HOME,
+            only_keys=(_COUNTS,),
+            tables="markers",
+        ),
+        Grant(
+            "Number",
+            ("GetItem", "PutItem", "Query", "UpdateItem"),
+            Where.HOME,
+            only_keys=(_NUMBERS,),
+        ),
+        # The lock of a subject is stored with its versions, so no guard needs any other lease.
+        Grant(
+            "GuardVersions",
+            ("DeleteItem", *_LEASING, "Query"),
+            Where.HOME,
+            only_keys=(_VERSIONS,),
+        ),
+        Grant("HoldLeases", (*_LEASING, "DeleteItem"), Where.HOME, only_keys=(_LEASES,)),
+    ),
+    # States are written in their records' home regions, all else in the lane's: any may be either.
+    Role.PIPELINE: (
+        _READ_CONTRACT,
+        Grant(
+            "KeepStates",
+            ("BatchGetItem", "GetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"),
+            only_keys=(_STATES,),
+            tables="states",
+        ),
+        Grant("MoveStates", ("DeleteItem",), only_keys=(_STATES,), tables="left"),
+        Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
+        Grant("AddToTotals", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
+        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+    ),
+    # `ledger pipeline audit`, `mend`, `rebuild`, `reset`, `move-states` find all by keyless scans.
+    Role.AUDIT: (
+        Grant("FindStates", ("Query", "Scan"), tables="states"),
+        Grant(
+            "PutStatesRight",
+            ("DeleteItem", "GetItem", "PutItem"),
+            only_keys=(_STATES,),
+            tables="states",
+        ),
+        Grant(
+            "MarkLanes",
+            ("ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem"),
+            only_keys=(_LANES,),
+        ),
+        Grant("PutTotalsRight", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
+    ),
+    # Beside another: `ledger table adopt` and `set`, `ledger lease list`, `compactor move-home`.
+    Role.OPERATOR: (
+        _READ_CONTRACT,
+        Grant("ChangeTheContract", ("PutItem",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
+        # A Scan names no partition key, so it cannot be narrowed to those of leases.
+        Grant("ListLeases", ("Scan",), Where.HOME),
+        Grant("SeeReplicas", ("DescribeTable",)),
+    ),
+    # Beside the writer's and the reader's: what `ledger serve` shows of the fleet.
+    Role.SERVICE: (
+        Grant(
+            "SeeTheFleet",
+            ("DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive"),
+        ),
+        Grant("SeeLeadersAndLanes", ("GetItem",), only_keys=(LEASE_PARTITION, _LANES)),
+    ),
+    Role.ADMINISTRATOR: (
+        Grant(
+            "MakeTheTable",
+            (
+                "CreateTable",
+                "CreateTableReplica",
+                "DescribeContinuousBackups",
+                "DescribeTable",
+                "DescribeTimeToLive",
+                "UpdateContinuousBackups",
+                "UpdateTable",
+                "UpdateTimeToLive",
+            ),
+            tables="all",
+        ),
+        # DynamoDB requires these to add a replica, which it fills in the name of the caller.
+        Grant(
+            "FillReplicas",
+            (
+                "BatchWriteItem",
+                "DeleteItem",
+                "GetItem",
+                "PutItem",
+                "Query",
+                "Scan",
+                "UpdateItem",
+            ),
+            tables="all",
+        ),
+    ),
+}
+
+
+def grants(role: Role) -> tuple[Grant, ...]:
+    """Return what `role` may do, before it is bound to a table."""
+    return _GRANTS[role]
