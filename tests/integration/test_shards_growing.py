@@ -46,16 +46,18 @@ FEW, MANY = 2, 6
 class Growing:
     """Ledgers of every region, begun before and after the announcement, and probes to write."""
 
-    def __init__(self, world: LocalGlobalTable, since: datetime) -> None:
+    def __init__(
+        self, world: LocalGlobalTable, since: datetime, times: Mapping[str, float]
+    ) -> None:
         shards = [{"count": FEW}, {"count": MANY, "since": since}]
         self.since = since
         self._grow = partial(
             world.settings,
-            **TIMES,
+            **times,
             compactor={"fold_min": 1, "prune_min": 1},
             shards={"hot-*": shards},
         )
-        before = world.settings(**TIMES, shards={"hot-*": FEW})
+        before = world.settings(**times, shards={"hot-*": FEW})
         self.old = Settings(table=before.table, regions=before.regions)
         self.new = before
         self.probes = [Probe(f"hot-{number}") for number in range(PROBES)]
@@ -116,12 +118,15 @@ class Growing:
 
 
 @asynccontextmanager
-async def growing(engine: str) -> AsyncIterator[tuple[Growing, LocalGlobalTable]]:
+async def growing(
+    engine: str, times: Mapping[str, float] = TIMES
+) -> AsyncIterator[tuple[Growing, LocalGlobalTable]]:
     """Open a world in which the shards grow in a moment."""
     starting = LocalGlobalTable.start(regions=REGIONS, lag=0.05, jitter=0.2, engine=engine)
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(starting)
-        one = Growing(world, SystemClock().now() + timedelta(seconds=GROWS_AFTER_SECONDS))
+        since = SystemClock().now() + timedelta(seconds=GROWS_AFTER_SECONDS)
+        one = Growing(world, since, times)
 
         async def open_all(ledgers: dict[str, Ledger], settings: Settings) -> None:
             for region in REGIONS:
@@ -185,7 +190,8 @@ async def test_a_repeat_after_the_growth_counts_once(*, mutant: bool) -> None:
 
     Were shards to grow by the time of writing, most repeats would lie in another shard as well.
     """
-    async with growing("memory") as (one, _):
+    patient = {**TIMES, "settle": 40.0, "retry_horizon": 30.0}  # on a busy machine, too
+    async with growing("memory", patient) as (one, _):
         before = one.since - timedelta(milliseconds=1)
         made, region = min(before, SystemClock().now()), REGIONS[1]
 
