@@ -312,7 +312,7 @@ def _own(regions: Regions, shown: Shown) -> list[Rights]:
 
 
 def _check_resolved_alike(lost: Collection[Account], spends: Iterable[Spend], counter: str) -> None:
-    """Check that no hold of lost accounts is resolved in some of the remaining regions alone.
+    """Check that no entry of lost accounts is resolved in some of the remaining regions alone.
 
     As open it would be charged here, and as resolved by the entry that a pass brings to all: what
     was held, and given back, would be nobody's.
@@ -325,7 +325,7 @@ def _check_resolved_alike(lost: Collection[Account], spends: Iterable[Spend], co
         known = shown.setdefault(spend.id, spend)
         if known.is_open != spend.is_open and any(name.account in lost for name in spend.grants):
             raise ContractChangeRefused(
-                f"hold {spend.id} of budget {counter!r} is resolved in one region and open in"
+                f"entry {spend.id} of budget {counter!r} is resolved in one region and open in"
                 " another: `compactor run --once --search` brings what has arrived to all, then run"
                 " this again"
             )
