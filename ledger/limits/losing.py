@@ -141,7 +141,7 @@ async def reclaim_lost(
                 f" had sent it: `ledger budget reclaim --lost {debt[0].region}` first"
             )
         amount = stake.amount if most is None else min(stake.amount, most)
-        plan = partial(mint_again, lost=account, amount=amount)
+        plan = partial(mint_again, lost=account, amount=amount, passed_on=stake.passed_on)
         if await _change(regions, counter, home, plan):
             minted[account] = Minted(stake, amount)
     return minted

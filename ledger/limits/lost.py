@@ -29,7 +29,8 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.limits.rights import Account, Rights, following
+from ledger.limits.rights import Account, Rights, added, following
+from ledger.limits.rolling import LASTING
 from ledger.limits.spends import Spend
 
 _ZERO = Decimal(0)
@@ -42,7 +43,8 @@ class Stake:
     `minted` less `retired` by the lost account; `sent` to it and `taken` from it by all others, and
     in its own view by those that were lost before it; `charged` by it (of a rolling limit what has
     not come back), and what the `entries` that remain come to beyond that: those of grants that it
-    had open, and of holds what it had not charged for them.
+    had open, and of holds what it had not charged for them. Of what is charged so much is `lasting`
+    as never comes back.
     """
 
     minted: Decimal
@@ -50,6 +52,13 @@ class Stake:
     taken: Decimal
     charged: Decimal
     entries: Decimal
+    lasting: Decimal = _ZERO
+
+    @property
+    def passed_on(self) -> Decimal:
+        """What others had of it that it did not have: it was sent that by another that is lost."""
+        had = (self.minted, self.sent, self.taken.copy_negate(), self.lasting.copy_negate())
+        return max(_ZERO, amounts.total_wide(had).copy_negate())
 
     @property
     def amount(self) -> Decimal:
@@ -131,6 +140,7 @@ def stake_of(
         ),
         charged=base.spent,
         entries=_uncharged(base, spends, budget),
+        lasting=base.buckets.get(LASTING, _ZERO),
     )
 
 
@@ -164,10 +174,14 @@ def _is_charged(base: Rights, spend: Spend, place: int, budget: str) -> bool:
     return base.shows_closed(name.version) and is_there and not spend.is_open_hold
 
 
-def mint_again(rights: Rights, lost: Account, amount: Decimal) -> Rights | None:
+def mint_again(
+    rights: Rights, lost: Account, amount: Decimal, *, passed_on: Decimal = _ZERO
+) -> Rights | None:
     """Mint what a lost account had, or less of it, once; None if this item has done so already.
 
-    Before it the items of all remaining accounts are looked through (`is_reclaimed`).
+    Before it the items of all remaining accounts are looked through (`is_reclaimed`). Below 0 it is
+    charged: of a rolling limit what it had spent comes back, what it had `passed_on` (`Stake`) was
+    not spent there, and never does.
 
     Raises:
         InvalidInput: the item has not cut it off.
@@ -177,10 +191,13 @@ def mint_again(rights: Rights, lost: Account, amount: Decimal) -> Rights | None:
         return None
     if lost not in rights.cut:
         raise InvalidInput(f"{rights.account} must cut off {lost} before its rights are reclaimed")
+    charged = max(_ZERO, amount.copy_negate())
+    lasting = min(passed_on, charged) if rights.bucket else _ZERO
     return following(
         rights,
         minted=amounts.total((rights.minted, max(_ZERO, amount))),
-        charged=amounts.total((rights.charged, max(_ZERO, amount.copy_negate()))),
+        charged=amounts.total((rights.charged, charged)),
+        buckets=added(rights.buckets, LASTING, lasting) if lasting else rights.buckets,
         reclaimed={**rights.reclaimed, lost: amount},
     )
 

@@ -9,7 +9,7 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 | `sent`, `taken` | account -> all that was ever sent to it, taken up from it |
 | `charged` | what closed grants came to |
 | `bucket` | of a rolling limit: how many seconds a bucket has (`rolling`) |
-| `buckets`, `returned` | bucket -> what it charged that has not come back, what has |
+| `buckets`, `returned` | bucket -> what it charged that has not come back, what has (`rolling`) |
 | `grants` | version that made it -> [amount, from, expires, token] of each grant that is open |
 | `adjusted` | version of an open grant -> what resolved holds of it came to more than was held |
 | `released` | version of an open grant -> what was held by holds that another resolved |

@@ -28,6 +28,8 @@ from ledger.core.contract import Terms
 from ledger.core.ids import parse
 from ledger.limits.rights import Rights
 
+LASTING = 10**15
+"""The bucket of what never comes back: what a lost account had passed on, and did not have."""
 _ZERO = Decimal(0)
 
 
@@ -69,7 +71,7 @@ def dated(rights: Rights, now: float) -> Rights:
     """Return an item in which all that was charged is in a bucket, what is new in that of now.
 
     What was charged too much and is taken back lowers the oldest buckets, so that it does not come
-    back twice. The version stays.
+    back twice; that of what lasts it does not. The version stays.
     """
     if not rights.bucket:
         return rights
@@ -83,7 +85,7 @@ def dated(rights: Rights, now: float) -> Rights:
         buckets[at] = amounts.total((buckets.get(at, _ZERO), new))
         return replace(rights, buckets=buckets)
     less = new.copy_negate()
-    for at in sorted(buckets):
+    for at in sorted(buckets.keys() - {LASTING}):
         taken = min(less, buckets[at])
         buckets[at] = amounts.total((buckets[at], taken.copy_negate()))
         less = amounts.total_wide((less, taken.copy_negate()))

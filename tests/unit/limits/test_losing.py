@@ -36,7 +36,8 @@ from ledger.limits.losing import (
 from ledger.limits.lost import Stake, cut_off, mint_again, stake_of
 from ledger.limits.plan import create, send, take_up
 from ledger.limits.reclaiming import Regions
-from ledger.limits.rights import Account, GrantName, Rights, rights_item
+from ledger.limits.rights import Account, GrantName, Rights, rights_item, rights_of
+from ledger.limits.rolling import LASTING, rolled
 from ledger.limits.spends import Spend
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.forwarding import ForwardingStore
@@ -755,18 +756,42 @@ async def test_of_a_rolling_limit_home_s_item_is_made_a_rolling_one() -> None:
     assert shown_rights(world.regions, AT_HOME).bucket == 3_600
 
 
-async def test_of_a_rolling_limit_a_debt_comes_back_a_window_after_it_was_minted() -> None:
-    """It is in the bucket of now, not in that of the next write."""
+@pytest.mark.parametrize("spent", [0, 3])
+async def test_of_a_rolling_limit_what_was_passed_on_lasts(spent: int) -> None:
+    """It was not spent there: what a lost region had spent comes back, a window after now."""
     world = World()
     put_rights(world.regions, replace(granted(AT_HOME, at=START), bucket=3_600))
-    south = replace(granted(AT_SOUTH, at=START, minted=0), bucket=3_600)
-    put_rights(world.regions, replace(south, sent={AT_HOME: Decimal(5)}))
+    now = int(START.timestamp() + ARRIVED_SECONDS) // 3_600
+    south = replace(granted(AT_SOUTH, at=START, minted=0), bucket=3_600, sent={AT_HOME: Decimal(5)})
+    if spent:
+        south = replace(south, charged=Decimal(spent), buckets={now: Decimal(spent)})
+    put_rights(world.regions, south)
     home = shown_rights(world.regions, AT_HOME)
     put_rights(world.regions, changed(home, taken={AT_SOUTH: Decimal(5)}))
     world.regions.deliver()
-    assert await reclaimed(world, remaining(world)) == [-5]
-    now = int(world.clock.now().timestamp()) // 3_600
-    assert shown_rights(world.regions, AT_HOME).buckets == {now: 5}
+    assert await reclaimed(world, remaining(world)) == [-5 - spent]
+    minted = shown_rights(world.regions, AT_HOME)
+    assert minted.buckets == {LASTING: 5, **({now: spent} if spent else {})}
+    later = rolled(minted, world.clock.now().timestamp() + 10**9, margin=0)
+    assert later.buckets == {LASTING: 5}
+    assert later.returned == spent
+    assert rights_of(rights_item(later, "counter")) == later
+
+
+def test_what_lasts_of_a_home_that_is_lost_later_is_no_debt_twice() -> None:
+    """It is charged in the lost item, and what it had is compared with it."""
+    home = replace(granted(AT_HOME, at=START, minted=0), bucket=3_600)
+    home = changed(home, charged=Decimal(5), cut={AT_SOUTH: Decimal(0)})
+    home = replace(home, buckets={LASTING: Decimal(5)})
+    west = changed(granted(AT_WEST, at=START), cut={AT_HOME: Decimal(0)}, taken={})
+    stake = stake_of(home, [west], [])
+    assert whole(stake.lasting, stake.amount, stake.passed_on) == [5, -5, 5]
+    again = mint_again(replace(west, bucket=3_600), AT_HOME, stake.amount, passed_on=Decimal(5))
+    assert again is not None
+    assert again.buckets == {LASTING: 5}
+    whole_again = mint_again(west, AT_HOME, stake.amount, passed_on=Decimal(5))
+    assert whole_again is not None
+    assert not whole_again.buckets
 
 
 async def test_of_a_rolling_limit_what_came_back_by_now_is_not_charged_again() -> None:
