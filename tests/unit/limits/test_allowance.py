@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from ledger.limits.allowance import Allowance, Taken
-from ledger.limits.rights import Account, Grant, GrantName
+from ledger.limits.rights import Account, Difference, Grant, GrantName
 
 D = Decimal
 
@@ -43,6 +43,27 @@ def test_a_doubt_stays() -> None:
     taken(2, one).applied(keyed=False)
     assert one.spent.amount == 5
     assert not one.spent.is_sure
+
+
+def test_what_is_spent_is_not_sure_while_an_entry_has_no_outcome() -> None:
+    """It may be given back yet: a grant that were closed by it would lose that."""
+    one = allowance(1)
+    taken(3, one)
+    assert not one.spent.is_sure
+    one.given_back(D(3))
+    assert one.spent.is_sure
+
+
+@pytest.mark.parametrize(("difference", "remaining"), [(-2, 9), (0, 7), (4, 3)])
+def test_a_hold_that_is_resolved_is_held_no_more(difference: int, remaining: int) -> None:
+    """What it came to more was taken before; what it came to less can be spent."""
+    one = allowance(1)
+    taken(3, one).applied(keyed=False, is_hold=True)
+    assert [one.held, one.remaining] == [D(3), D(7)]
+    assert one.take(D(max(0, difference)))
+    one.settled("hold", D(3), Difference(D(difference), 0))
+    assert [one.held, one.remaining] == [D(0), D(remaining)]
+    assert one.spent.is_sure
 
 
 @pytest.mark.parametrize("actual", [1, 3, 5])

@@ -16,7 +16,8 @@ from ledger.core.ids import EPOCH
 from ledger.ledger import budget_parts
 from ledger.limits.allowance import Allowance
 from ledger.limits.budget import Hold
-from ledger.limits.outcomes import Granted
+from ledger.limits.holding import expiry_of
+from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.spends import Spend, spend_of
 from ledger.store.reads import Get
 from ledger.store.writes import Outcome, Rejected, Unknown, Update, Write
@@ -104,6 +105,80 @@ async def test_what_one_of_its_grants_has_not_is_charged_apart(scarce: str) -> N
         resolved = await made.settled(7)
         assert [name.budget for name in resolved.adjusted] == ["", TEAM]
         assert (made.key.remaining, made.team.remaining) == remaining
+
+
+async def test_what_its_grant_has_to_the_last_is_charged_by_its_owner() -> None:
+    """Nothing is free beside it: charged apart it would be refused."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {}})
+    async with world.table(EAST) as east:
+        await east.budget(KEY).create(2)
+        hold = await east.budget(KEY).hold(2, expires=600)
+        assert isinstance(hold, Hold)
+        settled = await hold.settle(2)
+        assert isinstance(settled, Granted)
+        item = await world.store(EAST).get(Get((keys.partition_key(KEY, 0), settled.entry.id)))
+        assert item is not None
+        assert "adjusted" not in item
+
+
+async def test_a_try_without_an_answer_is_not_refused_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What others took meanwhile says nothing of the first, which may land yet."""
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {}})
+    async with world.table(EAST) as east, world.table(EAST) as other:
+        await east.budget(KEY).create(10)
+        hold = await east.budget(KEY).hold(2, expires=600)
+        assert isinstance(hold, Hold)
+        store = world.store(EAST)
+        transact = store.transact
+
+        async def never(*_: object, **__: object) -> Outcome:
+            monkeypatch.setattr(store, "transact", transact)
+            while await other.budget(KEY).spend(1):
+                pass
+            return Unknown("no answer")
+
+        errors: list[Exception] = []
+
+        async def settle() -> None:
+            try:
+                await other.budget(KEY).held(hold.entry).settle(5)
+            except LedgerError as error:
+                errors.append(error)
+
+        monkeypatch.setattr(store, "transact", never)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(settle)
+            await world.clock.advance(60)
+        [error] = errors
+        assert isinstance(error, OutcomeUnknown)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_what_a_lost_region_has_is_not_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, *, is_lost: bool
+) -> None:
+    """A refusal names what others could send."""
+    world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {}})
+    async with world.table(EAST) as east, world.table(WEST) as west:
+        await east.budget(KEY).create(100)
+        world.replicate()
+        assert await west.budget(KEY).spend(1)
+        await west.close()
+        world.replicate()
+        hold = await east.budget(KEY).hold(1, expires=600)
+        assert isinstance(hold, Hold)
+        monkeypatch.setattr(Terms, "is_over", lambda *found: is_lost and found[1] == WEST)
+        refused = await hold.settle(101)
+        assert isinstance(refused, Refused)
+        assert (refused.elsewhere == 0) is is_lost
+
+
+def test_what_expires_now_is_past() -> None:
+    """A hold is open at least for a moment."""
+    with pytest.raises(InvalidInput, match="expires must be in the future"):
+        expiry_of(EPOCH, EPOCH)
 
 
 async def test_a_try_without_an_answer_is_not_forgotten_by_one_that_was_rejected() -> None:

@@ -316,6 +316,39 @@ async def test_many_are_charged_in_few_transactions() -> None:
         assert (await east.budget("key/42").state()).charged == 100
 
 
+async def test_all_that_was_let_through_is_charged_as_a_process_ends() -> None:
+    """However many transactions that takes."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    async with world.table(EAST) as east:
+        await east.budget("key/42").create(1_000)
+        with pytest.MonkeyPatch.context() as away:
+            away.setattr(world.store(EAST), "query", down)
+            for _ in range(100):
+                await east.budget("key/42").spend(1)
+    async with world.table(EAST) as other:
+        assert (await other.budget("key/42").state()).charged == 100
+
+
+async def test_in_an_outage_nothing_more_is_tried_after_one_error() -> None:
+    """Of many budgets each would wait for its own."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
+    asked = list[str]()
+
+    async def noted(one: Query) -> Page:
+        asked.append(one.partition)
+        raise Unreachable("down")
+
+    async with world.table(EAST) as east:
+        names = ["key/1", "key/2", "key/3"]
+        for name in names:
+            await east.budget(name).create(10)
+            await let_through(world, east, 3, name)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.store(EAST), "query", noted)
+            await east.close()
+    assert {one for one in asked if one.startswith("~budget~")} == {"~budget~key/1"}
+
+
 async def test_one_budget_that_is_damaged_holds_up_no_other() -> None:
     """What was let through from it is charged once its item can be read."""
     world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})

@@ -412,6 +412,16 @@ async def test_many_holds_have_an_outcome_each() -> None:
         assert await budget.settle_many([]) == []
 
 
+async def test_it_is_voided_again_and_extended_to_the_same_time() -> None:
+    """Either does nothing: calls may be repeated."""
+    async with opened() as (_, east):
+        hold = await held(east, 8, expires=30)
+        assert await hold.extend(hold.expires) is hold
+        await hold.void()
+        await hold.void()
+        assert await east.budget("key/42").spend(10)
+
+
 async def test_it_is_extended_to_no_earlier_time() -> None:
     """And stays open as it was."""
     async with opened() as (world, east):

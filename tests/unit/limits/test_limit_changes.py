@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from math import ceil
 
 import pytest
 from support.budgets import whole
 
 from ledger import Hold, Table
+from ledger.core.contract import seconds_to_wait
 from ledger.core.errors import (
     AmountOverflow,
     BudgetMissing,
@@ -49,6 +51,12 @@ async def spent(world: MemoryGlobalTable, *tables: Table) -> int:
         while await table.budget("key/42").spend(1):
             total += 1
     return total
+
+
+def waited(world: MemoryGlobalTable) -> int:
+    """Return the wait of the table's contract, with the skew of two more clocks, in seconds."""
+    terms = world.settings.terms
+    return ceil(seconds_to_wait(terms, terms) + 2 * terms.clock_skew)
 
 
 async def test_a_raise_is_made_once_for_its_id() -> None:
@@ -278,6 +286,63 @@ async def test_what_replaces_a_postponed_step_begins_with_it() -> None:
         assert changed.since == later.since
 
 
+async def test_each_time_that_a_step_is_put_off_there_is_longer() -> None:
+    """Up to 256 hours, and no more; beside the wait, and at most a window longer."""
+    async with opened(10, window="hour") as (world, east, _west):
+        budget = east.budget("key/42")
+        change = await budget.lower_limit(to=8)
+        hours = []
+        for _ in range(5):
+            assert change.since is not None
+            world.replicate()
+            await world.clock.advance((change.since - world.clock.now()).total_seconds())
+            change = await budget.go_on()
+            assert change.since is not None
+            hours.append((change.since - world.clock.now()).total_seconds() / HOUR)
+        for there_is, least in zip(hours, [4, 16, 64, 256, 256], strict=True):
+            assert least + 0.5 < there_is < least + 2
+
+
+@pytest.mark.parametrize("minutes", [0, 15, 30, 45])
+async def test_a_change_begins_after_its_wait_at_any_time_of_a_window(minutes: int) -> None:
+    """It is not refused since the next window is too near."""
+    async with opened(10, window="hour") as (world, east, _west):
+        await world.clock.advance(HOUR - world.clock.wall.timestamp() % HOUR + 60 * minutes)
+        change = await east.budget("key/42").lower_limit(to=8)
+        assert change.since is not None
+        wait = (change.since - world.clock.now()).total_seconds()
+        assert waited(world) + 600 <= wait <= waited(world) + 600 + HOUR
+
+
+async def test_a_change_begins_no_earlier_than_the_one_in_force() -> None:
+    """With the same window, if that was put off by hours and confirmed before."""
+    async with opened(10, window="hour") as (world, east, _west):
+        budget = east.budget("key/42")
+        change = await budget.lower_limit(to=8)
+        assert change.since is not None
+        await world.clock.advance((change.since - world.clock.now()).total_seconds())
+        later = await budget.go_on()
+        for _ in range(4):
+            world.replicate()
+            await world.clock.advance(1_200)
+            await budget.go_on()
+        assert await steps(world) == ([10, 8], False)
+        assert (await budget.lower_limit(to=7)).since == later.since
+
+
+async def test_a_step_is_confirmed_once_the_wait_is_over() -> None:
+    """That of the contract, and as much as clocks may differ: not a second before."""
+    async with opened(10, window="day") as (world, east, _west):
+        budget = east.budget("key/42")
+        assert (await budget.lower_limit(to=8)).since
+        world.replicate()
+        assert (await budget.go_on()).since
+        await world.clock.advance(waited(world))
+        assert (await budget.go_on()).since
+        await world.clock.advance(1)
+        assert (await budget.go_on()).since is None
+
+
 @pytest.mark.slow
 async def test_whoever_spends_confirms_an_announced_step() -> None:
     """By itself: nobody has to wait for it."""
@@ -291,6 +356,37 @@ async def test_whoever_spends_confirms_an_announced_step() -> None:
         item = await east.budget("key/42").go_on()
         assert item.since is None
         assert raised.since is not None
+
+
+async def test_a_step_is_gone_on_with_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a process that knows of it, until it is in force; without one nothing is asked."""
+    calls: list[str] = []
+    go_on = LimitChanger.go_on
+
+    async def counted(changer: LimitChanger, budget: str) -> LimitChange:
+        calls.append(budget)
+        return await go_on(changer, budget)
+
+    monkeypatch.setattr(LimitChanger, "go_on", counted)
+    async with opened(10, window="day") as (world, east, west):
+        assert await west.budget("key/42").spend(1)
+        await world.pass_time(300)
+        await west.close()
+        assert not calls
+        assert (await east.budget("key/42").raise_limit(5, id="order-1")).later == 15
+        assert await east.budget("key/42").spend(1)
+        for _ in range(30):
+            await world.clock.advance(20)
+        assert 8 <= len(calls) <= 11
+        world.replicate()
+        await world.pass_time(120)
+        await world.pass_time(waited(world))
+        await world.pass_time(120)
+        assert await steps(world) == ([10, 15], False)
+        calls.clear()
+        await world.pass_time(600)
+        await east.close()
+        assert not calls
 
 
 async def test_a_lower_limit_of_windows_is_that_of_the_running_one_too() -> None:

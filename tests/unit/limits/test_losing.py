@@ -178,6 +178,12 @@ async def test_less_is_reclaimed_if_more_is_owed() -> None:
     assert await reclaimed(world, remaining(world), most=Decimal(5)) == [5]
 
 
+async def test_no_more_is_reclaimed_than_there_was() -> None:
+    """Whatever bound is said."""
+    world = world_of()
+    assert await reclaimed(world, remaining(world), most=Decimal(1_000)) == [SENT - 4]
+
+
 async def test_nothing_is_minted_before_every_region_shows_the_cut() -> None:
     """Were another region lost then, what it had moved would be counted differently."""
     world = world_of()
@@ -363,6 +369,14 @@ async def test_a_hold_of_another_region_that_is_resolved_just_now_is_not_waited_
     world.regions.deliver()
     world.regions.put(HOME, {**hold, "resolved": {"S": "void"}, "change": {"N": "0"}})
     assert await reclaimed(world, remaining(world)) == [SENT - 4]
+
+
+async def test_a_hold_of_other_accounts_is_not_waited_for() -> None:
+    """Of a region that is lost, too, it is resolved before that one is reclaimed."""
+    world = world_of()
+    hold = Spend("id", Decimal(5), (GrantName(AT_WEST, 2),), hold=1)
+    spends = {"counter": [hold, replace(hold, resolved="void", amount=Decimal(0))]}
+    assert await reclaimed(world, remaining(world), spends=spends) == [SENT]
 
 
 async def test_an_item_that_its_region_writes_meanwhile_is_read_again() -> None:

@@ -47,6 +47,18 @@ def test_what_nobody_who_remains_has_spent_is_minted_again() -> None:
     assert stake.amount == 74
 
 
+@pytest.mark.parametrize(("reclaimed", "is_again"), [({HERE: D(1)}, True), ({}, False)])
+def test_what_was_minted_in_an_item_that_is_lost_since_is_minted_with_that(
+    reclaimed: dict[Account, Decimal], *, is_again: bool
+) -> None:
+    """Not before: until then it is nobody's."""
+    shown = {
+        HERE: replace(CUT, reclaimed={LOST: D(9)}),
+        THERE: replace(OTHER, reclaimed=reclaimed),
+    }
+    assert lost.is_minted_again(LOST, shown, keeps=lambda one: one == THERE) is is_again
+
+
 def test_each_remaining_item_must_have_cut_it_off() -> None:
     """Else it might take up later what is minted again."""
     with pytest.raises(InvalidInput, match="must cut off us-east-1"):

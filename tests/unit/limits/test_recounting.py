@@ -24,7 +24,7 @@ from support.ledgers import HOME, WEST
 from support.past_budgets import BACK, EVENTS, LIMIT, ZERO, Event, Past, applied, closed, reclaimed
 
 from ledger.core.contract import Terms
-from ledger.core.entry import entry_id
+from ledger.core.entry import Item, entry_id
 from ledger.core.errors import BudgetUndecided, StateConflict
 from ledger.limits import holds, plan
 from ledger.limits.reclaiming import Regions
@@ -32,6 +32,7 @@ from ledger.limits.recounted import Entries, counted_item, recounted, takers
 from ledger.limits.recounting import Looked, look, recount_budget
 from ledger.limits.rights import Account, Difference, GrantName, Rights
 from ledger.limits.spends import Spend, spend_attributes
+from ledger.store.reads import Get
 from ledger.store.writes import Rejected
 from ledger.testing.clock import START
 
@@ -439,6 +440,45 @@ def test_what_is_of_the_next_version_is_missing_beside_a_hold_that_is_open_again
     assert [after.charged, after.version] == [9, 5]
 
 
+def test_what_the_item_itself_names_is_charged_there() -> None:
+    """Of an entry that another budget's item does not know: this one's has its version."""
+    names = GrantName(AT_WEST, 2, "b"), GrantName(AT_WEST, 2, "c")
+    adjusted = GrantName(AT_WEST, 7, "b"), GrantName(AT_WEST, 7, "c")
+    settled = Spend("id", Decimal(8), names, 1, "settled", adjusted, Decimal(5))
+    item = replace(plan.create(AT_WEST, Decimal(50)), charged=Decimal(8), version=7)
+    assert counted_item(item, Entries([settled]), {}, "b", 0.0) is None
+    older = replace(plan.create(AT_WEST, Decimal(50)), version=1)
+    after = counted_item(older, Entries([settled]), {}, "c", 0.0)
+    assert after is not None
+    assert [after.charged, after.version] == [8, 7]
+
+
+def test_what_is_on_its_way_to_who_owes_nothing_is_not_taken_up() -> None:
+    """It does so itself; nothing was missing."""
+    home = replace(plan.create(AT_HOME, Decimal(50)), sent={AT_WEST: Decimal(5)})
+    items = {AT_HOME: home, AT_WEST: plan.create(AT_WEST, ZERO)}
+    assert recounted(items, Entries([]), {}, "b", 0.0) == []
+
+
+async def test_an_entry_of_the_version_that_is_there_is_not_missing() -> None:
+    """The item was written with it: there is nothing to be counted."""
+    world = World()
+    put_rights(world.regions, replace(plan.create(AT_WEST, Decimal(50)), version=4))
+    for version in (4, 5):
+        at = START + timedelta(seconds=version)
+        world.regions.put(WEST, spend_item(version, GrantName(AT_WEST, version), at=at))
+    world.regions.deliver()
+    looked = await look(regions_of(world), None)
+    assert [spend.amount for spend in looked.entries.spends] == [5]
+
+
+def test_nothing_is_written_of_who_has_nothing_to_send() -> None:
+    """It is as it was."""
+    west, spends = owing(80, is_known=False)
+    items = {AT_HOME: plan.create(AT_HOME, ZERO), AT_WEST: west}
+    assert [one.account for one in recounted(items, Entries(spends), {}, "b", 0.0)] == [AT_WEST]
+
+
 def test_an_account_without_an_item_is_charged_what_another_s_hold_came_to_more() -> None:
     """What was held is charged under the other's grant."""
     there, here = GrantName(AT_WEST, 2, "b"), GrantName(AT_HOME, 1, "b")
@@ -479,6 +519,51 @@ async def test_a_region_that_has_not_got_a_resolution_reopens_nothing() -> None:
     item = spend_item(6, GrantName(AT_WEST, 2), at=START, hold=hold.hold)
     world.regions.put(WEST, {**item, **spend_attributes(replace(hold, resolved="void"))})
     assert (await look(regions, None)).entries.reopened == []
+
+
+async def test_a_hold_that_is_resolved_while_it_is_looked_at_is_not_reopened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was read before its item was: the table is at work."""
+    world = reopened()
+    regions = regions_of(world)
+    [hold] = (await look(regions, None)).entries.reopened
+    item = spend_item(6, GrantName(AT_WEST, 2), at=START, hold=hold.hold)
+    store = regions.stores[WEST]
+    get = store.get
+
+    async def late(one: Get) -> Item | None:
+        world.regions.put(WEST, {**item, **spend_attributes(replace(hold, resolved="void"))})
+        return await get(one)
+
+    monkeypatch.setattr(store, "get", late)
+    assert (await look(regions, None)).entries.reopened == []
+
+
+def test_what_home_was_charged_for_a_region_that_is_gone_was_not_held_by_it() -> None:
+    """So it is not taken from what home's own holds keep."""
+    hold = Spend("id", Decimal(6), (GrantName(AT_SOUTH, 2, "b"),), hold=1)
+    item = replace(
+        plan.create(AT_HOME, Decimal(50)),
+        charged=Decimal(9),
+        held=Decimal(7),
+        resolved={"id": Difference(Decimal(-2), 0)},
+    )
+    after = counted_item(item, Entries([], [hold]), {}, "b", 0.0)
+    assert after is not None
+    assert [after.charged, after.held] == [11, 7]
+
+
+async def test_of_one_budget_no_other_is_counted() -> None:
+    """Though another's limit, or rights, lie with it."""
+    rules = {name: {"window": "hour"} for name in ("counter", "other")}
+    world = World()
+    for name in rules:
+        put_rights(world.regions, plan.create(AT_WEST, Decimal(50)), name)
+    world.regions.deliver()
+    terms = limited_settings().replace(budgets=rules).terms
+    looked = await look(Regions(world.regions.replicas, terms, world.clock), "counter")
+    assert looked.budgets == ["counter"]
 
 
 async def test_of_a_key_that_was_used_in_two_regions_the_other_copy_is_not_reopened() -> None:

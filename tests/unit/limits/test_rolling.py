@@ -73,6 +73,13 @@ def test_what_is_charged_is_dated_once() -> None:
     assert later.buckets == {10: 3, 11: 2}
 
 
+def test_what_is_charged_in_the_same_hour_is_in_one_bucket() -> None:
+    """With what was in it: else that would come back later than the rest."""
+    now = 10 * HOUR + 1
+    rights = item(charged=Decimal(8), buckets={9: Decimal(1), 10: Decimal(3)})
+    assert rolling.dated(rights, now).buckets == {9: 1, 10: 7}
+
+
 def test_what_is_taken_back_lowers_the_oldest_buckets() -> None:
     """And what has come back is not given again."""
     rights = item(charged=Decimal(6), buckets={10: Decimal(2), 11: Decimal(4)})

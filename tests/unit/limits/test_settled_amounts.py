@@ -12,7 +12,7 @@ from ledger import Hold, Table
 from ledger.core.errors import AmountOverflow
 from ledger.limits.holds import settle
 from ledger.limits.outcomes import Granted
-from ledger.limits.rights import check_settled
+from ledger.limits.rights import check_settled, fits
 from ledger.limits.spends import Spend
 from ledger.testing import MemoryGlobalTable
 
@@ -79,9 +79,10 @@ async def test_a_settlement_is_no_finer_than_a_spend(who: str, rule: dict[str, A
 
 
 @pytest.mark.parametrize("who", WHO)
-async def test_each_budget_of_a_hold_has_to_be_chargeable(who: str) -> None:
+@pytest.mark.parametrize("rule", [{}, {"window": "month"}])
+async def test_each_budget_of_a_hold_has_to_be_chargeable(who: str, rule: dict[str, Any]) -> None:
     """Not only the one whose entry it is."""
-    async with made("key/1", "key/2", limits=(Decimal("0.001"), 10**6)) as found:
+    async with made("key/1", "key/2", limits=(Decimal("0.001"), 10**6), rule=rule) as found:
         with pytest.raises(AmountOverflow, match="1E-25 beside a limit of 1000000"):
             await found.by(who).settle(Decimal("1E-26"))
         assert isinstance(await found.by(who).settle(Decimal("1E-25")), Granted)
@@ -109,6 +110,23 @@ async def test_the_limit_counts_that_is_known_when_it_is_settled(who: str) -> No
             await found.by(who).settle(Decimal("1E-26"))
 
 
+@pytest.mark.parametrize("who", WHO)
+async def test_a_limit_that_was_lowered_counts_as_it_was(who: str) -> None:
+    """What was spent under it is still charged beside what the hold comes to."""
+    async with made("key/1", limits=(10**6,)) as found:
+        await found.east.budget("key/1").lower_limit(to=10)
+        found.world.replicate()
+        with pytest.raises(AmountOverflow, match="1E-25 beside a limit of 1000000"):
+            await found.by(who).settle(Decimal("1E-26"))
+
+
+def test_what_was_held_counts_where_no_limit_is_known() -> None:
+    """Of a region that shows none yet: it was no more than the limit."""
+    check_settled(Decimal(2), Decimal(1), Decimal(0))
+    with pytest.raises(AmountOverflow, match="1E-25 beside a limit of 1000000"):
+        check_settled(Decimal("1E-26"), Decimal(10**6), Decimal(0))
+
+
 @pytest.mark.parametrize(
     ("amount", "is_within"),
     [("1.5", True), ("0.7", True), ("0", True), ("0.75", False), ("1.6", False)],
@@ -126,3 +144,10 @@ def test_bounds_are_exact_in_any_decimal_context() -> None:
         check_settled(limit.scaleb(3, Context(prec=60)), Decimal(1), limit)
         with pytest.raises(AmountOverflow, match="12345678901234567890123456789012000;"):
             check_settled(Decimal(12345678901234567890123456789012001), Decimal(1), limit)
+
+
+def test_what_fits_is_told_in_any_decimal_context() -> None:
+    """Also where the program rounds the limit up, to one that has a digit more."""
+    with localcontext(Context(prec=5)):
+        assert fits(Decimal("1E-25"), Decimal(9_999_990))
+        assert not fits(Decimal("1E-26"), Decimal(9_999_990))
