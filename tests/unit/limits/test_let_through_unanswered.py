@@ -10,6 +10,7 @@ import pytest
 from ledger import Table
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidEntry, OutcomeUnknown, Unreachable
+from ledger.limits import spending
 from ledger.limits.outcomes import Granted
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -166,6 +167,7 @@ async def test_what_is_found_once_its_table_is_closed_is_charged_by_a_pass(
         async with world.table(EAST) as east:
             assert await east.budget(NAME).spend(10)
             monkeypatch.setattr(store, "get", slow)
+            monkeypatch.setattr(spending, "CLOSE_SECONDS", 0.05)
             tasks.start_soon(repeats, east)
             await world.clock.advance(1)
             assert found == []
