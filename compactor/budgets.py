@@ -182,7 +182,8 @@ class Budgets:
             randomness=self._random,
             others=others,
         )
-        return (await LimitChanger(reach).go_on(counter)).since is not None
+        change = await LimitChanger(reach).go_on(counter)
+        return change.since is not None and not change.is_confirmed
 
     async def _look_at(
         self,

@@ -376,10 +376,11 @@ def _say_change(change: LimitChange, *, as_json: bool) -> None:
         return
     say(f"budget {change.budget}: at most {text(change.limit)}{_going(change)}")
     if change.since is not None and change.later is not None:
-        say(
-            f"windows from {utc_text(change.since)} on: {text(change.later)}, once confirmed, by"
-            f" whoever spends or by `ledger budget confirm {change.budget}`"
+        confirm = f"`ledger budget confirm {change.budget}`"
+        unless = (
+            "" if change.is_confirmed else f", once confirmed, by whoever spends or by {confirm}"
         )
+        say(f"windows from {utc_text(change.since)} on: {text(change.later)}{unless}")
 
 
 def _going(change: LimitChange) -> str:

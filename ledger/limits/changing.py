@@ -69,8 +69,8 @@ class LimitChange:
 
     Both are of the budget, or of the window that runs. `limit` counts what accounts were charged
     more than they had, until others have paid it. With windows those that begin at `since` or later
-    have the limit `later`, if that is confirmed before, else it is put off; None without windows,
-    and once it is in force.
+    have the limit `later`: for sure if `is_confirmed`, else it may be put off. None without
+    windows, and once such a window runs.
 
     `unreclaimed` are regions that are gone and had a part of it: they may have made more of it, and
     left more to others, than has arrived. So a lowering is not done before they are reclaimed.
@@ -82,13 +82,14 @@ class LimitChange:
     later: Decimal | None = None
     since: datetime | None = None
     unreclaimed: tuple[str, ...] = ()
+    is_confirmed: bool = False
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to be done: else the same call goes on.
+        """Whether the limit holds from now on: else the same call goes on.
 
-        With windows the running one is lowered then, and the step is in force for those that begin
-        at `since` of the answer before, or later. One that begins in between has the old limit.
+        A window that begins before `since` has the old limit, until the call is repeated while it
+        runs.
         """
         return self.limit <= self.target and self.since is None and not self.unreclaimed
 
@@ -341,14 +342,16 @@ class LimitChanger:
         owed = debts(not_reclaimed(made), lost=left).values()
         now = amounts.total_wide((plan.limit_of(tuple(made.values())), *owed))
         regions = tuple(sorted({account.region for account in left}))
-        step = limit.announced
         if place.window.is_whole:
             return LimitChange(place.budget, now, limit.newest.limit, unreclaimed=regions)
         goal = now if target is None else min(now, target)
-        if step is None or step.since is None:
+        since = limit.newest.since
+        is_confirmed = limit.announced is None
+        if since is None or (is_confirmed and since <= self._seconds()):
             return LimitChange(place.budget, now, goal, unreclaimed=regions)
-        begins = EPOCH + timedelta(seconds=step.since)
-        return LimitChange(place.budget, now, goal, step.limit, begins, regions)
+        begins = EPOCH + timedelta(seconds=since)
+        later = limit.newest.limit
+        return LimitChange(place.budget, now, goal, later, begins, regions, is_confirmed)
 
     def _since(self, place: Place, limit: Limit, *, seconds: int = CONFIRM_SECONDS) -> int:
         """Return when the first window begins that a step announced now can decide.

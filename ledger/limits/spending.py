@@ -535,7 +535,7 @@ class Spender:
         if keeper.is_announced and now - keeper.confirmed_at >= seconds:
             keeper.confirmed_at = now
             change = await self._go_on(keeper.window.budget)
-            keeper.is_announced = change.since is not None
+            keeper.is_announced = change.since is not None and not change.is_confirmed
 
     def forget_refusals(self, budget: str) -> None:
         """Ask anew for rights of a budget, whose limit was raised just now."""

@@ -187,6 +187,7 @@ def test_a_limit_is_raised_and_lowered(desk: Desk) -> None:
         "later": None,
         "since": None,
         "unreclaimed": [],
+        "is_confirmed": False,
     }
 
 

@@ -190,9 +190,14 @@ async def test_a_raise_of_windows_holds_now_and_from_a_later_window_on() -> None
         world.replicate()
         await budget.go_on()  # every region shows it
         await world.clock.advance(HOUR)
-        assert (await budget.go_on()).since is None  # and it is in force
+        confirmed = await budget.go_on()
+        assert confirmed.is_confirmed
+        assert confirmed.since == raised.since
+        assert confirmed.later == 14
+        assert not confirmed.is_done  # tomorrow it is
         world.replicate()
         await world.clock.advance((raised.since - world.clock.now()).total_seconds() + HOUR)
+        assert (await budget.go_on()).is_done
         assert (await budget.state()).limit == 14
         assert await budget.spend(14)
         assert not await budget.spend(1)
@@ -266,7 +271,9 @@ async def test_a_step_is_in_force_however_seldom_anybody_comes(
     world.replicate()
     await world.clock.advance(24 * HOUR)
     async with world.table(EAST) as east, world.table(WEST) as west:
-        assert (await east.budget("key/42").go_on()).since is None
+        change = await east.budget("key/42").go_on()
+        assert (change.since is None) == change.is_done
+        assert not change.since or change.is_confirmed
         assert await spent(world, east, west) == 20
 
 
@@ -340,7 +347,7 @@ async def test_a_step_is_confirmed_once_the_wait_is_over() -> None:
         await world.clock.advance(waited(world))
         assert (await budget.go_on()).since
         await world.clock.advance(1)
-        assert (await budget.go_on()).since is None
+        assert (await budget.go_on()).is_confirmed
 
 
 @pytest.mark.slow

@@ -760,11 +760,14 @@ async def test_all_is_reclaimed_once_every_lost_region_is() -> None:
     assert await is_all_reclaimed(alone, "counter", {}, None)
 
 
-async def test_of_a_rolling_limit_home_s_item_is_made_a_rolling_one() -> None:
-    """Else what is charged to it never comes back."""
+@pytest.mark.parametrize("knows", [AT_SOUTH, AT_WEST])
+async def test_of_a_rolling_limit_home_s_item_is_made_a_rolling_one(knows: Account) -> None:
+    """Else what is charged to it never comes back; whichever item there is."""
     world = World()
-    south = replace(granted(AT_SOUTH, at=START, minted=7), bucket=3_600)
-    put_rights(world.regions, south)
+    for account in (AT_SOUTH, AT_WEST):
+        minted = 7 if account == AT_SOUTH else 0
+        bucket = 3_600 if account == knows else 0
+        put_rights(world.regions, replace(granted(account, at=START, minted=minted), bucket=bucket))
     world.regions.deliver()
     assert await reclaimed(world, remaining(world)) == [7]
     assert shown_rights(world.regions, AT_HOME).bucket == 3_600
