@@ -405,6 +405,14 @@ async def test_a_hold_of_no_entrys_id_is_refused_before_anything_is_asked(wrong:
             east.budget("key/42").held(Entry("key/42", wrong, Decimal(0)))
 
 
+@pytest.mark.parametrize("wrong", [None, 7, b"x"])
+async def test_an_id_that_is_no_text_is_refused_as_one(wrong: Any) -> None:
+    """By an error of the ledger, not of Python."""
+    async with opened() as (_, east, _west):
+        with pytest.raises(InvalidInput, match="has the id of its entry"):
+            east.budget("key/42").held(Entry("key/42", wrong, Decimal(0)))
+
+
 async def test_a_budget_without_a_limit_or_a_pattern_is_missing() -> None:
     """Each with what to do."""
     async with opened(None) as (_, east, _west):

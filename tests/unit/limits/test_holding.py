@@ -175,6 +175,20 @@ async def test_what_a_lost_region_has_is_not_elsewhere(
         assert (refused.elsewhere == 0) is is_lost
 
 
+async def test_a_refused_settlement_says_of_what_is_owed_that_nothing_is_here() -> None:
+    """Not less than nothing."""
+    world = MemoryGlobalTable([EAST], budgets={"key/*": {}})
+    async with world.table(EAST) as east:
+        await east.budget(KEY).create(10)
+        first, second = [await east.budget(KEY).hold(1, expires=600) for _ in range(2)]
+        assert isinstance(first, Hold)
+        assert isinstance(second, Hold)
+        assert await first.settle(30, over=True)
+        refused = await second.settle(5)
+        assert isinstance(refused, Refused)
+        assert [refused.here, refused.elsewhere] == [0, 0]
+
+
 def test_what_expires_now_is_past() -> None:
     """A hold is open at least for a moment."""
     with pytest.raises(InvalidInput, match="expires must be in the future"):

@@ -361,7 +361,7 @@ async def test_whoever_spends_confirms_an_announced_step() -> None:
             world.replicate()
             await world.clock.advance(60)
         item = await east.budget("key/42").go_on()
-        assert item.since is None
+        assert item.is_confirmed
         assert raised.since is not None
 
 

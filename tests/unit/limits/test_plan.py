@@ -285,3 +285,10 @@ def test_a_grant_goes_on_until_no_earlier_time() -> None:
     same = plan.top_up(rights, 2, D(0), expires=60)
     assert isinstance(same, Rights)
     assert same.grants == rights.grants
+
+
+def test_the_highest_limit_is_the_most_that_any_item_minted() -> None:
+    """Whatever the limit is by now."""
+    items = [plan.create(HERE, D(20)), plan.create(THERE, D(30))]
+    assert [plan.highest_limit(D(limit), items) for limit in (10, 40)] == [30, 40]
+    assert plan.highest_limit(D(10), []) == 10
