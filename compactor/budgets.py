@@ -182,8 +182,7 @@ class Budgets:
             randomness=self._random,
             others=others,
         )
-        change = await LimitChanger(reach).go_on(counter)
-        return change.since is not None and not change.is_confirmed
+        return (await LimitChanger(reach).go_on(counter)).is_announced
 
     async def _look_at(
         self,

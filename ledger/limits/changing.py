@@ -85,13 +85,23 @@ class LimitChange:
     is_confirmed: bool = False
 
     @property
+    def is_announced(self) -> bool:
+        """Whether a step of later windows is still to be confirmed."""
+        return self.since is not None and not self.is_confirmed
+
+    @property
+    def is_lowered(self) -> bool:
+        """Whether the budget, or the window that runs, has no more than its target, for sure."""
+        return self.limit <= self.target and not self.unreclaimed
+
+    @property
     def is_done(self) -> bool:
         """Whether the limit holds from now on: else the same call goes on.
 
         A window that begins before `since` has the old limit, until the call is repeated while it
         runs.
         """
-        return self.limit <= self.target and self.since is None and not self.unreclaimed
+        return self.is_lowered and self.since is None
 
 
 class LimitChanger:

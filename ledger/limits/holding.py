@@ -31,7 +31,7 @@ from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import Short, highest_limit
 from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown
-from ledger.limits.rights import Difference, GrantName, check_settled
+from ledger.limits.rights import Difference, GrantName
 from ledger.limits.spends import Spend, spend_of
 from ledger.runtime.validity import signed_within
 from ledger.store.port import Store
@@ -133,8 +133,8 @@ class Holder:
         self, store: Store, update: Update, resolved: Resolved, at_hand: list[AtHand]
     ) -> Applied | Rejected | Unknown | None:
         """Write the entry alone, while its grants are at hand; None if they have too little."""
-        for grant in at_hand if not resolved.is_within_held else ():
-            check_settled(resolved.after.amount, resolved.before.amount, grant.limit)
+        for grant in at_hand:
+            resolved.check(grant.limit)
         difference = resolved.difference
         more = max(Decimal(0), difference)
         own = [grant.allowance for grant in at_hand]
@@ -169,9 +169,10 @@ class Holder:
         grants = resolved.before.grants
         shown = {name.budget: await control.read(name.budget or entry.counter) for name in grants}
         items = {name.budget: shown[name.budget].of(name.account) for name in grants}
-        for budget, there in shown.items() if not resolved.is_within_held else ():
-            limit = await self._highest_limit(control, budget or entry.counter, there)
-            check_settled(resolved.after.amount, resolved.before.amount, limit)
+        if not resolved.is_within_held:  # else no window's limit has to be read
+            for budget, there in shown.items():
+                counter = budget or entry.counter
+                resolved.check(await self._highest_limit(control, counter, there))
         now = self._reach.clock.now().timestamp()
         apart = holds.charge_apart(resolved, items, now=now, over=over)
         if isinstance(apart, Short):

@@ -33,6 +33,7 @@ from ledger.limits.rights import (
     Difference,
     GrantName,
     Rights,
+    check_settled,
     noted,
     write_of,
 )
@@ -59,6 +60,15 @@ class Resolved:
         """Whether it came to neither more nor anything finer than what was held, and checked."""
         held, amount = self.before.amount, self.after.amount
         return amount <= held and quantum_of(amount) >= quantum_of(held)
+
+    def check(self, limit: Decimal) -> None:
+        """Check that it can be charged to a budget of this limit, the highest that is known.
+
+        Raises:
+            AmountOverflow: as `rights.check_settled`.
+        """
+        if not self.is_within_held:
+            check_settled(self.after.amount, self.before.amount, limit)
 
 
 @dataclass(frozen=True, slots=True)

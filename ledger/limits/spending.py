@@ -529,13 +529,12 @@ class Spender:
         for hold in [light for light in self._light if light.has_expired]:
             self.give_back(hold)
 
-    async def _confirm(self, keeper: Keeper, *, seconds: float = CONFIRM_SECONDS) -> None:
-        """Go on with an announced step of a budget's limit, every so many seconds."""
+    async def _confirm(self, keeper: Keeper) -> None:
+        """Go on with an announced step of a budget's limit, now and then."""
         now = self._clock.monotonic()
-        if keeper.is_announced and now - keeper.confirmed_at >= seconds:
+        if keeper.is_announced and now - keeper.confirmed_at > CONFIRM_SECONDS:
             keeper.confirmed_at = now
-            change = await self._go_on(keeper.window.budget)
-            keeper.is_announced = change.since is not None and not change.is_confirmed
+            keeper.is_announced = (await self._go_on(keeper.window.budget)).is_announced
 
     def forget_refusals(self, budget: str) -> None:
         """Ask anew for rights of a budget, whose limit was raised just now."""
@@ -550,14 +549,12 @@ class Spender:
             self.give_back(hold)
         keepers, self._keepers = list(self._keepers.values()), {}
         with anyio.move_on_after(CLOSE_SECONDS):
-            ends: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+            # A process that lives shorter than `CONFIRM_SECONDS` may be all that there is.
+            announced = {keeper.window.budget: None for keeper in keepers if keeper.is_announced}
+            ends: list[tuple[str, Callable[[], Awaitable[object]]]] = [
                 ("what was let through", self._let_through.charge),
                 *((f"budget {keeper.budget!r}", keeper.give_up) for keeper in keepers),
-                # A process that lives shorter than `CONFIRM_SECONDS` may be all that there is.
-                *(
-                    (f"the limit of {keeper.budget!r}", partial(self._confirm, keeper, seconds=0))
-                    for keeper in keepers
-                ),
+                *((f"the limit of {name!r}", partial(self._go_on, name)) for name in announced),
             ]
             for what, end in ends:
                 try:

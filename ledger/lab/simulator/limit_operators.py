@@ -73,8 +73,7 @@ class LimitOperators:
             self._audit.was_lowered(change.budget, done.limit)
             if done.is_done:
                 limits.promised(change.budget, done.limit)
-        is_lowered = done.limit <= done.target and not done.unreclaimed
-        return done.is_done or (done.is_confirmed and is_lowered)
+        return done.is_lowered and not done.is_announced
 
     async def raise_at_rest(self, spender: Spender, budget: str) -> None:
         """Raise a limit by 1 once nothing else happens: that it cannot be is a violation."""
