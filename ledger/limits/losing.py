@@ -17,6 +17,7 @@ from functools import partial
 from ledger.core import amounts
 from ledger.core.contract import NO_HOME, Terms
 from ledger.core.errors import ContractChangeRefused, InvalidInput
+from ledger.limits.calendar import window_in
 from ledger.limits.lost import (
     Stake,
     cut_off,
@@ -117,8 +118,7 @@ async def reclaim_lost(
     own = _own(regions, shown)
     home = account_in(regions.terms.home, regions.terms)
     if home not in {item.account for item in own}:
-        bucket = max(item.bucket for item in (*own, *accounts.values()))
-        own.append(await _made_at_home(regions, counter, shares, bucket=bucket))
+        own.append(await _made_at_home(regions, counter, shares))
     for item in own:
         await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
     shown = await _shown(regions, counter)
@@ -350,13 +350,12 @@ def _check_cut(
 
 
 async def _made_at_home(
-    regions: Regions,
-    counter: str,
-    shares: Mapping[Account, Decimal] | None,
-    *,
-    bucket: int,
+    regions: Regions, counter: str, shares: Mapping[Account, Decimal] | None
 ) -> Rights:
     """Make home's item of a budget that only others had rights of.
+
+    Of a rolling limit its buckets are those of the contract: an account that was lost before it
+    made an item shows none.
 
     Raises:
         ContractChangeRefused: home's share is not decided yet, or another made the item meanwhile,
@@ -371,7 +370,8 @@ async def _made_at_home(
             " that is announced is in force (`ledger budget confirm`) or, where there is none, made"
             " (`ledger budget create`)"
         )
-    made = create(home, share, bucket=bucket)
+    window = window_in(counter, regions.terms)
+    made = create(home, share, bucket=0 if window is None else window.bucket)
     write = write_of(Rights(home), made, counter)
     if not isinstance(await regions.stores[home.region].write(write), Applied):
         raise ContractChangeRefused(f"{home} of budget {counter!r} is being made: run this again")

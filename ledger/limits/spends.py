@@ -230,10 +230,12 @@ def may_fold(spend: Spend, views: Mapping[str, View]) -> bool:
 def _shows(view: View, written: GrantName) -> bool:
     """Return whether a region shows this version of an item, or a later one.
 
-    Of a budget without a limit, whose item none is, there is nothing to show.
+    Of a budget without a limit, whose item none is, there is nothing to show. The version of a lost
+    item may never have arrived: once the account is reclaimed the entry was counted for it.
     """
     item = view.get((written.budget, written.account))
-    return written.version == NO_GRANT or (item is not None and item.version >= written.version)
+    is_there = item is not None and item.version >= written.version
+    return written.version == NO_GRANT or is_there or _is_reclaimed(view, written)
 
 
 def _is_reclaimed(view: View, name: GrantName) -> bool:

@@ -36,7 +36,7 @@ STATES = {
     "hold-settled-for-less": 8_065,
     "hold-settled-for-more": 1_264,
     "hold-extended": 3_722,
-    "hold-lost": 1_516,
+    "hold-lost": 1_523,
     "shares": 26_448,
     "shares-before": 45_320,
     "raise": 3,

@@ -178,3 +178,16 @@ def test_what_a_lost_account_left_is_folded_once_all_show_its_reclaim() -> None:
     view = {("", HERE): OPEN, ("", THERE): reclaimed}
     assert spends.may_fold(SPEND, {"a": view})
     assert not spends.may_fold(SPEND, {"a": {("", HERE): OPEN, ("org/1", THERE): reclaimed}})
+
+
+@pytest.mark.parametrize("spend", [THROUGH, replace(SPEND, hold=500)])
+def test_what_a_lost_item_should_show_is_folded_once_all_show_its_reclaim(spend: Spend) -> None:
+    """The entry's mark arrived and the item's version did not: it was counted by the reclaim."""
+    written = (GrantName(HERE, 9), GrantName(HERE, 9, "org/1"))[: len(spend.grants)]
+    charged = replace(spend, resolved="charged", adjusted=written)
+    before = {("", HERE): CLOSED, ("org/1", HERE): CLOSED}
+    own = before | {("", THERE): Rights(THERE, 5, reclaimed={HERE: D(1)})}
+    both = own | {("org/1", THERE): Rights(THERE, 5, reclaimed={HERE: D(1)})}
+    assert not spends.may_fold(charged, {"a": both, "b": before})
+    assert spends.may_fold(charged, {"a": both, "b": both})
+    assert spends.may_fold(charged, {"a": own}) == (len(written) == 1)
