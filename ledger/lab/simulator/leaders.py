@@ -64,8 +64,13 @@ class Leaders:
         await self._merge_until_small(self._compactor(process, self.file))
         auditor = self._supervisor.auditor
         if auditor.index.is_kept or not auditor.is_small():
-            searching = self.file.replace(compactor={"scan_every": 0.0})
-            await self._merge_until_small(self._compactor(process, searching))
+            await self._merge_until_small(self._searching(process))
+
+    async def search(self) -> None:
+        """Make one pass that searches, as an operator does whose command waits for it."""
+        process = self._supervisor.process("searcher", RELIABLE)
+        with suppress(LeaseLost):
+            await self._searching(process).run_once()
 
     async def _merge_until_small(self, compactor: Compactor) -> None:
         for _ in range(REST_ROUNDS_MAX):
@@ -86,6 +91,9 @@ class Leaders:
         regions = list(file.regions.items())
         stream(self._scenario.seed, f"{process.name} file").shuffle(regions)
         return file.replace(regions=dict(regions))
+
+    def _searching(self, process: Process) -> Compactor:
+        return self._compactor(process, self.file.replace(compactor={"scan_every": 0.0}))
 
     def _compactor(self, process: Process, settings: Settings) -> Compactor:
         faults = self._scenario.compactor_faults

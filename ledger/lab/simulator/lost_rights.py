@@ -5,7 +5,7 @@ calls until every budget is reclaimed: while it is too early, or a region does n
 lost one is cut off, nothing is minted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
 
 import anyio
@@ -39,6 +39,7 @@ _REFUSALS = (
     OutcomeUnknown,
     StoreError,
 )
+ALONE_SECONDS = 3_600.0
 LONGEST_SECONDS = 50_000.0
 MOST = (None, None, None, Decimal(2))
 
@@ -108,9 +109,16 @@ class LostRightsOperator:
             minted = await rights.reclaim(window, self._most)
             self._world.note(lambda minted=minted: f"{process.name} reclaims {minted}")  # type: ignore[misc]
 
-    async def end(self) -> None:
-        """Wait until all is reclaimed; that it cannot be is a violation."""
-        with anyio.move_on_after(LONGEST_SECONDS):
+    async def end(self, search: Callable[[], Awaitable[None]]) -> None:
+        """Wait until all is reclaimed; that it cannot be is a violation.
+
+        Where it waits for what only a pass brings to all regions, `search` makes one.
+        """
+        with anyio.move_on_after(ALONE_SECONDS):
             await self.is_done.wait()
+        with anyio.move_on_after(LONGEST_SECONDS):
+            while not self.is_done.is_set():
+                await search()
+                await anyio.sleep(POLL_SECONDS)
         if not self.is_done.is_set():
             self._supervisor.auditor.fail("reclaim", "what the lost region had cannot be had")

@@ -526,7 +526,7 @@ class Workload:
             await anyio.sleep(_PAUSE_SECONDS)
         await anyio.sleep(self.scenario.settle + settings.compactor.fold_age)
         await self._takeover.end()
-        await self._lost_rights.end()
+        await self._lost_rights.end(self._leaders.search)
         await self._leaders.merge_all()
         self.auditor.check_rest()
         await self._stranger.read_all()
