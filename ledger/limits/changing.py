@@ -148,10 +148,10 @@ class LimitChanger:
 
         await place.write(planned)
         try:
-            raised = await self._now(place, None)
+            raised = await self._now(place)
             if raised.limit > raised.target:  # a lowering before it is not finished
                 await go_down(place)
-                raised = await self._now(place, None)
+                raised = await self._now(place)
         except StoreError as error:
             raise OutcomeUnknown(
                 f"budget {budget!r} is raised, and not read after it ({error}): the same call is"
@@ -175,7 +175,7 @@ class LimitChanger:
         async def planned() -> list[Put]:
             limit = (await place.limits())[0]
             if target > limit.newest.limit:
-                now = (await self._now(place, None)).limit
+                now = (await self._now(place)).limit
                 has, going = amounts.to_text(now), amounts.to_text(limit.newest.limit)
                 is_there = now <= limit.newest.limit
                 raise StateConflict(
@@ -194,7 +194,7 @@ class LimitChanger:
 
         await place.write(planned)
         await go_down(place)
-        return await self._now(place, target)
+        return await self._now(place)
 
     async def go_on(
         self, budget: str, *, is_reclaimed: bool = False, is_restored: bool = False
@@ -211,11 +211,11 @@ class LimitChanger:
         """
         place = await Place.of(self._reach, budget)
         await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
-        done = await self._now(place, None)
+        done = await self._now(place, goes_down=place.window.is_whole)
         if place.window.is_whole and place.terms.lost and done.limit > done.target:
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
                 await go_down(place)
-                done = await self._now(place, None)
+                done = await self._now(place)
         return done
 
     async def is_torn(
@@ -344,7 +344,8 @@ class LimitChanger:
     def _limit_put(self, place: Place, before: Limit, after: Limit) -> Put:
         return limit_write(before, after, place.budget, generation=place.generation)
 
-    async def _now(self, place: Place, target: Decimal | None) -> LimitChange:
+    async def _now(self, place: Place, *, goes_down: bool = True) -> LimitChange:
+        """Return what the limit is; unless it `goes_down`, the window that runs stays as it is."""
         limit = (await place.limits())[0]
         made = place.all_made(limit, await place.everywhere())
         left = unreclaimed(made.values(), shares_in(limit, place.window), keeps=place.keeps)
@@ -354,7 +355,7 @@ class LimitChanger:
         regions = tuple(sorted({account.region for account in left}))
         if place.window.is_whole:
             return LimitChange(place.budget, now, limit.newest.limit, unreclaimed=regions)
-        goal = now if target is None else min(now, target)
+        goal = min(now, limit.newest.limit) if goes_down else now
         since = limit.newest.since
         is_confirmed = limit.announced is None
         if since is None or (is_confirmed and since <= self._seconds()):

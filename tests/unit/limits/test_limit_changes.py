@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from decimal import Decimal
 from math import ceil
 
@@ -405,6 +406,36 @@ async def test_a_lower_limit_of_windows_is_that_of_the_running_one_too() -> None
         assert lowered.target == lowered.later == 6
         assert lowered.limit <= 10
         assert not await budget.spend(6)
+
+
+async def test_a_raise_of_windows_goes_by_the_lowering_before_it() -> None:
+    """What was spent kept the running one above: it is raised from what it was lowered to."""
+    async with opened(60, window="day") as (world, east, _west):
+        budget = east.budget("key/42")
+        assert await budget.spend(56)
+        lowered = await budget.lower_limit(to=30)
+        assert whole(lowered.limit, lowered.target) == [56, 30]
+        raised = await budget.raise_limit(40, id="x")
+        assert whole(raised.limit, raised.target, raised.later) == [70, 70, 70]
+        assert raised.is_lowered
+        world.replicate()
+        assert await spent(world, east) == 14
+
+
+async def test_a_window_that_runs_stays_as_it_is_while_a_step_is_confirmed() -> None:
+    """It began before the step, and nobody asks to lower it."""
+    async with opened(60, window="hour") as (world, east, _west):
+        budget = east.budget("key/42")
+        now = world.clock.now()
+        begins = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+        await world.clock.advance((begins - now).total_seconds() - 60)
+        lowered = await budget.lower_limit(to=30)
+        assert lowered.since == begins + timedelta(hours=1)
+        await world.clock.advance(120)
+        again = await budget.go_on()
+        assert whole(again.limit, again.target, again.later) == [60, 60, 30]
+        lowered = await budget.lower_limit(to=30)
+        assert whole(lowered.limit, lowered.target, lowered.later) == [30, 30, 30]
 
 
 async def test_later_windows_are_shared_anew() -> None:
