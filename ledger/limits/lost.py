@@ -30,7 +30,7 @@ from decimal import Decimal
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.limits.rights import Account, Rights, added, following
-from ledger.limits.rolling import LASTING
+from ledger.limits.rolling import LASTING, lasting
 from ledger.limits.spends import Spend
 
 _ZERO = Decimal(0)
@@ -140,7 +140,7 @@ def stake_of(
         ),
         charged=base.spent,
         entries=_uncharged(base, spends, budget),
-        lasting=base.buckets.get(LASTING, _ZERO),
+        lasting=lasting(base),
     )
 
 
@@ -192,12 +192,12 @@ def mint_again(
     if lost not in rights.cut:
         raise InvalidInput(f"{rights.account} must cut off {lost} before its rights are reclaimed")
     charged = max(_ZERO, amount.copy_negate())
-    lasting = min(passed_on, charged) if rights.bucket else _ZERO
+    lasts = min(passed_on, charged) if rights.bucket else _ZERO
     return following(
         rights,
         minted=amounts.total((rights.minted, max(_ZERO, amount))),
         charged=amounts.total((rights.charged, charged)),
-        buckets=added(rights.buckets, LASTING, lasting) if lasting else rights.buckets,
+        buckets=added(rights.buckets, LASTING, lasts) if lasts else rights.buckets,
         reclaimed={**rights.reclaimed, lost: amount},
     )
 

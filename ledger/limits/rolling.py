@@ -67,6 +67,11 @@ def has_returned(rights: Rights, entry: str, now: float, *, margin: float) -> bo
     )
 
 
+def lasting(rights: Rights) -> Decimal:
+    """Return what an item was charged that never comes back, and that nobody spent there."""
+    return rights.buckets.get(LASTING, _ZERO)
+
+
 def dated(rights: Rights, now: float) -> Rights:
     """Return an item in which all that was charged is in a bucket, what is new in that of now.
 

@@ -15,6 +15,7 @@ from ledger.limits.balance import debts, free, in_flight
 from ledger.limits.calendar import Window
 from ledger.limits.lost import named_by, reclaimed_in, stake_of
 from ledger.limits.rights import Account, Grant, Rights
+from ledger.limits.rolling import lasting
 
 _ZERO = Decimal(0)
 
@@ -167,7 +168,7 @@ def state_of(
                 account.region,
                 amounts.total_wide((left[account], in_flight(account, items).copy_negate())),
                 rights.granted,
-                rights.spent,
+                amounts.total_wide((rights.spent, lasting(rights).copy_negate())),
                 in_flight(account, items),
                 owed.get(account, _ZERO),
                 account in lost,

@@ -352,6 +352,26 @@ async def test_a_step_is_confirmed_once_the_wait_is_over() -> None:
 
 
 @pytest.mark.slow
+async def test_a_confirmed_step_is_told_of_until_its_window_begins() -> None:
+    """To the second: what begins before has the old limit."""
+    async with opened(10, window="day") as (world, east, _west):
+        budget = east.budget("key/42")
+        since = (await budget.lower_limit(to=8)).since
+        assert since is not None
+        world.replicate()
+        await budget.go_on()
+        await world.clock.advance(waited(world) + 1)
+        assert (await budget.go_on()).is_confirmed
+        await world.clock.advance((since - world.clock.now()).total_seconds() - 1)
+        last = await budget.go_on()
+        assert (last.later, last.since, last.is_done) == (Decimal(8), since, False)
+        await world.clock.advance(1)
+        begun = await budget.go_on()
+        assert [begun.limit, begun.later, begun.since] == [8, None, None]
+        assert begun.is_done
+
+
+@pytest.mark.slow
 async def test_whoever_spends_confirms_an_announced_step() -> None:
     """By itself: nobody has to wait for it."""
     async with opened(10, window="day") as (world, east, _west):
@@ -416,7 +436,7 @@ async def test_a_raise_of_windows_goes_by_the_lowering_before_it() -> None:
         lowered = await budget.lower_limit(to=30)
         assert whole(lowered.limit, lowered.target) == [56, 30]
         raised = await budget.raise_limit(40, id="x")
-        assert whole(raised.limit, raised.target, raised.later) == [70, 70, 70]
+        assert [raised.limit, raised.target, raised.later] == [70, 70, 70]
         assert raised.is_lowered
         world.replicate()
         assert await spent(world, east) == 14
@@ -433,9 +453,9 @@ async def test_a_window_that_runs_stays_as_it_is_while_a_step_is_confirmed() -> 
         assert lowered.since == begins + timedelta(hours=1)
         await world.clock.advance(120)
         again = await budget.go_on()
-        assert whole(again.limit, again.target, again.later) == [60, 60, 30]
+        assert [again.limit, again.target, again.later] == [60, 60, 30]
         lowered = await budget.lower_limit(to=30)
-        assert whole(lowered.limit, lowered.target, lowered.later) == [30, 30, 30]
+        assert [lowered.limit, lowered.target, lowered.later] == [30, 30, 30]
 
 
 async def test_later_windows_are_shared_anew() -> None:

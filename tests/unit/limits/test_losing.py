@@ -807,6 +807,9 @@ def test_what_lasts_of_a_home_that_is_lost_later_is_no_debt_twice() -> None:
     again = mint_again(replace(west, bucket=3_600), AT_HOME, stake.amount, passed_on=Decimal(5))
     assert again is not None
     assert again.buckets == {LASTING: 5}
+    less = mint_again(replace(west, bucket=3_600), AT_HOME, Decimal(-3), passed_on=Decimal(5))
+    assert less is not None
+    assert less.buckets == {LASTING: 3}, "no more lasts than is charged"
     whole_again = mint_again(west, AT_HOME, stake.amount, passed_on=Decimal(5))
     assert whole_again is not None
     assert not whole_again.buckets

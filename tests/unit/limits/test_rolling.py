@@ -14,6 +14,7 @@ from ledger.core.errors import SettingsError
 from ledger.limits import plan, rolling
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.rights import Account, Rights, rights_item, rights_of
+from ledger.limits.rolling import LASTING
 from ledger.testing import MemoryGlobalTable
 from ledger.testing.clock import START
 
@@ -90,6 +91,15 @@ def test_what_is_taken_back_lowers_the_oldest_buckets() -> None:
     after = rolling.dated(replace(gone, charged=Decimal(4)), 40 * HOUR)
     assert (int(after.available), int(after.returned)) == (10, 4)
     assert not after.buckets
+
+
+def test_what_is_taken_back_leaves_what_lasts() -> None:
+    """It was not spent: what is given back beyond the buckets had come back already."""
+    rights = item(charged=Decimal(9), buckets={10: Decimal(4), LASTING: Decimal(5)})
+    less = rolling.dated(replace(rights, charged=Decimal(3)), 12 * HOUR)
+    assert less.buckets == {LASTING: 5}
+    assert (int(less.returned), int(rolling.lasting(less))) == (-2, 5)
+    assert rolling.lasting(item()) == 0
 
 
 def test_a_bucket_comes_back_after_the_window_and_the_margin() -> None:

@@ -13,6 +13,7 @@ from ledger.limits.explaining import explained
 from ledger.limits.lost import cut_off, mint_again
 from ledger.limits.plan import limit_of, lower_limit
 from ledger.limits.rights import Grant, Rights
+from ledger.limits.rolling import LASTING
 from ledger.limits.state import BudgetState, InFlight, state_of
 from ledger.testing.clock import START
 
@@ -140,6 +141,14 @@ def test_each_open_grant_has_a_line() -> None:
         "grant 2 of us-east-1: 10, since 2026-11-21T06:50:00Z, expires 2026-11-21T06:51:00Z, over:"
         " waits to be closed by its entries"
     )
+
+
+def test_what_lasts_of_a_rolling_limit_is_nobody_s_charge() -> None:
+    """It was not spent: the parts come to the limit without it."""
+    item = replace(granted(AT_HOME, at=START, minted=70), bucket=3_600)
+    home = changed(item, charged=Decimal(13), buckets={1: Decimal(3), LASTING: Decimal(10)})
+    [region] = shown(home).regions
+    assert [region.charged, region.free] == [3, 57]
 
 
 def test_what_was_charged_more_than_there_was_is_owed() -> None:
