@@ -31,7 +31,7 @@ from ledger.limits.rights import (
     write_of,
 )
 from ledger.limits.shares import created, shares_in, weighed
-from ledger.limits.state import BudgetState, state_of
+from ledger.limits.state import BudgetState, state_of, with_shares
 from ledger.limits.windows import (
     LIMIT_PREFIX,
     Limit,
@@ -217,6 +217,7 @@ class Administrator:
                     target = limit.newest.limit
                 else:
                     items[account] = made or shown.of(account)
+            items = with_shares(items, [each for each in items if not shown.of(each).version])
         return state_of(window, items, target=target, terms=terms, is_over=is_over)
 
 

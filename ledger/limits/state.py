@@ -3,7 +3,7 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -205,6 +205,25 @@ def _as_reclaimed(
         sent[earlier] = item.taken.get(lost.account, _ZERO) if is_in_both else _ZERO
         taken[earlier] = item.sent.get(lost.account, _ZERO) if is_in_both else _ZERO
     return replace(lost, sent=sent, taken=taken)
+
+
+def with_shares(
+    items: Mapping[Account, Rights], unseen: Iterable[Account]
+) -> dict[Account, Rights]:
+    """Return the items of a window with what reclaimed accounts had as theirs, and nobody saw.
+
+    `unseen` are accounts of which no item arrived. A step that is not kept any more decided their
+    shares, of which the reclaim minted what nobody had spent: that much is known of them.
+    """
+    shares = {
+        account: max(_ZERO, _spent_uncharged(account, items).copy_negate())
+        for account in reclaimed_in(items.values()).intersection(unseen)
+    }
+    made = {
+        account: replace(items[account], minted=amounts.total((items[account].minted, share)))
+        for account, share in shares.items()
+    }
+    return {**items, **made}
 
 
 def _spent_uncharged(gone: Account, shown: Mapping[Account, Rights]) -> Decimal:

@@ -14,7 +14,7 @@ from ledger.limits.lost import cut_off, mint_again
 from ledger.limits.plan import limit_of, lower_limit
 from ledger.limits.rights import Grant, Rights
 from ledger.limits.rolling import LASTING
-from ledger.limits.state import BudgetState, InFlight, state_of
+from ledger.limits.state import BudgetState, InFlight, state_of, with_shares
 from ledger.testing.clock import START
 
 WHOLE = Window("counter", "counter")
@@ -141,6 +141,23 @@ def test_each_open_grant_has_a_line() -> None:
         "grant 2 of us-east-1: 10, since 2026-11-21T06:50:00Z, expires 2026-11-21T06:51:00Z, over:"
         " waits to be closed by its entries"
     )
+
+
+@pytest.mark.parametrize(("minted", "limit"), [(20, 110), (15, 105), (10, 100), (-5, 100)])
+def test_the_share_that_nobody_saw_of_a_lost_region_counts_once_reclaimed(
+    minted: int, limit: int
+) -> None:
+    """The window ended so long ago that no step says it; 10 more had been sent there."""
+    sent = changed(granted(AT_HOME, at=START), sent={AT_WEST: Decimal(10)})
+    home = cut_off(sent, AT_WEST)
+    assert home is not None
+    again = mint_again(home, AT_WEST, Decimal(minted))
+    assert again is not None
+    items = {AT_HOME: again, AT_WEST: Rights(AT_WEST, 1)}
+    made = with_shares(items, [AT_WEST, AT_SOUTH])
+    state = state_of(WHOLE, made, target=None, terms=terms(WEST), is_over=lambda _: False)
+    assert state.limit == limit
+    assert with_shares(items, [AT_SOUTH]) == items
 
 
 def test_what_lasts_of_a_rolling_limit_is_nobody_s_charge() -> None:
