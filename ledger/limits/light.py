@@ -120,7 +120,6 @@ class LightHold:
             outcome = await self._keeping.settle_kept(self, amount, end=end)
         except LedgerError as error:
             if isinstance(error, OutcomeUnknown):
-                self._entry = next(iter(error.entries), self._entry)
                 raise self._unanswered(error) from error
             self._entry = None
             raise
