@@ -30,7 +30,7 @@ from ledger.limits.rights import (
     rights_of,
     write_of,
 )
-from ledger.limits.shares import created, shares_in, weighed
+from ledger.limits.shares import created, shares_in, target_in, weighed
 from ledger.limits.state import BudgetState, state_of, with_shares
 from ledger.limits.windows import (
     LIMIT_PREFIX,
@@ -218,6 +218,8 @@ class Administrator:
                 else:
                     items[account] = made or shown.of(account)
             items = with_shares(items, [each for each in items if not shown.of(each).version])
+            if target is None and (lowered := target_in(limit, window)) is not None:
+                target = min(lowered, plan.limit_of(tuple(items.values())))
         return state_of(window, items, target=target, terms=terms, is_over=is_over)
 
 

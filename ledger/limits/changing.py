@@ -7,7 +7,9 @@ is retired goes by the limit item as it is then, not by the target of the call: 
 is not eaten. A raise, too, retires what a lowering before it left.
 
 With windows a step is announced for those that begin after the wait (`ledger.limits.windows`), and
-the running one is raised or lowered at once, as a budget without windows.
+the running one is raised or lowered at once, as a budget without windows: the limit item says what
+it is lowered to. The next window may begin before the step, and has the limit before it: it is not
+lowered by what was asked of another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +36,7 @@ from ledger.limits.balance import debts
 from ledger.limits.calendar import previous_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
 from ledger.limits.lost import unreclaimed
-from ledger.limits.lowering import go_down
+from ledger.limits.lowering import go_down, lowered_by
 from ledger.limits.place import Place, not_reclaimed
 from ledger.limits.raises import remembered
 from ledger.limits.reach import Reach
@@ -46,7 +48,7 @@ from ledger.limits.rights import (
     fits,
     write_of,
 )
-from ledger.limits.shares import created, shares_in, weighed
+from ledger.limits.shares import created, shares_in, target_in, weighed
 from ledger.limits.windows import Limit, limit_write
 from ledger.store.writes import Put
 
@@ -98,7 +100,7 @@ class LimitChange:
     def is_done(self) -> bool:
         """Whether the limit holds from now on: else the same call goes on.
 
-        A window that begins before `since` has the old limit, until the call is repeated while it
+        A window that begins before `since` has the old limit, until a lowering is repeated while it
         runs.
         """
         return self.is_lowered and self.since is None
@@ -140,6 +142,7 @@ class LimitChanger:
             _check_digits(place, target, more, [*items.values(), after])
             raises, raised = remembered(limit.raises, limit.raised, raise_id, more, now)
             changed = self._with(place, limit, self._step(place, limit, target, weights))
+            changed = windows.raise_window(changed, place.window.begins, more)
             changed = replace(changed, raises=raises, raised=raised)
             return [
                 write_of(before, after, place.window.counter),
@@ -183,13 +186,17 @@ class LimitChanger:
                     f" {going if is_there else f'at most {has}, going to {going}'}, which is less"
                     f" than {amounts.to_text(target)}: raise it"
                 )
+            changed = limit
             is_shared_anew = weights is not None and not place.window.is_whole
-            if target == limit.newest.limit and not is_shared_anew:
+            if target != limit.newest.limit or is_shared_anew:
+                step = self._step(place, limit, target, weights)
+                if step.shares != limit.newest.shares:
+                    changed = self._with(place, limit, step)
+            if not place.window.is_whole:
+                changed = windows.lower_window(changed, place.window.begins, target)
+            if changed == limit:
                 return []
-            step = self._step(place, limit, target, weights)
-            if step.shares == limit.newest.shares:
-                return []
-            changed = self._with(place, limit, step)
+            changed = replace(changed, revision=limit.revision + 1)
             return [self._limit_put(place, limit, changed)]
 
         await place.write(planned)
@@ -211,7 +218,7 @@ class LimitChanger:
         """
         place = await Place.of(self._reach, budget)
         await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
-        done = await self._now(place, goes_down=place.window.is_whole)
+        done = await self._now(place)
         if place.window.is_whole and place.terms.lost and done.limit > done.target:
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
                 await go_down(place)
@@ -294,6 +301,9 @@ class LimitChanger:
             target = halves.target_of(limit, items)
             raised = halves.remembering(limit, known, now)
             limit = self._with(place, raised, self._step(place, limit, target, None))
+            limit = windows.raise_window(
+                limit, place.window.begins, amounts.total_wide(known.values())
+            )
         if not is_reclaimed or (not is_restored and self._may_arrive()):
             return limit, []
         missing = halves.missing_of(limit, items, place.window, now)
@@ -305,8 +315,8 @@ class LimitChanger:
         before, others = found[place.me], place.others(place.all_made(limit, found))
         made = partial(created, window=place.window, limit=limit)
         # Minted above a limit that was lowered since it would be spent before it is retired.
-        lowered = partial(plan.lower_limit, target=limit.newest.limit, others=others)
-        after = plan.in_one_write(before, [made, *missing.steps, lowered])
+        lowered = lowered_by(place, limit, others)
+        after = plan.in_one_write(before, [made, *missing.steps, *lowered])
         assert isinstance(after, Rights)  # noqa: S101 (no step refuses)
         return limit, [write_of(before, after, place.window.counter)]
 
@@ -344,8 +354,7 @@ class LimitChanger:
     def _limit_put(self, place: Place, before: Limit, after: Limit) -> Put:
         return limit_write(before, after, place.budget, generation=place.generation)
 
-    async def _now(self, place: Place, *, goes_down: bool = True) -> LimitChange:
-        """Return what the limit is; unless it `goes_down`, the window that runs stays as it is."""
+    async def _now(self, place: Place) -> LimitChange:
         limit = (await place.limits())[0]
         made = place.all_made(limit, await place.everywhere())
         left = unreclaimed(made.values(), shares_in(limit, place.window), keeps=place.keeps)
@@ -355,7 +364,8 @@ class LimitChanger:
         regions = tuple(sorted({account.region for account in left}))
         if place.window.is_whole:
             return LimitChange(place.budget, now, limit.newest.limit, unreclaimed=regions)
-        goal = min(now, limit.newest.limit) if goes_down else now
+        target = target_in(limit, place.window)
+        goal = now if target is None else min(now, target)
         since = limit.newest.since
         is_confirmed = limit.announced is None
         if since is None or (is_confirmed and since <= self._seconds()):

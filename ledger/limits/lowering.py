@@ -13,7 +13,7 @@ from ledger.limits import plan
 from ledger.limits.items import ControlItems
 from ledger.limits.place import CHANGE_SECONDS, Place
 from ledger.limits.rights import Account, Rights, write_of
-from ledger.limits.shares import created
+from ledger.limits.shares import created, target_in
 from ledger.limits.windows import Limit
 from ledger.runtime.validity import signed_within
 from ledger.store.writes import Put
@@ -22,7 +22,7 @@ _ZERO = Decimal(0)
 
 
 async def go_down(place: Place) -> None:
-    """Retire, at home, as much as is free anywhere of what is above the newest limit.
+    """Retire, at home, as much as is free anywhere of what is above the limit, and pay debts.
 
     Raises:
         BudgetMissing, OutcomeUnknown, StoreError: it may be repeated.
@@ -32,8 +32,14 @@ async def go_down(place: Place) -> None:
     await _retire(place)
 
 
+def lowered_by(place: Place, limit: Limit, others: tuple[Rights, ...]) -> list[plan.Step]:
+    """Return the step that retires at home what is above the limit, if that is lowered."""
+    target = target_in(limit, place.window)
+    return [] if target is None else [partial(plan.lower_limit, target=target, others=others)]
+
+
 async def _retire(place: Place) -> None:
-    """Take up at home what was sent there, retire what is above the newest limit, and pay debts.
+    """Take up at home what was sent there, retire what is above the limit, and pay debts.
 
     The limit is read after home's item: a raise, which writes both, is either in that limit, or
     has changed the version of the item, and this write is refused.
@@ -47,7 +53,7 @@ async def _retire(place: Place) -> None:
         steps: list[plan.Step] = [
             partial(created, window=place.window, limit=limit),
             *(partial(plan.take_up, giver=giver) for giver in others),
-            partial(plan.lower_limit, target=limit.newest.limit, others=others),
+            *lowered_by(place, limit, others),
             *(partial(plan.pay, to=one, debt=debt) for one, debt in place.debts(made).items()),
         ]
         after = plan.in_one_write(before, steps)
@@ -63,7 +69,9 @@ async def _send_home(place: Place) -> None:
     limit = (await place.limits())[0]
     made = place.all_made(limit, await place.everywhere())
     owed = place.debts(made).values()
-    above = amounts.total_wide((plan.above(limit.newest.limit, tuple(made.values())), *owed))
+    target = target_in(limit, place.window)
+    over = _ZERO if target is None else plan.above(target, tuple(made.values()))
+    above = amounts.total_wide((over, *owed))
     for account, region in sorted((await place.accounts()).items()):
         if account == place.me or above <= 0 or made[account].available <= 0:
             continue

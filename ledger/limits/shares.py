@@ -40,6 +40,17 @@ def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
     return plan.create(rights.account, share)
 
 
+def target_in(limit: Limit, window: Window) -> Decimal | None:
+    """Return to what a budget, or one window of it, is lowered; None if that is not.
+
+    A window that nobody lowered while it ran keeps the limit that it began with.
+    """
+    if window.is_whole:
+        return limit.newest.limit
+    lowered = limit.lowered
+    return lowered.limit if lowered is not None and lowered.begins == window.begins else None
+
+
 def shares_in(limit: Limit, window: Window) -> dict[Account, Decimal]:
     """Return the accounts that a limit names for a window, with what each may have minted of it.
 

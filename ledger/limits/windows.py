@@ -1,10 +1,10 @@
 """Limits as they change: steps with a beginning, and each region's share of a window.
 
 pk `~budget~COUNTER`, sk `limit#GENERATION`: `revision`, the steps in force that may still decide a
-window, one that is announced, and the ids of raises. A window (`key/42@2026-11-22`) is a budget of
-its own: a region makes its item at its first grant, with its share of the newest step that begins
-with the window, or before it. So all regions divide the same limit, whenever each first looks. Of a
-window older than every step nothing is minted.
+window, one that is announced, what the window was lowered to that ran then, and the ids of raises.
+A window (`key/42@2026-11-22`) is a budget of its own: a region makes its item at its first grant,
+with its share of the newest step that begins with the window, or before it. So all regions divide
+the same limit, whenever each first looks. Of a window older than every step nothing is minted.
 
     in force ── announce ──> announced ── every region shows it ── wait ──> in force
                                  └── its time comes first ──> withdrawn, or announced for later,
@@ -112,11 +112,23 @@ class LimitStep:
 
 
 @dataclass(frozen=True, slots=True)
+class LoweredWindow:
+    """What the window that began at a time, in whole seconds since 1970, was lowered to.
+
+    With what it was raised by since. Another window keeps the limit that it began with.
+    """
+
+    begins: int
+    limit: Decimal
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """What the limit item says: steps in force, the older first, and one that is announced.
 
     `shown` is when every region was found to show what is announced, in whole seconds since 1970.
-    `postponed` is how often nobody had confirmed it in time.
+    `postponed` is how often nobody had confirmed it in time. `lowered` is of the window that was
+    lowered last, while it ran.
     `raises` are what windows were raised by, by the id of the raise, `raised` when that was.
     `generation` is that of the contract under which it was written: only its home wrote it.
     """
@@ -128,6 +140,7 @@ class Limit:
     postponed: int = 0
     raises: Mapping[str, Decimal] = field(default_factory=dict)
     raised: Mapping[str, Decimal] = field(default_factory=dict)
+    lowered: LoweredWindow | None = None
     generation: int = 1
 
     @property
@@ -139,6 +152,18 @@ class Limit:
     def newest(self) -> LimitStep:
         """The step that is announced, else the newest in force: where the limit is going."""
         return self.announced or self.steps[-1]
+
+
+def lower_window(limit: Limit, begins: int, target: Decimal) -> Limit:
+    """Note what the window that runs is lowered to; the revision stays."""
+    return replace(limit, lowered=LoweredWindow(begins, target))
+
+
+def raise_window(limit: Limit, begins: int, amount: Decimal) -> Limit:
+    """Note that the window that runs is raised, if it was lowered; the revision stays."""
+    if limit.lowered is None or limit.lowered.begins != begins:
+        return limit
+    return lower_window(limit, begins, amounts.total((limit.lowered.limit, amount)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +294,9 @@ def limit_item(limit: Limit, counter: str) -> dict[str, AttributeValue]:
         item["shown"] = {"N": str(limit.shown)}
     if limit.postponed:
         item["postponed"] = {"N": str(limit.postponed)}
+    if limit.lowered is not None:
+        target = _number(limit.lowered.limit)
+        item["lowered"] = {"M": {"begins": {"N": str(limit.lowered.begins)}, "limit": target}}
     for name, sums in (("raises", limit.raises), ("raised", limit.raised)):
         if sums:
             item[name] = {"M": {key: _number(sums[key]) for key in sorted(sums)}}
@@ -291,6 +319,7 @@ def limit_of(item: Item) -> Limit:
             int(number_of(item, "postponed")) if "postponed" in item else 0,
             _sums(item, "raises"),
             _sums(item, "raised"),
+            _lowered(item["lowered"]["M"]) if "lowered" in item else None,
             generation=int(item["sk"]["S"].removeprefix(LIMIT_PREFIX)),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -307,6 +336,10 @@ def limit_sort_key(generation: int) -> str:
 def _sums(item: Item, name: str) -> dict[str, Decimal]:
     parts = item.get(name, {"M": {}})["M"]
     return {key: amounts.parse(part["N"]) for key, part in parts.items()}
+
+
+def _lowered(parts: Mapping[str, AttributeValue]) -> LoweredWindow:
+    return LoweredWindow(int(parts["begins"]["N"]), amounts.parse(parts["limit"]["N"]))
 
 
 def _since(step: LimitStep) -> int:

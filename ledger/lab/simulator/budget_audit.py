@@ -476,6 +476,9 @@ class BudgetAudit:
                 for name, account in self._accounts[budget].items()
             }
             limit = self.changes.whole(budget, seen)
+            # But for what others had of a raise that nobody has seen: the lost region owes it.
+            unseen = self.changes.whole(budget, self._accounts[budget]) - limit
+            limit += min(max(_ZERO, unseen), owed_by_lost(remaining))
             applied = sum(
                 (
                     copy.amount

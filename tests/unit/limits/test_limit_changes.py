@@ -442,20 +442,47 @@ async def test_a_raise_of_windows_goes_by_the_lowering_before_it() -> None:
         assert await spent(world, east) == 14
 
 
-async def test_a_window_that_runs_stays_as_it_is_while_a_step_is_confirmed() -> None:
-    """It began before the step, and nobody asks to lower it."""
+async def test_a_window_keeps_the_limit_that_it_began_with_until_it_is_lowered_itself() -> None:
+    """It began before the step: a raise adds to what it has, and a confirmation leaves it."""
     async with opened(60, window="hour") as (world, east, _west):
         budget = east.budget("key/42")
         now = world.clock.now()
         begins = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
         await world.clock.advance((begins - now).total_seconds() - 60)
         lowered = await budget.lower_limit(to=30)
+        assert [lowered.limit, lowered.target, lowered.later] == [30, 30, 30]
         assert lowered.since == begins + timedelta(hours=1)
         await world.clock.advance(120)
         again = await budget.go_on()
         assert [again.limit, again.target, again.later] == [60, 60, 30]
+        raised = await budget.raise_limit(10, id="x")
+        assert [raised.limit, raised.target, raised.later] == [70, 70, 40]
+        state = await budget.state()
+        assert [state.limit, state.target] == [70, 70]
+        lowered = await budget.lower_limit(to=40)
+        assert [lowered.limit, lowered.target, lowered.later] == [40, 40, 40]
+        raised = await budget.raise_limit(5, id="y")
+        assert [raised.limit, raised.target, raised.later] == [45, 45, 45]
+
+
+async def test_a_running_window_says_where_it_is_going() -> None:
+    """To whoever asks, also where the call that lowered it is not repeated."""
+    async with opened(60, window="month") as (world, east, _west):
+        budget = east.budget("key/42")
+        hold = await budget.hold(56, expires=600)
+        assert isinstance(hold, Hold)
+        for again in range(2):
+            lowered = await budget.lower_limit(to=30)
+            assert [lowered.limit, lowered.target, lowered.is_lowered] == [56, 30, False], again
+        gone_on = await budget.go_on()
+        assert [gone_on.limit, gone_on.target, gone_on.is_lowered] == [56, 30, False]
+        world.replicate()
+        state = await budget.state()
+        assert [state.limit, state.target] == [56, 30]
+        assert await hold.void()
+        await world.clock.advance(300)  # its grant is closed
         lowered = await budget.lower_limit(to=30)
-        assert [lowered.limit, lowered.target, lowered.later] == [30, 30, 30]
+        assert [lowered.limit, lowered.target, lowered.is_lowered] == [30, 30, True]
 
 
 async def test_later_windows_are_shared_anew() -> None:

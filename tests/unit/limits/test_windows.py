@@ -20,6 +20,14 @@ NEXT = LimitStep.of(20, {A: 3, B: 1}, since=1000)
 LIMIT = Limit(0, (FIRST,))
 
 
+def test_a_window_that_was_lowered_is_raised_from_there() -> None:
+    """No other is: it keeps the limit that it began with."""
+    raised = windows.raise_window(LOWERED, 3600, Decimal(2))
+    assert raised == replace(LIMIT, lowered=windows.LoweredWindow(3600, Decimal("2.5")))
+    assert windows.raise_window(LOWERED, 7200, Decimal(2)) == LOWERED
+    assert windows.raise_window(LIMIT, 3600, Decimal(2)) == LIMIT
+
+
 @given(
     st.decimals(min_value="0.01", max_value=10**6, places=2),
     st.lists(st.integers(1, 5), min_size=1, max_size=4),
@@ -120,7 +128,10 @@ def test_one_step_is_announced_at_a_time() -> None:
         windows.announce(announced, again, now=100, wait=900)
 
 
-@pytest.mark.parametrize("limit", [LIMIT, Limit(3, (FIRST, NEXT), NEXT)])
+LOWERED = windows.lower_window(LIMIT, 3600, Decimal("0.5"))
+
+
+@pytest.mark.parametrize("limit", [LIMIT, Limit(3, (FIRST, NEXT), NEXT), LOWERED])
 def test_what_is_read_is_what_was_written(limit: Limit) -> None:
     """Each step with all that it says."""
     limit = replace(limit, generation=2)
@@ -131,7 +142,13 @@ def test_what_is_read_is_what_was_written(limit: Limit) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"steps": {"L": [{"M": {}}]}}, {"steps": {"S": ""}}, {"announced": {"M": {}}}]
+    "change",
+    [
+        {"steps": {"L": [{"M": {}}]}},
+        {"steps": {"S": ""}},
+        {"announced": {"M": {}}},
+        {"lowered": {"M": {}}},
+    ],
 )
 def test_a_limit_that_cannot_be_read_whole_is_damaged(change: dict[str, Any]) -> None:
     """Nothing is minted by a part of it."""
