@@ -146,10 +146,15 @@ class Opening:
     def _other_stores(
         self, stack: AsyncExitStack, live: LiveSettings
     ) -> Callable[[], Awaitable[Mapping[str, Store]]]:
-        """Return what opens the other regions once they are needed, and closes them at the end."""
+        """Return what opens the other regions once they are needed, and closes them at the end.
+
+        Whenever that was, after all that is entered from now on: what uses them may as it closes.
+        """
         opened: dict[str, Store] | None = dict(self.others) if self.others is not None else None
         if opened is None and self.store is not None:
             opened = {}
+        regions = AsyncExitStack()
+        stack.push_async_exit(regions)
         lock = anyio.Lock()
 
         async def stores() -> Mapping[str, Store]:
@@ -166,7 +171,7 @@ class Opening:
                         clock=self.clock,
                         randomness=self.randomness,
                     )
-                    opened = {**await stack.enter_async_context(opening)}
+                    opened = {**await regions.enter_async_context(opening)}
             return opened
 
         return stores

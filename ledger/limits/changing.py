@@ -355,17 +355,19 @@ class LimitChanger:
         return limit_write(before, after, place.budget, generation=place.generation)
 
     async def _now(self, place: Place) -> LimitChange:
-        limit = (await place.limits())[0]
-        made = place.all_made(limit, await place.everywhere())
-        left = unreclaimed(made.values(), shares_in(limit, place.window), keeps=place.keeps)
+        limit, items = (await place.limits())[0], await place.everywhere()
+        made = place.all_made(limit, items)
+        named = shares_in(limit, place.window) if self._may_be_of_gone(place) else ()
+        left = unreclaimed(items.values(), named, keeps=place.keeps)
         # What lost regions owe is at home once it is reclaimed.
         owed = debts(not_reclaimed(made), lost=left).values()
-        now = amounts.total_wide((plan.limit_of(tuple(made.values())), *owed))
+        minted = plan.limit_of(tuple(made.values()))
+        now = amounts.total_wide((minted, *owed))
         regions = tuple(sorted({account.region for account in left}))
         if place.window.is_whole:
             return LimitChange(place.budget, now, limit.newest.limit, unreclaimed=regions)
         target = target_in(limit, place.window)
-        goal = now if target is None else min(now, target)
+        goal = min(now, minted if target is None else target)
         since = limit.newest.since
         is_confirmed = limit.announced is None
         if since is None or (is_confirmed and since <= self._seconds()):
@@ -373,6 +375,17 @@ class LimitChanger:
         begins = EPOCH + timedelta(seconds=since)
         later = limit.newest.limit
         return LimitChange(place.budget, now, goal, later, begins, regions, is_confirmed)
+
+    def _may_be_of_gone(self, place: Place) -> bool:
+        """Return whether a region that is gone may have made its share of the window that runs.
+
+        Not if that began once nobody wrote there any more, by the wait after the contract's change.
+        """
+        terms = place.terms
+        gone = [at for at in (terms.given_up_at, terms.left_at) if at is not None]
+        begins = EPOCH + timedelta(seconds=place.window.begins)
+        written = timedelta(seconds=self._wait)
+        return place.window.is_whole or not gone or begins <= max(gone) + written
 
     def _since(self, place: Place, limit: Limit, *, seconds: int = CONFIRM_SECONDS) -> int:
         """Return when the first window begins that a step announced now can decide.

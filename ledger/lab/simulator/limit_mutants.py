@@ -245,7 +245,7 @@ LIMIT_MUTANTS = (
         "half-raise",
         "a raise of which a lost home left one half is made whole by the next",
         "its rights look like a lowering under way, or its limit like a raise",
-        15,
+        30,
         (changing.LimitChanger, "_torn", half_raises),
         worlds=raises_before_loss,
     ),

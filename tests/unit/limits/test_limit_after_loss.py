@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -476,6 +477,21 @@ async def test_a_lowering_is_not_done_before_what_the_limit_names_is_reclaimed(
     await world.stores[WEST].write(Put(rights_item(again, counter_of(window))))
     done = await changer.lower_limit(BUDGET, 0, None)
     assert [done.limit, done.unreclaimed] == [0, ()]
+
+
+@pytest.mark.parametrize(("seconds", "is_named"), [(-3_600, True), (3_600, False)])
+async def test_of_a_window_that_began_after_a_loss_nobody_who_is_gone_has_any(
+    seconds: int, *, is_named: bool
+) -> None:
+    """Its share is named until others are shared: it cannot have made it, an hour later."""
+    world = Remaining("month", home=made(10), other=made(10))
+    begins = datetime(2026, 12, 1, tzinfo=UTC)
+    world.given_up_at = begins - timedelta(seconds=seconds)
+    world.clock.pass_by((begins - world.clock.now()).total_seconds() + 7_200)
+    done = await LimitChanger(await world.reach()).lower_limit(BUDGET, 10, None)
+    assert [done.limit, done.target] == [10, 10]
+    assert done.unreclaimed == ((HOME,) if is_named else ())
+    assert done.is_done != is_named
 
 
 async def test_a_raise_is_made_whatever_was_lost() -> None:
