@@ -40,6 +40,7 @@ _REFUSALS = (
     StoreError,
 )
 ALONE_SECONDS = 3_600.0
+SEARCH_SECONDS = 1_800.0
 LONGEST_SECONDS = 50_000.0
 MOST = (None, None, None, Decimal(2))
 
@@ -119,6 +120,6 @@ class LostRightsOperator:
         with anyio.move_on_after(LONGEST_SECONDS):
             while not self.is_done.is_set():
                 await search()
-                await anyio.sleep(POLL_SECONDS)
+                await anyio.sleep(SEARCH_SECONDS)
         if not self.is_done.is_set():
             self._supervisor.auditor.fail("reclaim", "what the lost region had cannot be had")
