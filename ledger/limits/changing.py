@@ -208,6 +208,7 @@ class LimitChanger:
     ) -> LimitChange:
         """Do what is due for an announced step: note that all show it, confirm, or postpone it.
 
+        After a loss what a reclaim minted above a limit that was lowered is retired.
         After the loss of a home what it left is written in this generation; of a change of which
         one half has arrived the other is made (`ledger.limits.halves`), what is to be minted for it
         only if `is_reclaimed`: all that lost regions had was, and so what others had of it counts.
@@ -219,7 +220,7 @@ class LimitChanger:
         place = await Place.of(self._reach, budget)
         await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
         done = await self._now(place)
-        if place.window.is_whole and place.terms.lost and done.limit > done.target:
+        if place.terms.lost and done.limit > done.target:  # what is minted again, too
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
                 await go_down(place)
                 done = await self._now(place)
@@ -357,7 +358,7 @@ class LimitChanger:
     async def _now(self, place: Place) -> LimitChange:
         limit, items = (await place.limits())[0], await place.everywhere()
         made = place.all_made(limit, items)
-        named = shares_in(limit, place.window) if self._may_be_of_gone(place) else ()
+        named = shares_in(limit, place.window)
         left = unreclaimed(items.values(), named, keeps=place.keeps)
         # What lost regions owe is at home once it is reclaimed.
         owed = debts(not_reclaimed(made), lost=left).values()
@@ -368,6 +369,9 @@ class LimitChanger:
             return LimitChange(place.budget, now, limit.newest.limit, unreclaimed=regions)
         target = target_in(limit, place.window)
         goal = min(now, minted if target is None else target)
+        if now <= goal and not self._may_be_of_gone(place):
+            left = unreclaimed(items.values(), (), keeps=place.keeps)
+            regions = tuple(sorted({account.region for account in left}))
         since = limit.newest.since
         is_confirmed = limit.announced is None
         if since is None or (is_confirmed and since <= self._seconds()):

@@ -492,6 +492,24 @@ async def test_of_a_window_that_began_after_a_loss_nobody_who_is_gone_has_any(
     assert [done.limit, done.target] == [10, 10]
     assert done.unreclaimed == ((HOME,) if is_named else ())
     assert done.is_done != is_named
+    above = await LimitChanger(await world.reach()).lower_limit(BUDGET, 4, None)
+    assert [above.limit, above.target] == [10, 4]
+    assert above.unreclaimed == (HOME,), "its share keeps the limit above, until it is reclaimed"
+
+
+@pytest.mark.parametrize("is_lowered", [True, False])
+async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(*, is_lowered: bool) -> None:
+    """By what a reclaim does last, or a confirmation: else it could be spent."""
+    world = Remaining("month", home=made(10), other=made(10))
+    changer = LimitChanger(await world.reach())
+    if is_lowered:
+        await changer.lower_limit(BUDGET, 0, None)
+    again = replace(create(Account(WEST), Decimal(10)), reclaimed={Account(HOME): Decimal(10)})
+    await world.stores[WEST].write(Put(rights_item(again, counter_of("month"))))
+    done = await changer.go_on(BUDGET)
+    left = 0 if is_lowered else 10
+    assert [done.limit, done.unreclaimed] == [left, ()]
+    assert (await rights_in(world, WEST, counter_of("month"))).available == left
 
 
 async def test_a_raise_is_made_whatever_was_lost() -> None:
@@ -546,9 +564,9 @@ async def test_home_pays_what_another_region_owes() -> None:
     assert whole(home.available, *home.sent.values()) == [7, 3]
 
 
-async def rights_in(world: Remaining, region: str) -> Rights:
+async def rights_in(world: Remaining, region: str, counter: str = BUDGET) -> Rights:
     """Return a region's own item, as it shows it."""
-    return (await read_rights(world.stores[region], BUDGET))[Account(region)]
+    return (await read_rights(world.stores[region], counter))[Account(region)]
 
 
 async def _reclaimed_at_home(world: Remaining, *, owed: Decimal) -> None:
