@@ -112,21 +112,6 @@ def expire(hold: Spend, date: int, *, captures: bool = False) -> Resolved | None
     return resolved if hold.hold is not None and hold.hold < date else None
 
 
-def as_noted(hold: Spend, difference: Decimal) -> Resolved | None:
-    """Resolve a hold as a rights item says that it was (`Rights.resolved`), which has charged that.
-
-    None if it cannot have been: it came to less than nothing.
-
-    Raises:
-        StateConflict: the entry is not an open hold.
-        AmountOverflow: the amount does not fit in 38 digits.
-    """
-    amount = amounts.total((hold.amount, difference))
-    if amount < 0:
-        return None
-    return _resolved(hold, amount, "settled" if amount else "void")
-
-
 def extend(hold: Spend, expires: int) -> Spend:
     """Return a hold with a later expiry; written by `extension_of`.
 

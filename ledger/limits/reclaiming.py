@@ -24,14 +24,7 @@ from ledger.core.entry import ADJUSTED, GRANT, HELD, HOLD, RESOLVED, Item, Key
 from ledger.core.errors import BudgetUndecided, StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId, earliest
 from ledger.limits.calendar import window_in
-from ledger.limits.holds import (
-    Resolved,
-    apart_writes,
-    as_noted,
-    charge_apart,
-    expire,
-    update_of,
-)
+from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.let_through import ENTRIES_MAX, Charged, charge_let_through, item_to_charge
 from ledger.limits.lost import is_minted_again
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
@@ -193,8 +186,7 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
     In one transaction with the rights items of the grants that it names. None if it has not expired
     by that region's clock, another resolved or extended it meanwhile, or that is not known. It was
     read in an answer of the region just now (`is_own_open`, `is_left_open`). What a region held
-    that is gone is charged to home's item, once its rights are minted again, by whichever item. One
-    that it had resolved, as a lost item shows that charged it, is resolved so, by its entry alone.
+    that is gone is charged to home's item, once its rights are minted again, by whichever item.
 
     Raises:
         DamagedItem: a rights item cannot be read.
@@ -210,11 +202,6 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
     resolved = expire(hold, regions.date(region), captures=rule.on_expiry == "settle")
     if resolved is None:
         return None
-    if is_left_open(regions, hold):
-        noted = await _as_noted(regions, store, place[0], hold)
-        if noted is not None:
-            outcome = await store.write(update_of(key, noted))
-            return noted if isinstance(outcome, Applied) else None
     items: dict[str, Charged] = {}
     for name in hold.grants:
         charged = await _charged_for(regions, store, name.budget or place[0], name.account, hold.id)
@@ -289,20 +276,6 @@ async def _charge_open(
     writes = charge_let_through(entries, items, counter, now=regions.now())
     is_applied = isinstance(await store.transact(writes), Applied)
     return len(entries) if is_applied and items else 0
-
-
-async def _as_noted(regions: Regions, store: Store, counter: str, hold: Spend) -> Resolved | None:
-    """Return a hold of a region that is gone as that resolved it, or who has its rights; else None.
-
-    The item that charged it arrived, and the entry did not.
-    """
-    for name in hold.grants:
-        for item in (await read_rights(store, name.budget or counter)).values():
-            is_lost = not regions.keeps(item.account)
-            is_its = item.account == name.account or name.account in item.reclaimed
-            if is_lost and is_its and hold.id in item.resolved:
-                return as_noted(hold, item.resolved[hold.id].amount)
-    return None
 
 
 async def _charged_for(

@@ -525,47 +525,6 @@ async def test_a_hold_that_a_region_lost_since_has_charged_is_not_charged_again(
     assert await resolve_expired(without_west(world), key_of(LEFT), spend) is None
 
 
-@pytest.mark.parametrize("account", [AT_WEST, AT_SOUTH])
-@pytest.mark.parametrize(("difference", "amount"), [(-6, 0), (-2, 4), (3, 9)])
-async def test_a_hold_is_resolved_as_a_lost_item_says(
-    account: Account, difference: int, amount: int
-) -> None:
-    """Its own region's, or that of whoever had its rights: of neither the entry arrived."""
-    late = {LEFT["sk"]["S"]: Difference(Decimal(difference), 0)}
-    world = minted_at_south(resolved=late if account == AT_SOUTH else {})
-    if account == AT_WEST:
-        put_rights(world.regions, replace(granted(AT_WEST, 6, at=START), resolved=late))
-        world.regions.deliver()
-    regions, spend = without_west(world), spend_of(LEFT)
-    regions = replace(regions, terms=replace(regions.terms, regions=(HOME,), lost=(WEST, SOUTH)))
-    assert spend is not None
-    resolved = await resolve_expired(regions, key_of(LEFT), spend)
-    assert resolved is not None
-    world.regions.deliver()
-    item = world.regions.replicas[HOME].table.get(key_of(LEFT))
-    assert item is not None
-    there = spend_of(item)
-    assert there is not None
-    assert there.amount == amount
-    assert there.resolved == ("settled" if amount else "void")
-    assert there.adjusted == ()
-    assert shown_rights(world.regions, AT_HOME) == granted(AT_HOME, at=START)
-    assert await resolve_expired(regions, key_of(LEFT), spend) is None, "it is not as it was read"
-
-
-@pytest.mark.parametrize("difference", [-7, -2])
-async def test_what_no_hold_can_have_come_to_is_not_taken(difference: int) -> None:
-    """Nor what an item says that has nothing to do with its grant: it is of a copy of its key."""
-    late = {LEFT["sk"]["S"]: Difference(Decimal(difference), 0)}
-    world = minted_at_south()
-    account = AT_WEST if difference == -7 else Account(WEST, 3)
-    put_rights(world.regions, replace(granted(account, 6, at=START), resolved=late))
-    world.regions.deliver()
-    regions, spend = without_west(world), spend_of(LEFT)
-    assert spend is not None
-    assert await resolve_expired(regions, key_of(LEFT), spend) is None
-
-
 @pytest.mark.parametrize("is_reclaimed", [True, False])
 async def test_what_a_lost_region_let_through_is_charged_at_home(*, is_reclaimed: bool) -> None:
     """Reclaimed or not: it does not count when the rights are minted again."""
