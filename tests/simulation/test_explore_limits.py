@@ -51,9 +51,9 @@ LARGE_STATES = {
     "lost-sent-to": 100_722,
     "lost-of-three": 62_744,
     "lost-two-processes": 99_418,
-    "hold": 26_257,
+    "hold": 26_669,
     "hold-extended-often": 32_961,
-    "hold-lost-often": 27_362,
+    "hold-lost-often": 27_382,
 }
 FOUND = {
     "closed-at-expiry": (10, "OVERSOLD"),
