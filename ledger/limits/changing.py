@@ -12,7 +12,7 @@ it is lowered to. The next window may begin before the step, and has the limit b
 lowered by what was asked of another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -42,6 +42,7 @@ from ledger.limits.raises import remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
     GROWTH_DIGITS,
+    Account,
     Rights,
     account_in,
     checked_amount,
@@ -364,14 +365,14 @@ class LimitChanger:
         owed = debts(not_reclaimed(made), lost=left).values()
         minted = plan.limit_of(tuple(made.values()))
         now = amounts.total_wide((minted, *owed))
-        regions = tuple(sorted({account.region for account in left}))
         if place.window.is_whole:
+            regions = _regions_of(left)
             return LimitChange(place.budget, now, limit.newest.limit, unreclaimed=regions)
         target = target_in(limit, place.window)
         goal = min(now, minted if target is None else target)
         if now <= goal and not self._may_be_of_gone(place):
             left = unreclaimed(items.values(), (), keeps=place.keeps)
-            regions = tuple(sorted({account.region for account in left}))
+        regions = _regions_of(left)
         since = limit.newest.since
         is_confirmed = limit.announced is None
         if since is None or (is_confirmed and since <= self._seconds()):
@@ -389,7 +390,7 @@ class LimitChanger:
         gone = [at for at in (terms.given_up_at, terms.left_at) if at is not None]
         begins = EPOCH + timedelta(seconds=place.window.begins)
         written = timedelta(seconds=self._wait)
-        return place.window.is_whole or not gone or begins <= max(gone) + written
+        return not gone or begins <= max(gone) + written
 
     def _since(self, place: Place, limit: Limit, *, seconds: int = CONFIRM_SECONDS) -> int:
         """Return when the first window begins that a step announced now can decide.
@@ -414,6 +415,10 @@ class LimitChanger:
 
     def _seconds(self) -> int:
         return whole_seconds(self._reach.clock.now())
+
+
+def _regions_of(accounts: Iterable[Account]) -> tuple[str, ...]:
+    return tuple(sorted({account.region for account in accounts}))
 
 
 def _check_same(

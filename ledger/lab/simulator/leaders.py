@@ -69,13 +69,15 @@ class Leaders:
     async def search(self) -> None:
         """Make one pass that searches, as an operator does whose command waits for it."""
         process = self._supervisor.process("searcher", RELIABLE)
-        with suppress(LeaseLost):
-            await self._searching(process).run_once()
+        await self._make_pass(self._searching(process))
+
+    async def _make_pass(self, compactor: Compactor) -> None:
+        with suppress(LeaseLost):  # another home is in force
+            await compactor.run_once()
 
     async def _merge_until_small(self, compactor: Compactor) -> None:
         for _ in range(REST_ROUNDS_MAX):
-            with suppress(LeaseLost):  # another home is in force
-                await compactor.run_once()
+            await self._make_pass(compactor)
             await anyio.sleep(REST_PAUSE_SECONDS)
             if self._supervisor.auditor.is_small() and not self._world.in_flight:
                 return

@@ -18,6 +18,7 @@ A, B = Account("us-east-1"), Account("eu-west-1")
 FIRST = LimitStep.of(10, {A: 1, B: 1})
 NEXT = LimitStep.of(20, {A: 3, B: 1}, since=1000)
 LIMIT = Limit(0, (FIRST,))
+LOWERED = windows.lower_window(LIMIT, 3600, Decimal("0.5"))
 
 
 def test_a_window_that_was_lowered_is_raised_from_there() -> None:
@@ -126,9 +127,6 @@ def test_one_step_is_announced_at_a_time() -> None:
     assert windows.announce(announced, again, now=50, wait=900) == Limit(2, (FIRST,), again)
     with pytest.raises(InvalidInput, match="must begin at 1001 or later"):
         windows.announce(announced, again, now=100, wait=900)
-
-
-LOWERED = windows.lower_window(LIMIT, 3600, Decimal("0.5"))
 
 
 @pytest.mark.parametrize("limit", [LIMIT, Limit(3, (FIRST, NEXT), NEXT), LOWERED])
