@@ -36,11 +36,11 @@ async def merge_table(settings: Settings, *, pause_seconds: float = 0.2) -> None
     """Merge every collection of a table over and over until cancelled, by its contract's terms."""
     clock = SystemClock()
     async with open_store(settings, settings.home) as home:
-        contract = await read_contract(home)
-        assert contract is not None
-        settle = contract.terms.settle
         while True:
             with suppress(StoreError):  # the next round
+                contract = await read_contract(home)
+                assert contract is not None
+                settle = contract.terms.settle
                 for partition in (await take_census(home)).entries:
                     await merge_once(home, partition, settle=settle, clock=clock)
             await anyio.sleep(pause_seconds)
