@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from ledger.feed.page import FeedPage
     from ledger.ledger import Ledger
     from ledger.limits.budget import Budget, Budgets, Hold
-    from ledger.limits.changing import LimitChange
     from ledger.limits.light import LightHold
+    from ledger.limits.limit_change import LimitChange
     from ledger.limits.outcomes import Granted, Refused
     from ledger.limits.state import BudgetState
     from ledger.runtime.gc import tune_gc
@@ -215,7 +215,7 @@ _PLACES = {
     "InTable": _WRITES,
     "Ledger": "ledger.ledger",
     "LightHold": "ledger.limits.light",
-    "LimitChange": "ledger.limits.changing",
+    "LimitChange": "ledger.limits.limit_change",
     "Listed": "ledger.core.index",
     "Period": "ledger.totals.periods",
     "PeriodSettings": "ledger.settings.periods",

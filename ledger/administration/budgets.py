@@ -11,7 +11,8 @@ from ledger.core.contract import Terms
 from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window, rule_of, window_in, window_of
-from ledger.limits.changing import LimitChange, LimitChanger
+from ledger.limits.changing import LimitChanger
+from ledger.limits.limit_change import LimitChange
 from ledger.limits.losing import (
     Minted,
     Spends,

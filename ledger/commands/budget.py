@@ -19,8 +19,8 @@ from ledger.core import amounts
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
 from ledger.limits.budget import Budgets, Hold
-from ledger.limits.changing import LimitChange
 from ledger.limits.explaining import explained
+from ledger.limits.limit_change import LimitChange
 from ledger.limits.outcomes import CROWDED, Granted, Refused
 from ledger.limits.state import BudgetState
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app

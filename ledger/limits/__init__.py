@@ -9,9 +9,9 @@ leaves, `allowance` what a process may still spend under a grant, `sizes` how la
 
 At the edge, in a process that spends: `budget` is the face, over `spending`, `light` and `holding`,
 `administering` and `changing`, which raises limits, and lowers them by `lowering`, both in a
-`place`: home and all regions; a `keeper` holds the grants of one budget, and `fetching` gets rights
-from other regions. For whoever reads every region: `reclaiming`
-closes grants by their entries and resolves holds that expired, `balancing` moves rights, `losing`
-reclaims those of a lost region. `items` and `reading` read the control items, `reach` has the ways
-to the regions.
+`place`: home and all regions; `steps` announces and confirms those of later windows, `limit_change`
+says what became of a change. A `keeper` holds the grants of one budget, and `fetching` gets rights
+from other regions. For those who read every region: `reclaiming` closes grants by their entries and
+resolves holds that expired, `balancing` moves rights, `losing` reclaims those of a lost region.
+`items` and `reading` read the control items, `reach` has the ways to the regions.
 """

@@ -13,10 +13,10 @@ from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
 from ledger.limits import holds
 from ledger.limits.asked import Asked, checked_budgets, checked_hold
-from ledger.limits.changing import LimitChange
 from ledger.limits.explaining import explained
 from ledger.limits.holding import expiry_of
 from ledger.limits.light import LightHold
+from ledger.limits.limit_change import LimitChange
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.parts import BudgetParts
 from ledger.limits.state import BudgetState

@@ -12,16 +12,14 @@ it is lowered to. The next window may begin before the step, and has the limit b
 lowered by what was asked of another.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from math import ceil
 
 from ledger.core import amounts
-from ledger.core.contract import seconds_to_wait
 from ledger.core.errors import (
     AmountOverflow,
     ContractStale,
@@ -30,81 +28,25 @@ from ledger.core.errors import (
     StateConflict,
     StoreError,
 )
-from ledger.core.ids import EPOCH
 from ledger.limits import balance, halves, losing, plan, sizes, windows
-from ledger.limits.balance import debts
-from ledger.limits.calendar import previous_of, whole_seconds, window_of
-from ledger.limits.items import ControlItems
-from ledger.limits.lost import unreclaimed
+from ledger.limits.limit_change import LimitChange, change_now
 from ledger.limits.lowering import go_down, lowered_by
-from ledger.limits.place import Place, not_reclaimed
+from ledger.limits.place import Place
 from ledger.limits.raises import remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
     GROWTH_DIGITS,
-    Account,
     Rights,
-    account_in,
     checked_amount,
     fits,
     write_of,
 )
-from ledger.limits.shares import created, shares_in, target_in, weighed
+from ledger.limits.shares import created, weighed
+from ledger.limits.steps import due_of, step_to, with_step
 from ledger.limits.windows import Limit, limit_write
 from ledger.store.writes import Put
 
-CONFIRM_SECONDS = 600
-"""How much time there is, at least, to confirm an announced step beside its wait."""
-POSTPONED_SECONDS = (4 * 3_600, 16 * 3_600, 64 * 3_600, 256 * 3_600)
-"""How much there is once that was too little, the last for good.
-
-It takes two visits, the wait apart: one finds that all regions show the step, the next confirms it.
-In 4 hours a scheduled compactor's hourly searches come by three times. Who comes once a day, and
-has no compactor, does so in 64.
-"""
 ID_CHARACTERS_MAX = 100
-_ZERO = Decimal(0)
-
-
-@dataclass(frozen=True, slots=True)
-class LimitChange:
-    """What became of a raise, or a lowering: at most `limit` now, going to `target`.
-
-    Both are of the budget, or of the window that runs. `limit` counts what accounts were charged
-    more than they had, until others have paid it. With windows those that begin at `since` or later
-    have the limit `later`: for sure if `is_confirmed`, else it may be put off. None without
-    windows, and once such a window runs.
-
-    `unreclaimed` are regions that are gone and had a part of it: they may have made more of it, and
-    left more to others, than has arrived. So a lowering is not done before they are reclaimed.
-    """
-
-    budget: str
-    limit: Decimal
-    target: Decimal
-    later: Decimal | None = None
-    since: datetime | None = None
-    unreclaimed: tuple[str, ...] = ()
-    is_confirmed: bool = False
-
-    @property
-    def is_announced(self) -> bool:
-        """Whether a step of later windows is still to be confirmed."""
-        return self.since is not None and not self.is_confirmed
-
-    @property
-    def is_lowered(self) -> bool:
-        """Whether the budget, or the window that runs, has no more than its target, for sure."""
-        return self.limit <= self.target and not self.unreclaimed
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the limit holds from now on: else the same call goes on.
-
-        A window that begins before `since` has the old limit, until a lowering is repeated while it
-        runs.
-        """
-        return self.is_lowered and self.since is None
 
 
 class LimitChanger:
@@ -131,7 +73,7 @@ class LimitChanger:
             ):
                 _check_same(place, raise_id, more, [*limits, *items.values()])
                 return []
-            limit, now = limits[0], self._seconds()
+            limit, now = limits[0], place.seconds
             before = items[place.me]
             steps: list[plan.Step] = [
                 partial(created, window=place.window, limit=limit),
@@ -142,7 +84,7 @@ class LimitChanger:
             target = amounts.total((limit.newest.limit, more))
             _check_digits(place, target, more, [*items.values(), after])
             raises, raised = remembered(limit.raises, limit.raised, raise_id, more, now)
-            changed = self._with(place, limit, self._step(place, limit, target, weights))
+            changed = with_step(place, limit, step_to(place, limit, target, weights))
             changed = windows.raise_window(changed, place.window.begins, more)
             changed = replace(changed, raises=raises, raised=raised)
             return [
@@ -152,10 +94,10 @@ class LimitChanger:
 
         await place.write(planned)
         try:
-            raised = await self._now(place)
+            raised = await change_now(place)
             if raised.limit > raised.target:  # a lowering before it is not finished
                 await go_down(place)
-                raised = await self._now(place)
+                raised = await change_now(place)
         except StoreError as error:
             raise OutcomeUnknown(
                 f"budget {budget!r} is raised, and not read after it ({error}): the same call is"
@@ -179,7 +121,7 @@ class LimitChanger:
         async def planned() -> list[Put]:
             limit = (await place.limits())[0]
             if target > limit.newest.limit:
-                now = (await self._now(place)).limit
+                now = (await change_now(place)).limit
                 has, going = amounts.to_text(now), amounts.to_text(limit.newest.limit)
                 is_there = now <= limit.newest.limit
                 raise StateConflict(
@@ -190,9 +132,9 @@ class LimitChanger:
             changed = limit
             is_shared_anew = weights is not None and not place.window.is_whole
             if target != limit.newest.limit or is_shared_anew:
-                step = self._step(place, limit, target, weights)
+                step = step_to(place, limit, target, weights)
                 if step.shares != limit.newest.shares:
-                    changed = self._with(place, limit, step)
+                    changed = with_step(place, limit, step)
             if not place.window.is_whole:
                 changed = windows.lower_window(changed, place.window.begins, target)
             if changed == limit:
@@ -202,7 +144,7 @@ class LimitChanger:
 
         await place.write(planned)
         await go_down(place)
-        return await self._now(place)
+        return await change_now(place)
 
     async def go_on(
         self, budget: str, *, is_reclaimed: bool = False, is_restored: bool = False
@@ -220,11 +162,11 @@ class LimitChanger:
         """
         place = await Place.of(self._reach, budget)
         await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
-        done = await self._now(place)
+        done = await change_now(place)
         if place.terms.lost and done.limit > done.target:  # what is minted again, too
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
                 await go_down(place)
-                done = await self._now(place)
+                done = await change_now(place)
         return done
 
     async def is_torn(
@@ -247,7 +189,7 @@ class LimitChanger:
 
         async def planned() -> list[Put]:
             limit = (await place.limits())[0]
-            after = await self._due(place, limit)
+            after = await due_of(place, limit)
             if after is None and limit.generation < place.generation:
                 after = windows.adopt(limit)
             raised, rights = await self._torn(
@@ -259,29 +201,6 @@ class LimitChanger:
             return [*rights, *([] if after is None else [self._limit_put(place, limit, after)])]
 
         await place.write(planned)
-
-    async def _due(self, place: Place, limit: Limit) -> Limit | None:
-        step, now = limit.announced, self._seconds()
-        if step is None or step.since is None:
-            return None
-        if now >= step.since:
-            seconds = POSTPONED_SECONDS[min(limit.postponed, len(POSTPONED_SECONDS) - 1)]
-            since = self._since(place, limit, seconds=seconds)
-            return windows.postpone(limit, since, now=now, wait=self._wait)
-        if limit.shown is not None:
-            oldest = previous_of(place.window, place.rule).begins
-            return windows.confirm(
-                limit, now=now, looked=limit.shown, wait=self._wait, oldest=oldest
-            )
-        try:
-            shown = [
-                (await ControlItems.read(items, place.budget)).limit
-                for items in (await self._reach.items_everywhere()).values()
-            ]
-        except StoreError:
-            return None  # that region has yet to show it
-        is_shown = all(other is not None and other.revision >= limit.revision for other in shown)
-        return windows.note_shown(limit, now) if is_shown else None
 
     async def _torn(
         self, place: Place, limit: Limit, *, is_reclaimed: bool, is_restored: bool
@@ -297,12 +216,12 @@ class LimitChanger:
             items = list((await place.everywhere()).values())
         if items is None or (terms.given_up_at is None and not is_restored):
             return limit, []
-        now = self._seconds()
+        now = place.seconds
         known = halves.not_in_limit(limit, items)
         if known and limit.announced is None:
             target = halves.target_of(limit, items)
             raised = halves.remembering(limit, known, now)
-            limit = self._with(place, raised, self._step(place, limit, target, None))
+            limit = with_step(place, raised, step_to(place, limit, target, None))
             limit = windows.raise_window(
                 limit, place.window.begins, amounts.total_wide(known.values())
             )
@@ -310,7 +229,7 @@ class LimitChanger:
             return limit, []
         missing = halves.missing_of(limit, items, place.window, now)
         if missing.limit < limit.newest.limit:
-            limit = self._with(place, limit, self._step(place, limit, missing.limit, None))
+            limit = with_step(place, limit, step_to(place, limit, missing.limit, None))
         if not missing.steps:
             return limit, []
         found = await place.with_unmade(items)
@@ -333,92 +252,8 @@ class LimitChanger:
         if weights is not None:
             windows.LimitStep.of(1, weighed(self._reach.settings.current.terms, weights))
 
-    def _step(
-        self, place: Place, limit: Limit, target: Decimal, weights: Mapping[str, int] | None
-    ) -> windows.LimitStep:
-        """Return the step of another amount: of now, or of windows that begin later."""
-        terms = self._reach.settings.current.terms
-        since = None if place.window.is_whole else self._since(place, limit)
-        if weights is not None:
-            step = windows.LimitStep.of(target, weighed(terms, weights), since=since)
-        else:
-            accounts = [account_in(region, terms) for region in terms.written]
-            step = limit.newest.like(target, accounts, since=since)
-        # Without windows nothing is shared by it: it names whoever may have had a part of it.
-        return step.naming(limit.newest.shares) if place.window.is_whole else step
-
-    def _with(self, place: Place, limit: Limit, step: windows.LimitStep) -> Limit:
-        """Return the limit with a step in force, or announced."""
-        if place.window.is_whole:
-            return replace(limit, revision=limit.revision + 1, steps=(step,))
-        return windows.announce(limit, step, now=self._seconds(), wait=self._wait)
-
     def _limit_put(self, place: Place, before: Limit, after: Limit) -> Put:
         return limit_write(before, after, place.budget, generation=place.generation)
-
-    async def _now(self, place: Place) -> LimitChange:
-        limit, items = (await place.limits())[0], await place.everywhere()
-        made = place.all_made(limit, items)
-        named = shares_in(limit, place.window)
-        left = unreclaimed(items.values(), named, keeps=place.keeps)
-        # What lost regions owe is at home once it is reclaimed.
-        owed = debts(not_reclaimed(made), lost=left).values()
-        minted = plan.limit_of(tuple(made.values()))
-        now = amounts.total_wide((minted, *owed))
-        if place.window.is_whole:
-            regions = _regions_of(left)
-            return LimitChange(place.budget, now, limit.newest.limit, unreclaimed=regions)
-        target = target_in(limit, place.window)
-        goal = min(now, minted if target is None else target)
-        if now <= goal and not self._may_be_of_gone(place):
-            left = unreclaimed(items.values(), (), keeps=place.keeps)
-        regions = _regions_of(left)
-        since = limit.newest.since
-        is_confirmed = limit.announced is None
-        if since is None or (is_confirmed and since <= self._seconds()):
-            return LimitChange(place.budget, now, goal, unreclaimed=regions)
-        begins = EPOCH + timedelta(seconds=since)
-        later = limit.newest.limit
-        return LimitChange(place.budget, now, goal, later, begins, regions, is_confirmed)
-
-    def _may_be_of_gone(self, place: Place) -> bool:
-        """Return whether a region that is gone may have made its share of the window that runs.
-
-        Not if that began once nobody wrote there any more, by the wait after the contract's change.
-        """
-        terms = place.terms
-        gone = [at for at in (terms.given_up_at, terms.left_at) if at is not None]
-        begins = EPOCH + timedelta(seconds=place.window.begins)
-        written = timedelta(seconds=self._wait)
-        return not gone or begins <= max(gone) + written
-
-    def _since(self, place: Place, limit: Limit, *, seconds: int = CONFIRM_SECONDS) -> int:
-        """Return when the first window begins that a step announced now can decide.
-
-        Not before the newest in force does. There is to be so much time beside the wait. What takes
-        the place of another that is announced begins with that, if there is.
-        """
-        at = self._reach.clock.now() + timedelta(seconds=self._wait + seconds)
-        at = max(at, EPOCH + timedelta(seconds=limit.begins - 1))
-        announced = None if limit.announced is None else limit.announced.since
-        if announced is not None and announced > whole_seconds(at):
-            return announced
-        ends = window_of(place.budget, place.rule, at).ends
-        assert ends is not None  # noqa: S101 (it has windows)
-        return ends
-
-    @property
-    def _wait(self) -> int:
-        """The contract's wait; whoever confirms may have another clock than whoever looked."""
-        terms = self._reach.settings.current.terms
-        return ceil(seconds_to_wait(terms, terms) + 2 * terms.clock_skew)
-
-    def _seconds(self) -> int:
-        return whole_seconds(self._reach.clock.now())
-
-
-def _regions_of(accounts: Iterable[Account]) -> tuple[str, ...]:
-    return tuple(sorted({account.region for account in accounts}))
 
 
 def _check_same(

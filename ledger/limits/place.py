@@ -3,9 +3,10 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import ceil
 
 from ledger.core.budgets import BudgetRule
-from ledger.core.contract import NO_HOME, Terms
+from ledger.core.contract import NO_HOME, Terms, seconds_to_wait
 from ledger.core.errors import (
     BudgetMissing,
     HomeMoving,
@@ -14,7 +15,7 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.limits.balance import debts
-from ledger.limits.calendar import Window, rule_of, window_of
+from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
 from ledger.limits.lost import reclaimed_in
 from ledger.limits.reach import Reach
@@ -64,6 +65,17 @@ class Place:
     def generation(self) -> int:
         """The generation of the contract by which it is changed."""
         return self.terms.generation
+
+    @property
+    def seconds(self) -> int:
+        """Now, in whole seconds since 1970."""
+        return whole_seconds(self.reach.clock.now())
+
+    @property
+    def wait(self) -> int:
+        """The contract's wait, in seconds; who confirms may have another clock than who looked."""
+        terms = self.reach.settings.current.terms
+        return ceil(seconds_to_wait(terms, terms) + 2 * terms.clock_skew)
 
     def keeps(self, account: Account) -> bool:
         """Return whether an account is not one of a region that was lost or taken out."""

@@ -35,12 +35,12 @@ from ledger.late import LateAnswers
 from ledger.limits.allowance import Allowance, AtHand, Taken
 from ledger.limits.asked import Asked
 from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
-from ledger.limits.changing import LimitChange
 from ledger.limits.fetching import Fetcher
 from ledger.limits.items import ControlItems
 from ledger.limits.keeper import Keeper, Surroundings
 from ledger.limits.let_through import LetThrough, Through, may_let_through
 from ledger.limits.light import LightHold
+from ledger.limits.limit_change import LimitChange
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.rights import GrantName, checked_amount
 from ledger.runtime.clock import Clock

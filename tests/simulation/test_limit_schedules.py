@@ -9,7 +9,8 @@ from support.schedules import Bounds, Turns, every
 
 from ledger.core.errors import LedgerError
 from ledger.limits.administering import Administrator
-from ledger.limits.changing import LimitChange, LimitChanger
+from ledger.limits.changing import LimitChanger
+from ledger.limits.limit_change import LimitChange
 from ledger.limits.reach import Reach
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store

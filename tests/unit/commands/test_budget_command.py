@@ -17,7 +17,7 @@ from ledger.commands import budget_recovery
 from ledger.core.errors import ContractChangeRefused, InvalidInput, OutcomeUnknown
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.calendar import Window
-from ledger.limits.changing import LimitChange
+from ledger.limits.limit_change import LimitChange
 from ledger.limits.losing import Minted
 from ledger.limits.lost import Stake
 from ledger.limits.outcomes import Refused

@@ -22,9 +22,11 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.limits import changing
-from ledger.limits.changing import CONFIRM_SECONDS, LimitChange, LimitChanger
+from ledger.limits.changing import LimitChanger
 from ledger.limits.keeper import Keeper
+from ledger.limits.limit_change import LimitChange
 from ledger.limits.reading import read_budget
+from ledger.limits.steps import CONFIRM_SECONDS
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
@@ -555,7 +557,7 @@ async def test_a_raise_that_is_not_read_after_it_is_unknown(
             raise Unreachable("home")
 
         with monkeypatch.context() as patch:
-            patch.setattr(LimitChanger, "_now", now)
+            patch.setattr(changing, "change_now", now)
             with pytest.raises(OutcomeUnknown, match="is raised, and not read after it"):
                 await east.budget("key/42").raise_limit(5, id="x")
         assert (await east.budget("key/42").raise_limit(5, id="x")).limit == 15
