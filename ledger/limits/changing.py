@@ -151,7 +151,8 @@ class LimitChanger:
     ) -> LimitChange:
         """Do what is due for an announced step: note that all show it, confirm, or postpone it.
 
-        After a loss what a reclaim minted above a limit that was lowered is retired.
+        What a reclaim minted above a limit that was lowered is retired, of a region that was lost
+        and of one that was taken out.
         After the loss of a home what it left is written in this generation; of a change of which
         one half has arrived the other is made (`ledger.limits.halves`), what is to be minted for it
         only if `is_reclaimed`: all that lost regions had was, and so what others had of it counts.
@@ -163,7 +164,7 @@ class LimitChanger:
         place = await Place.of(self._reach, budget)
         await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
         done = await change_now(place)
-        if place.terms.lost and done.limit > done.target:  # what is minted again, too
+        if (place.terms.lost or place.terms.left) and done.limit > done.target:
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
                 await go_down(place)
                 done = await change_now(place)

@@ -44,6 +44,7 @@ class Remaining:
         self.reached = dict(self.stores)
         self.clock = ManualClock(instant=True)
         self.given_up_at = self.clock.now()
+        self.is_taken_out = False
 
     async def reach(self) -> Reach:
         """Return what operators work with at home."""
@@ -66,6 +67,10 @@ class Remaining:
             generation=2,
             given_up_at=self.given_up_at,
         )
+        if self.is_taken_out:
+            terms = replace(
+                terms, lost=(), given_up_at=None, left=(HOME,), left_at=self.given_up_at
+            )
         return Reach(
             store=self.stores[WEST],
             settings=settings.under(terms, home=WEST),
@@ -497,10 +502,14 @@ async def test_of_a_window_that_began_after_a_loss_nobody_who_is_gone_has_any(
     assert above.unreclaimed == (HOME,), "its share keeps the limit above, until it is reclaimed"
 
 
+@pytest.mark.parametrize("is_taken_out", [True, False])
 @pytest.mark.parametrize("is_lowered", [True, False])
-async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(*, is_lowered: bool) -> None:
+async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(
+    *, is_lowered: bool, is_taken_out: bool
+) -> None:
     """By what a reclaim does last, or a confirmation: else it could be spent."""
     world = Remaining("month", home=made(10), other=made(10))
+    world.is_taken_out = is_taken_out
     changer = LimitChanger(await world.reach())
     if is_lowered:
         await changer.lower_limit(BUDGET, 0, None)
