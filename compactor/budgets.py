@@ -150,7 +150,7 @@ class Budgets:
     ) -> list[Rights]:
         """Return the items that rights were sent to, and that are not there, as they begin.
 
-        Whoever fetched them crashed before it had made the item.
+        The process that fetched them crashed before it had made the item.
         """
         regions, window = self._regions, window_in(counter, self._terms.settings.terms)
         if limit is None or window is None:
@@ -166,7 +166,8 @@ class Budgets:
     async def _goes_on(self, counter: str, limit: Limit | None) -> bool:
         """Go on with a limit of which a step is announced, or that an earlier home wrote.
 
-        Whoever spends does so, too: but none may for hours. Returns whether a step is announced.
+        Processes that spend do so, too: but none may for hours. Returns whether a step is
+        announced.
         """
         generation = self._terms.settings.terms.generation
         if limit is None or (limit.announced is None and limit.generation >= generation):

@@ -10,8 +10,9 @@ The rules, and what breaks without each (design: "Merging"):
   is counted twice there.
 - *settled*: older than `settle`, when no retry of it can arrive any more.
 - *closed*: of a counter with a budget an entry waits until every region shows each grant that it
-  names as closed. Whoever closes a grant by reading has to find all its entries, and while one
-  region does not know that it is closed the rights of a region that is lost are counted by them.
+  names as closed. A process that closes a grant by reading has to find all its entries, and while
+  one region does not know that it is closed the rights of a region that is lost are counted by
+  them.
 - *remembered* are the ids that a lost region may have written: each repeat of a write there had its
   own stamp, and one still in flight may be newer than the delete. Its id is forgotten a day after
   the region was given up, or the entry would come back and count twice.

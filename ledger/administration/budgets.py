@@ -1,4 +1,4 @@
-"""All budgets of a table, as operators mint again what was lost, or count anew after a restore."""
+"""All budgets of a table, as operators mint again what was lost, or recount after a restore."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -231,7 +231,7 @@ class RestoredBudgets(TableBudgets):
     """The budgets of a table that was restored to a point in time."""
 
     async def recount(self, budget: str | None) -> Restored:
-        """Count one budget, or all, anew; make whole what was restored of a change of a limit.
+        """Count one budget, or all, again; make whole what was restored of a change of a limit.
 
         Raises:
             As `ledger.limits.recounting.recount_budget`; ContractChangeRefused; and BudgetMissing:
@@ -305,7 +305,7 @@ async def lost_rights(
 async def restored_budgets(
     settings: Settings, *, clock: Clock, randomness: Random
 ) -> AsyncIterator[RestoredBudgets]:
-    """Open every region of a table that was restored, to count its budgets anew.
+    """Open every region of a table that was restored, to recount its budgets.
 
     Raises:
         As `open_table`.

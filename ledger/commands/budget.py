@@ -195,7 +195,7 @@ def lower(
 def confirm(
     counter: Counter, *, region: Region = None, config: Config = None, as_json: AsJson = False
 ) -> None:
-    """Do what is due for a limit of windows that is announced; whoever spends does so as well."""
+    """Do what is due for an announced limit of windows; a process that spends does so as well."""
     _say_change(_run(config, region, lambda table: table.budget(counter).go_on()), as_json=as_json)
 
 
@@ -378,7 +378,7 @@ def _say_change(change: LimitChange, *, as_json: bool) -> None:
     if change.since is not None and change.later is not None:
         confirm = f"`ledger budget confirm {change.budget}`"
         unless = (
-            "" if change.is_confirmed else f", once confirmed, by whoever spends or by {confirm}"
+            "" if change.is_confirmed else f", once confirmed, by spending processes or {confirm}"
         )
         say(f"windows from {utc_text(change.since)} on: {text(change.later)}{unless}")
 

@@ -43,11 +43,11 @@ def reclaim(
 ) -> None:
     """Mint again what a region had, a day after it was lost or taken out; first show the stake.
 
-    That is the most that the region may have acknowledged and nobody will ever see: whoever owes it
-    (tickets, payments) reclaims less. Of windows those are looked at that run, and whichever have
-    entries that cannot be merged else. Tables of every region are scanned. If interrupted, or while
-    a region does not show yet that the lost one is cut off, run it again. Limits that not every
-    region shows, since a lost home wrote them, are written again.
+    That is the most that the region may have acknowledged and that will never be seen: if you owe
+    part of it (tickets, payments), reclaim less with --most. Of windows those that run are looked
+    at, and any with entries that cannot be merged otherwise. The tables of all regions are scanned.
+    If interrupted, or while a region does not yet show that the lost one is cut off, run it again.
+    Limits that not every region shows, since a lost home wrote them, are written again.
     """
     settings = Settings.load(config)
     at_most = _most_of(most)
@@ -95,7 +95,7 @@ def recount(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count budgets anew after their table was restored to a point in time, before anybody spends.
+    """Recount budgets after their table was restored to a point in time, before anything is spent.
 
     What was spent, or moved between regions, and is not in a budget's own items is charged there; a
     change of a limit of which one half was restored is made whole. No compactor may have run since.

@@ -23,7 +23,7 @@ def sign_net_changes(
 ) -> None:
     """Sign the net changes that merging has not signed yet, by the first key of the settings.
 
-    The whole table is read at home. Once `signatures.required` is true it signs anew what a former
+    The whole table is read at home. Once `signatures.required` is true it signs again what a former
     key signed, and no unsigned one. Exits with 1 while one is unsigned or cannot be trusted.
     """
     settings = Settings.load(config)

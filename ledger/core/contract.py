@@ -94,9 +94,9 @@ class Terms:
     where entries are kept before they are deleted, each of them whole; `index` are patterns of
     counters that can be listed by prefix; `budgets` are the rules of those that have a limit, the
     first pattern that matches counts, and none is ever taken back. `budgets_coming` are patterns of
-    those that a pending change brings: nobody spends by them, and compactors go by them already.
-    `home`, `closed`, `announced` and `budgets_coming` are `NO_HOME`, empty and None in terms that
-    are in force, except that `home` is then a region.
+    those that a pending change brings: no process spends by them, and compactors go by them
+    already. `home`, `closed`, `announced` and `budgets_coming` are `NO_HOME`, empty and None in
+    terms that are in force, except that `home` is then a region.
     """
 
     format: int

@@ -26,7 +26,7 @@ PAGES_MAX = 1_000
 class _Page:
     """What was read of a shard after a number, and until when that holds if there was nothing.
 
-    What was read from the first record on (`FIRST`) serves whoever asks for the oldest, not the
+    What was read from the first record on (`FIRST`) serves all that ask for the oldest, not the
     other way round.
     """
 

@@ -210,7 +210,7 @@ class Administrator:
         if not window.is_whole:
             accounts = {account_in(region, terms) for region in terms.written}
             accounts |= reclaimed_in(items.values()) | shares_in(limit, window).keys()
-            for account in accounts:  # what it has not made, or nobody has seen, is its share
+            for account in accounts:  # what it has not made, or what no region shows, is its share
                 try:
                     made = created(shown.of(account), window=window, limit=limit)
                 except BudgetUndecided:

@@ -366,7 +366,7 @@ class Budget(Budgets):
         What processes were granted comes back as they close their grants: repeat the call until it
         `is_done`; till then the limit is at most that of the result. What was spent stays spent.
         With windows this is so of the running one, and later ones are as in `raise_limit`; to the
-        limit as it is, with `weights`, they are shared anew.
+        limit as it is, with `weights`, they are shared again.
 
         Raises:
             As `raise_limit`; StateConflict: the amount is above the limit.

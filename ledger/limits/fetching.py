@@ -1,6 +1,6 @@
 """`Fetcher`: rights that lie in other regions, sent here through those regions' own endpoints.
 
-A region that nobody spends in would send nothing by itself. Whoever needs rights writes the giver's
+A region without spends would send nothing by itself. A process that needs rights writes the giver's
 item through the giver's region, on condition of its version, as any process there would: the giver
 sends (`plan.send`), and what it has sent is taken up here at once, from the item as the giver's
 region showed it. Nothing rests on when that replicates.

@@ -1,4 +1,4 @@
-"""Holds: an amount kept aside, settled once for what it came to, by whoever comes first.
+"""Holds: an amount kept aside, settled once for what it came to, by the first process that does.
 
 A durable hold is an entry that counts at once. It is resolved by one update of that item, on
 condition that it is open and as it was read. Its owner, whose grant is at hand, writes the entry
@@ -224,7 +224,7 @@ class Holder:
         grants of its own region: it is resolved there, and nowhere else.
 
         Raises:
-            StateConflict: that region was lost, or taken out: nobody can resolve it but its expiry.
+            StateConflict: that region was lost, or taken out: only its expiry resolves it.
             Unreachable: that region cannot be reached from here, or shows another's entry so far.
         """
         grants = entry.spending.grants if entry.spending else ()

@@ -1,8 +1,8 @@
 """How a hold is resolved: settled for what it came to, voided, or expired, once.
 
 A hold is an entry that counts at once, for the amount held. It is resolved by one update of that
-item, in its region, on condition that it exists and is not resolved: so it is settled once, whoever
-comes late, and no clock decides. Who may write what beside it:
+item, in its region, on condition that it exists and is not resolved: so it is settled once, however
+late a second comes, and no clock decides. Who may write what beside it:
 
 - its owner, while the grant is open and by a request signed in time (`spends.may_send`): the entry
   alone. A difference goes back to the grant's remainder once the update is known to be applied;
@@ -175,8 +175,8 @@ def charge_apart(
     `items` are the rights items of its grants, by budget ("" is the entry's own), read strongly
     consistent in the entry's region; of an account that is `gone`, whose rights are minted again,
     one that remains, read in its own region, for an entry that all remaining regions show alike.
-    The entry notes the versions that they get, so whoever sees it can tell whether an item that it
-    sees has the charge; the items note the entry (`Rights.resolved`): after a restore it can be
+    The entry notes the versions that they get, so a reader of it can tell whether an item has
+    the charge; the items note the entry (`Rights.resolved`): after a restore it can be
     told the other way, too.
     For more than was held each must have as much available, or `over` charges it anyway, where the
     cost was incurred. `now` is in seconds since 1970: of a rolling limit what is charged now counts

@@ -163,7 +163,7 @@ class Keeper:
         return allowance if self._around.clock.now() <= ends(allowance) else None
 
     def forget_refusal(self) -> None:
-        """Ask anew for what was refused: there may be more by now."""
+        """Ask again for what was refused: there may be more by now."""
         self._refusal = None
 
     async def renew(self, amount: Decimal, *, ahead: bool = False) -> Refused | None:

@@ -47,10 +47,10 @@ class LightHold:
     """An amount that this process keeps aside in memory, until it is settled, voided, or expires.
 
     Nothing is written before it is settled: it costs the one entry of a spend. While the process
-    lives nobody else can spend it, for as long as the grant that it is kept aside of (the pattern's
-    `grant_life`, or more). After a crash it comes back with that grant, and what was used meanwhile
-    is not counted: where that must not be, hold it without `light`. It is true, as a refusal is
-    false.
+    lives no other process can spend it, for as long as the grant that it is kept aside of (the
+    pattern's `grant_life`, or more). After a crash it comes back with that grant, and what was used
+    meanwhile is not counted: where that must not be, hold it without `light`. It is true, as a
+    refusal is false.
     """
 
     def __init__(self, asked: Asked, counter: str, taken: Taken, keeping: Keeping) -> None:

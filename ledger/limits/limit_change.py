@@ -91,7 +91,8 @@ async def change_now(place: Place) -> LimitChange:
 def _may_be_of_gone(place: Place) -> bool:
     """Return whether a region that is gone may have made its share of the window that runs.
 
-    Not if that began once nobody wrote there any more, by the wait after the contract's change.
+    Not if that began once nothing was written there any more, by the wait after the contract's
+    change.
     """
     terms = place.terms
     gone = [at for at in (terms.given_up_at, terms.left_at) if at is not None]

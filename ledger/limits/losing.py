@@ -65,8 +65,8 @@ async def stakes(
 ) -> Mapping[Account, Stake]:
     """Return what is at stake in each account of a lost region that was not reclaimed yet.
 
-    It is also the most that the region may have acknowledged and nobody will ever see. Nothing is
-    written. `spends` are `lost_spends`, by default of now; `shares` are those of a window whose
+    It is also the most that the region may have acknowledged and that will never be seen. Nothing
+    is written. `spends` are `lost_spends`, by default of now; `shares` are those of a window whose
     item a lost account may have made, unseen.
 
     Raises:
@@ -92,11 +92,11 @@ async def reclaim_lost(
 ) -> Mapping[Account, Minted]:
     """Mint again what a lost region had, in home's item, and return it by account; once.
 
-    At most `most` in each account: whoever owes what was acknowledged there reclaims less. Home's
-    item is made, with its share, if it has none: in whichever item there is, two calls of which
-    one stands still, or is late, would each mint in another. `spends` are `lost_spends`, read once
-    the region's day had passed, by default now; `shares` are those of a window: of lost accounts
-    that may have made an item unseen, and of home.
+    At most `most` in each account: an operator who owes what was acknowledged there reclaims less.
+    Home's item is made, with its share, if it has none: in whichever item there is, two calls of
+    which one stands still, or is late, would each mint in another. `spends` are `lost_spends`, read
+    once the region's day had passed, by default now; `shares` are those of a window: of lost
+    accounts that may have made an item unseen, and of home.
 
     Raises:
         InvalidInput, ContractChangeRefused: as `check_lost`; or another region that is gone spent
@@ -188,7 +188,7 @@ async def _put_again(
 
 
 async def check_lost(regions: Regions, lost: str) -> None:
-    """Check that nothing of a lost region is on its way any more, and nobody writes to it.
+    """Check that nothing of a lost region is on its way any more, and nothing writes to it.
 
     One that was added again since is a new replica, with accounts of a later epoch: before it was
     given up no region listed it any more (`compactor.taking.check_removed`).
@@ -315,7 +315,7 @@ def _check_resolved_alike(lost: Collection[Account], spends: Iterable[Spend], co
     """Check that no entry of lost accounts is resolved in some of the remaining regions alone.
 
     As open it would be charged here, and as resolved by the entry that a pass brings to all: what
-    was held, and given back, would be nobody's.
+    was held, and given back, would be lost for good.
 
     Raises:
         ContractChangeRefused: one is.

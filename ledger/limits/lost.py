@@ -4,12 +4,12 @@ Until it is reclaimed what a lost region had is stranded: nothing is oversold. I
 once (1) no remaining region lists it among the replicas, so nothing that it still does reaches
 them; (2) the contract that names it as lost is in force and a day has passed since it was given up,
 so nothing of it is on its way any more, entries or items; (3) each remaining item, made where it
-was absent, has cut it off (`cut_off`): from then on nobody takes up what it sent.
+was absent, has cut it off (`cut_off`): from then on no account takes up what it sent.
 
 What is minted again is right for the ledger that remains, whatever version of the lost item is the
 newest that arrived: what a newer one charged is either still there as entries, or was folded, for
 which every region showed the grant as closed. It is also exactly the most that the region may have
-acknowledged and nobody will ever see. Whoever owes that (tickets, payments) reclaims less, or not.
+acknowledged and that will never be seen. Operators who owe that (tickets, payments) reclaim less.
 
 A region that was taken out while it worked leaves the same, and is reclaimed so.
 
@@ -105,7 +105,7 @@ def cut_off(rights: Rights, lost: Account) -> Rights | None:
 def stake_of(
     base: Rights, others: Iterable[Rights], spends: Iterable[Spend], budget: str = ""
 ) -> Stake:
-    """Return what a lost account had that nobody who remains has spent.
+    """Return what a lost account had that is not spent by what remains.
 
     `base` is `newest`, of a rolling limit as of now, as are `spends`: what has come back is in
     neither. `others` are all remaining items, each read strongly consistent in its
@@ -161,7 +161,7 @@ def _uncharged(base: Rights, spends: Iterable[Spend], budget: str) -> Decimal:
 def _is_charged(base: Rights, spend: Spend, place: int, budget: str) -> bool:
     """Return whether the base has charged an entry's amount under one of its grants, or need not.
 
-    Of an open hold nobody knows: what closed its grant may have charged what it was settled for,
+    Of an open hold it is unknown: what closed its grant may have charged what it was settled for,
     which has not arrived. What was let through, and is not marked as charged there, is charged to
     an item that remains.
     """

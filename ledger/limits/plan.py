@@ -3,8 +3,8 @@
 Every function takes an item as it was read, which must be there (`create` makes it, with its share:
 made by anything else it would never get it), and returns it as it is after one write, its version
 one higher; `rights.write_of` makes the request, on condition of the version read. So a plan that
-comes late, or twice, changes nothing, and whoever lost the race reads and plans again. Where it may
-not be made, a function returns why: `Short` of rights, or `Gone`, the grant.
+comes late, or twice, changes nothing, and the process that lost the race reads and plans again.
+Where it may not be made, a function returns why: `Short` of rights, or `Gone`, the grant.
 
 **Grants.** A process takes an amount (`take`), spends under it by entries that name the grant, and
 closes it (`close`): what was spent is charged, the rest is available again. An outcome that is
@@ -181,7 +181,8 @@ def renew(
 def top_up(rights: Rights, version: int, amount: Decimal, *, expires: int) -> Rights | Short | Gone:
     """Let a grant go on: larger by an amount, 0 or more, and until a later time.
 
-    Whoever closes it by reading meanwhile loses by the version; a grant that was closed stays so.
+    A process that closes it by reading meanwhile loses by the version; a grant that was closed
+    stays so.
 
     Raises:
         InvalidInput: the amount is below 0, or it would end earlier.
@@ -441,7 +442,7 @@ def _closed(rights: Rights, version: int, *charged: Decimal, held: Decimal) -> R
 
 
 def held_with(rights: Rights, *more: Decimal) -> Decimal:
-    """Return what open holds keep, with more; of a rolling limit nobody knows what comes back.
+    """Return what open holds keep, with more; of a rolling limit it is unknown what comes back.
 
     Raises:
         AmountOverflow: it does not fit in 38 digits.

@@ -1,4 +1,4 @@
-"""Closing grants by their entries, and resolving holds that expired, for whoever reads all regions.
+"""Closing grants by their entries, and resolving expired holds, for those who read all regions.
 
 Of a grant whose owner is gone, or knows not of each entry what became of it, the entries say what
 was spent. The order is what makes that right (`plan.reclaim`):

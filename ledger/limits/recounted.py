@@ -8,8 +8,8 @@ what comes too early:
   granted, and no new grant has the name of a used one;
 - what others show to have taken of it: it has sent that;
 - what it took, if no item shows that any more: it comes out as a debt. Other accounts have as much
-  free that was spent already. It is sent to the debtor, from whoever has some: who had given it
-  cannot be seen, and makes no difference;
+  free that was spent already. It is sent to the debtor, from accounts that have some: who had given
+  it cannot be seen, and makes no difference;
 - what a hold came to more or less than was held, where the table shows it open: it is resolved once
   more, so the item has it as held (`Rights.resolved`).
 
@@ -68,8 +68,9 @@ def recounted(
     """Return the items of a budget that change, in the order in which they are to be written.
 
     `items` are all that there are and may be made, `taken` what others show to have taken, by
-    giver; `now` is in seconds since 1970. Each is one write. Whoever owes comes last: what is sent
-    to it is in flight until then, and if the rest is not written the next count finds it there.
+    giver; `now` is in seconds since 1970. Each is one write. Accounts that owe come last: what is
+    sent to it is in flight until then, and if the rest is not written the next count finds it
+    there.
 
     Raises:
         AmountOverflow: a sum does not fit in 38 digits.

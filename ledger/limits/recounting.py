@@ -1,4 +1,4 @@
-"""Budgets of a table that was restored to a point in time: what was spent is counted anew.
+"""Budgets of a table that was restored to a point in time: what was spent is counted again.
 
 A restore takes items as one region showed them then, and items replicate one by one: beside a
 rights item there may be entries, and transfers, that are newer::
@@ -166,7 +166,7 @@ async def recount_budget(
     entries: Entries,
     made: Mapping[Account, Rights | None],
 ) -> Mapping[Account, Recounted]:
-    """Count a budget, or a window of it, anew in each region's item; return what was changed.
+    """Count a budget, or a window of it, again in each region's item; return what was changed.
 
     `entries` are those of `look`; `made` is what an account that has no item would make, None
     while a step of the limit that decides it is only announced.

@@ -26,7 +26,7 @@ take up. An item replicates whole, so each view of it is consistent in itself.
 
 The item is written through its region's endpoint only; of a region that is lost a reclaim writes
 the newest version again through home, as it is. It is never deleted while its counter can be spent
-from: where it is absent it would be made anew, with its share.
+from: where it is absent it would be made again, with its share.
 
 Pure: no clock, no randomness, no I/O.
 """

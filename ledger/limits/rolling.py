@@ -2,7 +2,7 @@
 
 A limit of the last 24 hours is kept by buckets: an item says what it charged in each 24th of the
 window (`buckets`), and what of that it has given back (`returned`). Each region does so for what it
-charged itself; nobody else has to know.
+charged itself; no other has to know.
 
     charged ──> bucket of the time at which it was written ── a window and `margin` after
         the bucket's end ──> returned: available again
@@ -68,7 +68,7 @@ def has_returned(rights: Rights, entry: str, now: float, *, margin: float) -> bo
 
 
 def lasting(rights: Rights) -> Decimal:
-    """Return what an item was charged that never comes back, and that nobody spent there."""
+    """Return what an item was charged that never comes back, and that was not spent there."""
     return rights.buckets.get(LASTING, _ZERO)
 
 

@@ -43,7 +43,7 @@ def created(rights: Rights, *, window: Window, limit: Limit) -> Rights | None:
 def target_in(limit: Limit, window: Window) -> Decimal | None:
     """Return to what a budget, or one window of it, is lowered; None if that is not.
 
-    A window that nobody lowered while it ran keeps the limit that it began with.
+    A window that was not lowered while it ran keeps the limit that it began with.
     """
     if window.is_whole:
         return limit.newest.limit
@@ -55,7 +55,7 @@ def shares_in(limit: Limit, window: Window) -> dict[Account, Decimal]:
     """Return the accounts that a limit names for a window, with what each may have minted of it.
 
     Of a budget without windows nothing is shared: it names the accounts that there were, with 0.
-    None are known while a step that would decide them is announced: nobody makes them then.
+    None are known while a step that would decide them is announced: no item is made then.
     """
     if window.is_whole:
         return dict.fromkeys(limit.newest.shares, Decimal(0))

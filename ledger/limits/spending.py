@@ -203,7 +203,7 @@ class Spender:
         return hold
 
     async def settle_kept(self, hold: LightHold, amount: Decimal, *, end: float) -> SpendOutcome:
-        """Write what was kept aside came to: under its grants, or anew where they cannot be named.
+        """Write what was kept aside came to: under its grants, or as a new spend if they are gone.
 
         What is refused, or fails, leaves aside what its grants keep.
         """
@@ -537,7 +537,7 @@ class Spender:
             keeper.is_announced = (await self._go_on(keeper.window.budget)).is_announced
 
     def forget_refusals(self, budget: str) -> None:
-        """Ask anew for rights of a budget, whose limit was raised just now."""
+        """Ask again for rights of a budget, whose limit was raised just now."""
         for keeper in self._keepers.values():
             if keeper.window.budget == budget:
                 keeper.forget_refusal()

@@ -216,7 +216,7 @@ def may_fold(spend: Spend, views: Mapping[str, View]) -> bool:
 
     `views` has every region. An open hold is never folded: it could not be settled any more; one
     that was charged apart only once every region shows that charge, too. So it is with what was
-    let through: nobody else knows that it is to be charged.
+    let through: no other process knows that it is to be charged.
     """
     if spend.is_open:
         return False

@@ -107,7 +107,7 @@ class BudgetState:
 
     @property
     def stranded(self) -> Decimal:
-        """What nobody can spend now: of lost regions, and of grants that are over and wait."""
+        """What cannot be spent now: of lost regions, and of grants that are over and wait."""
         lost = {region.region for region in self.regions if region.is_lost}
         return amounts.total_wide(
             (
@@ -210,10 +210,10 @@ def _as_reclaimed(
 def with_shares(
     items: Mapping[Account, Rights], unseen: Iterable[Account]
 ) -> dict[Account, Rights]:
-    """Return the items of a window with what reclaimed accounts had as theirs, and nobody saw.
+    """Return the items of a window with what reclaimed accounts had as theirs, and no region shows.
 
     `unseen` are accounts of which no item arrived. A step that is not kept any more decided their
-    shares, of which the reclaim minted what nobody had spent: that much is known of them.
+    shares, of which the reclaim minted what was unspent: that much is known of them.
     """
     shares = {
         account: max(_ZERO, _spent_uncharged(account, items).copy_negate())

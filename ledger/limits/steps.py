@@ -44,7 +44,7 @@ def step_to(
     else:
         accounts = [account_in(region, terms) for region in terms.written]
         step = limit.newest.like(target, accounts, since=since)
-    # Without windows nothing is shared by it: it names whoever may have had a part of it.
+    # Without windows nothing is shared by it: it names all that may have had a part of it.
     return step.naming(limit.newest.shares) if place.window.is_whole else step
 
 

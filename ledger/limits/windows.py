@@ -11,9 +11,10 @@ the same limit, whenever each first looks. Of a window older than every step not
                                                               each time for much later (`postponed`)
 
 While a step is announced that would decide a window's share nothing is made: another process may
-know it to be in force, or withdrawn. The wait is that of the contract's terms: after it nobody acts
-on a view from before the announcement. A step must begin after it, else it is withdrawn. It may
-begin with the one before it, in force or announced, whose time has not come: it takes its place.
+know it to be in force, or withdrawn. The wait is that of the contract's terms: after it no process
+acts on a view from before the announcement. A step must begin after it, else it is withdrawn. It
+may begin with the one before it, in force or announced, whose time has not come: it takes its
+place.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -127,7 +128,7 @@ class Limit:
     """What the limit item says: steps in force, the older first, and one that is announced.
 
     `shown` is when every region was found to show what is announced, in whole seconds since 1970.
-    `postponed` is how often nobody had confirmed it in time. `lowered` is of the window that was
+    `postponed` is how often it was not confirmed in time. `lowered` is of the window that was
     lowered last, while it ran.
     `raises` are what windows were raised by, by the id of the raise, `raised` when that was.
     `generation` is that of the contract under which it was written: only its home wrote it.
@@ -199,7 +200,7 @@ def announce(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
         raise StateConflict(
             f"another step of the limit is announced, {amounts.to_text(limit.announced.limit)} from"
             f" {begins:%Y-%m-%dT%H:%M:%SZ} on: repeat the call once that is in force, by"
-            " `ledger budget confirm` or whoever spends"
+            " `ledger budget confirm` or any process that spends"
         )
     earliest = max(now + wait + 1, limit.begins)
     if step.since is None or step.since < earliest:
@@ -210,9 +211,9 @@ def announce(limit: Limit, step: LimitStep, *, now: int, wait: int) -> Limit:
 def confirm(limit: Limit, *, now: int, looked: int, wait: int, oldest: int = 0) -> Limit | None:
     """Put the announced step in force, or withdraw it if its time has come; None while it waits.
 
-    `looked` is when whoever confirms began to look at all regions, which all showed it; `wait` is
-    that of the contract's terms, in seconds. `oldest` is when the oldest window begins of which a
-    region may still make its item: steps that decide no such window are forgotten.
+    `looked` is when the one who confirms began to look at all regions, which all showed it; `wait`
+    is that of the contract's terms, in seconds. `oldest` is when the oldest window begins of which
+    a region may still make its item: steps that decide no such window are forgotten.
     """
     step = limit.announced
     if step is None:

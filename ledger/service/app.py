@@ -127,7 +127,7 @@ async def _on_defect(request: Request, _error: Exception) -> Response:
 
 
 async def _on_left(_request: Request, _error: Exception) -> Response:
-    """Answer nobody, so that logs and metrics show no defect: the client left within its body."""
+    """Answer a client that left within its body, so that logs and metrics show no defect."""
     return problem_answer(Problem(INVALID, "the body did not come to its end", NOT_APPLIED))
 
 

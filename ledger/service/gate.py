@@ -8,8 +8,8 @@
     access log, metrics, X-Request-Id  <────────────────────────────────────┘
 
 Where a proxy names who asks, by a header (`ledger token proxy`), the name stands for a token of
-that name. The header is refused from whoever is not the proxy, and beside a token: never left out
-in silence, so that nobody is taken for another.
+that name. The header is refused from any other than the proxy, and beside a token: never left out
+in silence, so that no caller is taken for another.
 
 Without tokens the Host header is all that tells a page of another site apart, whose name was bound
 to this machine's address (DNS rebinding), so then it must be a loopback name; so must the Origin,

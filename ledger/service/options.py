@@ -17,7 +17,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """How one process listens and shuts down; `loopback_only` where nobody is asked for a token."""
+    """How one process listens and shuts down; `loopback_only` where callers need no token."""
 
     host: str = "127.0.0.1"
     port: int = 8080

@@ -232,7 +232,7 @@ class Budget(_Answer):
     granted: str
     free: str = Field(description="To be granted anywhere, with what is on its way.")
     owed: str = Field(description="What regions were charged more than they had.")
-    stranded: str = Field(description="What nobody can spend now.")
+    stranded: str = Field(description="What cannot be spent now.")
     regions: list[RegionRights]
     grants: list[OpenGrant]
     in_flight: list[InFlight]

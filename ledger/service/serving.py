@@ -123,7 +123,7 @@ class _Server(uvicorn.Server):
         self._on_listening = on_listening
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen; why that fails is told by whoever runs it, not by a log's line."""
+        """Listen; why that fails is told by the program that runs it, not by a log's line."""
         uvicorn_log.addFilter(_is_no_failure)
         try:
             await super().startup(sockets)

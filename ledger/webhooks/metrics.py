@@ -18,7 +18,7 @@ class WebhookMetrics(RegistryMetrics):
             "ledger_webhook_dead_total", "Events that became dead letters.", ("webhook",)
         )
         self._behind = make.counter(
-            "ledger_webhook_behind_total", "Times that the feed had to begin anew.", ("webhook",)
+            "ledger_webhook_behind_total", "Times that the feed had to start over.", ("webhook",)
         )
         self._reached = make.gauge(
             "ledger_webhook_reached_timestamp_seconds",

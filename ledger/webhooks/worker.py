@@ -9,7 +9,7 @@ Of each webhook, in turns::
 The position moves once all of a page is sent or kept, by a write on condition of the one that was
 read. So nothing is lost: a worker that dies repeats at most a page, under the same ids; one whose
 lease was over cannot move the position. A crossing is decided by the state machine of watches
-(`ledger.watching`), so once, whoever sees it, and is kept before it counts as delivered there.
+(`ledger.watching`), so once, by any worker, and is kept before it counts as delivered there.
 """
 
 import logging
@@ -196,7 +196,7 @@ class Delivery:
     async def _begun(self) -> Position:
         """Return the position, once what a worker that died had decided is kept as due.
 
-        When a new webhook begins is kept before anything is sent: whoever is next begins there too.
+        When a new webhook begins is kept before anything is sent: the next worker begins there too.
         """
         position = await self._kept.position()
         if not position.stamp:
@@ -222,7 +222,7 @@ class Delivery:
                 return await feed(after=position.cursor)
             except FeedBehind as error:
                 why = str(error)
-        # The home was moved, or nobody delivered for a day: what may be lost is said.
+        # The home was moved, or nothing was delivered for a day: what may be lost is said.
         since = begun - BEHIND
         self._metrics.fell_behind(self._hook.name)
         log.error(

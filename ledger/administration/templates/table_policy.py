@@ -2,7 +2,7 @@
 
 It restricts rights, and grants none in the table's own account: what a role may do is defined by
 its own policy (`permissions`). To roles of other accounts it grants the use of items, which their
-own policies narrow. Administration is left alone, so nobody can be locked out of changing it.
+own policies narrow. Administration is left alone, so no operator can be locked out of changing it.
 
 The role by which DynamoDB replicates is never denied: a replica whose replication is denied stops,
 and leaves the global table after 20 hours.

@@ -262,7 +262,7 @@ class BudgetAudit:
         for name in accounts:
             self._check_account(budget, name, accounts, debt)
         for other, name in self._named:
-            # What a lost region settled, and nobody saw, others may settle in another way.
+            # What a lost region settled, and no region shows, others may settle in another way.
             if other == budget and not self._is_lost(name):
                 self._check_charged(budget, name, accounts.get(name, Account()))
 
@@ -287,7 +287,7 @@ class BudgetAudit:
     def _given_back_for_lost(self, budget: str) -> Decimal:
         """Return what holds of a lost region gave those that remain, in place of a reclaim.
 
-        It had given that back as well, and may have spent it, which nobody else has seen.
+        It had given that back as well, and may have spent it, which no other region has seen.
         """
         found = _ZERO
         for name in self._accounts.get(budget, {}) if self._lost else ():
@@ -465,18 +465,18 @@ class BudgetAudit:
         return found
 
     def check_reclaimed(self) -> None:
-        """Check that of a region that was lost no more was minted again than nobody has spent."""
+        """Check that of a region that was lost no more was minted again than is unspent."""
         for budget in sorted(self._accounts):
             remaining = self._remaining(budget)
             if not any(account.reclaimed for account in remaining):
                 continue
-            # What a lost region changed last, and nobody has seen, is as if it had never been.
+            # What a lost region changed last, and no region shows, is as if it had never been.
             seen = {
                 name: self._shown.get((budget, name), Account()) if self._is_lost(name) else account
                 for name, account in self._accounts[budget].items()
             }
             limit = self.changes.whole(budget, seen)
-            # But for what others had of a raise that nobody has seen: the lost region owes it.
+            # But for what others had of a raise that no region shows: the lost region owes it.
             unseen = self.changes.whole(budget, self._accounts[budget]) - limit
             limit += min(max(_ZERO, unseen), owed_by_lost(remaining))
             applied = sum(

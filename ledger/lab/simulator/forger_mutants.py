@@ -28,7 +28,7 @@ def trusting(store: Store, seed: int, process: str) -> Store:
 
 
 def read_unsigned(self: NetKeys, item: Item) -> str | None:
-    """Trust what nobody has signed."""
+    """Trust what is not signed."""
     return _fault(self, item) if SIGNATURE in item else None
 
 

@@ -85,7 +85,7 @@ class HoldEndings:
             self._audit.was_resolved(key_of(done.entry), Decimal(amount or 0), how)
 
     async def _bulk(self, bulk: PlannedBulk) -> None:
-        """Settle or void many holds, whoever made them, by one call."""
+        """Settle or void many holds, made by any process, by one call."""
         await anyio.sleep(bulk.at)
         spender = await self._processes.alive((bulk.region, bulk.process))
         numbers = self._random.sample(sorted(self._holds), k=min(BULK_MAX, len(self._holds)))

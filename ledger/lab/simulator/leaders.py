@@ -58,7 +58,7 @@ class Leaders:
     async def merge_all(self) -> None:
         """Merge until nothing is left to merge.
 
-        One more search then compares an index, and finds rights sent to where nobody spends.
+        One more search then compares an index, and finds rights sent to where nothing is spent.
         """
         process = self._supervisor.process("last", RELIABLE)
         await self._merge_until_small(self._compactor(process, self.file))

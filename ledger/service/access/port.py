@@ -1,4 +1,4 @@
-"""What the gate asks of whoever tells callers, and the access that lets everybody in."""
+"""What the gate asks of the part that identifies callers, and the access that lets everybody in."""
 
 from typing import Protocol
 

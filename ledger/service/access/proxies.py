@@ -16,7 +16,7 @@ _TAKEN = re.compile(
     r"authorization|host|cookie|origin|prefer|connection|x-request-id|content-.*|transfer-.*"
     r"|idempotency-.*|x-forwarded-(for|host|proto|port)|forwarded"
 )
-"""Headers that say something else, which whoever asks may choose."""
+"""Headers that say something else, which any caller may choose."""
 
 
 @dataclass(frozen=True, slots=True)

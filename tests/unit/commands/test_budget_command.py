@@ -215,7 +215,7 @@ def test_a_raise_of_windows_says_from_when_on_it_holds(desk: Desk) -> None:
     assert raised.out.splitlines() == [
         "budget day/1: at most 15",
         (
-            "windows from 2026-11-22T00:00:00Z on: 15, once confirmed, by whoever spends or by"
+            "windows from 2026-11-22T00:00:00Z on: 15, once confirmed, by spending processes or"
             " `ledger budget confirm day/1`"
         ),
     ]

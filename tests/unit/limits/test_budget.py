@@ -443,7 +443,7 @@ async def test_a_budget_that_is_shared_by_other_weights_is_not_as_asked_for() ->
 
 
 async def test_a_budget_of_windows_is_there_as_its_last_step_has_it() -> None:
-    """What it was before is another limit; and nothing is written by whoever asks."""
+    """What it was before is another limit; and nothing is written by one that asks."""
     async with opened(None, window="day") as (world, east, _west):
         shares = [{Account(EAST): 2, Account(WEST): 1}, {Account(EAST): 1, Account(WEST): 2}]
         steps = tuple(LimitStep.of(9 + number, each) for number, each in enumerate(shares))

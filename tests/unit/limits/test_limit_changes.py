@@ -511,7 +511,7 @@ async def test_weights_are_checked_where_nothing_is_shared_by_them(weights: dict
 
 
 def test_there_is_time_to_confirm() -> None:
-    """More than whoever spends lets pass between two looks."""
+    """More than a spending process lets pass between two looks."""
     assert CONFIRM_SECONDS > 2 * 60
 
 

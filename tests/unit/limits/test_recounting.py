@@ -226,7 +226,7 @@ def test_what_is_on_its_way_stays_sent() -> None:
 
 
 def test_a_name_that_was_used_is_not_used_again_though_nothing_is_missing() -> None:
-    """The hold's difference is found by whoever closes its grant, which is open."""
+    """The hold's difference is found by what closes its grant, which is open."""
     item = granted(AT_WEST, 10, at=START, minted=50)
     [version] = item.grants
     names = GrantName(AT_WEST, version, "b"), GrantName(AT_WEST, 7, "b")
@@ -590,7 +590,7 @@ async def test_what_home_was_charged_for_a_region_that_is_gone_is_taken_back(
 
 
 async def test_a_window_that_ended_is_counted_for_a_hold_that_is_open_again() -> None:
-    """It is resolved some time, and folded, whoever spends from the window by then."""
+    """It is resolved some time, and folded, whatever is spent from the window by then."""
     world = World()
     rule = {"counter": {"window": "hour", "late": 600}}
     terms = limited_settings().replace(budgets=rule).terms

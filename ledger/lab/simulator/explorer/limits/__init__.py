@@ -22,5 +22,5 @@ is applied, and no right is stranded.
 - `small`: shares of a window, a raise, a bundle of two limits, a cached total.
 
 `rules` has the production rules, and each broken; `cases` what is explored; `book` numbers items.
-A process that gets no answer to its take, and a grant that nobody owns, is a crash right after it.
+A process that gets no answer to its take, and a grant without an owner, is a crash right after it.
 """

@@ -33,7 +33,7 @@ def _fold_open_holds(spend: Spend, views: Mapping[str, Any]) -> bool:
 
 
 def _entry_alone(resolved: Resolved, items: Mapping[str, Rights]) -> Apart:
-    """Settle by the entry alone, whoever it is."""
+    """Settle by the entry alone, in any process."""
     del items
     return Apart(resolved, ())
 

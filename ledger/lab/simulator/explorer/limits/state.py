@@ -33,8 +33,8 @@ class Case:
     `tops_unwritten` takes a grant for grown that is not known to be, `gives_by_item` writes the
     other region's item, `reclaims_from` is the first phase of a loss in which rights are minted
     again. `base_of` chooses the version of a lost item, of those shown. `counts_unseen` judges what
-    was acknowledged and nobody will see as applied; without `judges_rest` only what is applied and
-    taken up is judged, not what is charged and minted.
+    was acknowledged and will never be seen as applied; without `judges_rest` only what is applied
+    and taken up is judged, not what is charged and minted.
     """
 
     minted: tuple[int, ...]
@@ -78,8 +78,8 @@ class Account(NamedTuple):
 class Entry(NamedTuple):
     """A spend: its grant, the regions that show it (a bit each), and what its process waits for.
 
-    `owner` waits for the answer, NONE: nobody does any more. `is_alive` if the request may land;
-    `is_late` if it was signed after the grant's expiry, so that it lives longer.
+    `owner` waits for the answer, NONE: no process does any more. `is_alive` if the request may
+    land; `is_late` if it was signed after the grant's expiry, so that it lives longer.
     """
 
     account: int

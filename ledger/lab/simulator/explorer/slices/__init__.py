@@ -8,7 +8,7 @@ Two or three processes share a few slices. What a member does in its turn, and e
 what it writes, come from the production code (`compactor.slices`); the model only moves items.
 
 - A process contends for the lease, joins as a member, takes turns, moves up to the head when the
-  lease is free, stops, crashes, begins anew.
+  lease is free, stops, crashes, starts again.
 - A turn reads members and slices one after the other, then sends one transaction. It lands at any
   time, also once its sender has gone; its answer may be lost, and then the sender goes on.
 - Time is what the leases' own model (`tests/simulation/test_leases.py`) shows of it: another may
