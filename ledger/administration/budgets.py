@@ -198,16 +198,19 @@ class LostRights(TableBudgets):
         """Write the newest limit that any region shows through home: a lost one may have made it.
 
         Once all that lost regions had is reclaimed, what they left of a change in half is made.
-        Of a budget without a limit, and of a window that has ended, there is nothing to be done.
+        Of a window that has ended what was minted again is retired as far as it was lowered. Of a
+        budget without a limit there is nothing to be done.
 
         Raises:
             HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
         await self.renew()
+        changer = LimitChanger(self.reach(self.home))
         if not self._runs(window):
+            with suppress(BudgetMissing, BudgetUndecided):
+                await changer.retire_ended(window)
             return
         is_reclaimed = await self._is_reclaimed(window)
-        changer = LimitChanger(self.reach(self.home))
         with suppress(BudgetMissing):
             await changer.go_on(window.budget, is_reclaimed=is_reclaimed)
 

@@ -29,6 +29,7 @@ from ledger.core.errors import (
     StoreError,
 )
 from ledger.limits import balance, halves, losing, plan, sizes, windows
+from ledger.limits.calendar import Window
 from ledger.limits.limit_change import LimitChange, change_now
 from ledger.limits.lowering import go_down, lowered_by
 from ledger.limits.place import Place
@@ -41,7 +42,7 @@ from ledger.limits.rights import (
     fits,
     write_of,
 )
-from ledger.limits.shares import created, weighed
+from ledger.limits.shares import created, target_in, weighed
 from ledger.limits.steps import due_of, step_to, with_step
 from ledger.limits.windows import Limit, limit_write
 from ledger.store.writes import Put
@@ -169,6 +170,19 @@ class LimitChanger:
                 await go_down(place)
                 done = await change_now(place)
         return done
+
+    async def retire_ended(self, window: Window) -> None:
+        """Retire what a reclaim minted of a window that has ended, above what it was lowered to.
+
+        With ids of that window it could be spent for as long as the pattern's `late` allows.
+
+        Raises:
+            BudgetMissing, BudgetUndecided, HomeMoving, OutcomeUnknown, StoreError: it may be
+                repeated.
+        """
+        place = await Place.of(self._reach, window.budget, window)
+        if target_in((await place.limits())[0], window) is not None:
+            await go_down(place)
 
     async def is_torn(
         self, budget: str, *, is_reclaimed: bool = True, is_restored: bool = False

@@ -42,8 +42,8 @@ class Place:
     reach: Reach
 
     @staticmethod
-    async def of(reach: Reach, budget: str) -> "Place":
-        """Return where the limit of a budget is changed now.
+    async def of(reach: Reach, budget: str, window: Window | None = None) -> "Place":
+        """Return where the limit of a budget is changed now: by default of the window that runs.
 
         Raises:
             BudgetMissing: no pattern of the contract has its counter.
@@ -57,7 +57,7 @@ class Place:
         regions = await reach.items_everywhere()
         if terms.home not in regions:
             raise Unreachable(f"home, region {terms.home}, cannot be reached from here")
-        window = window_of(budget, rule, reach.clock.now())
+        window = window or window_of(budget, rule, reach.clock.now())
         me = account_in(terms.home, terms)
         return Place(budget, rule, window, regions[terms.home], me, terms, reach)
 

@@ -21,7 +21,7 @@ from ledger.limits.losing import ARRIVED_SECONDS
 from ledger.limits.plan import create
 from ledger.limits.reading import read_budget, read_rights
 from ledger.limits.rights import Account, GrantName, rights_item
-from ledger.limits.windows import LimitStep, limit_item
+from ledger.limits.windows import LimitStep, limit_item, lower_window
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -173,6 +173,24 @@ async def test_a_window_that_has_ended_is_reclaimed_for_its_entries(
         items = await read_rights(rights.home, ended.counter)
         assert items[Account(HOME)].reclaimed == {Account(LOST): stake.amount}
         assert await rights.is_whole(ended)
+
+
+@pytest.mark.parametrize(("is_lowered", "left"), [(True, 0), (False, 6)])
+async def test_what_is_minted_of_a_lowered_window_that_has_ended_is_retired(
+    monkeypatch: pytest.MonkeyPatch, *, is_lowered: bool, left: int
+) -> None:
+    """Else it could be spent with ids of that window, as late as the pattern allows."""
+    async with after_a_loss(monkeypatch, window="day") as before:
+        rights = _in_force(before)
+        ended = (await rights.counters("key/42"))[1]
+        limit = (await read_budget(rights.home, "key/42")).limit
+        assert limit is not None
+        if is_lowered:
+            lowered = lower_window(limit, ended.begins, Decimal(4))
+            await rights.home.write(Put(limit_item(lowered, "key/42")))
+        assert (await rights.reclaim(ended, None))[Account(LOST)].amount == 1
+        home = (await read_rights(rights.home, ended.counter))[Account(HOME)]
+        assert home.available == left
 
 
 async def test_a_budget_that_entries_alone_name_is_among_all(
