@@ -19,7 +19,7 @@ from ledger.limits.plan import raise_limit as raised_by
 from ledger.limits.reach import Reach
 from ledger.limits.reading import read_budget, read_rights
 from ledger.limits.rights import Account, Rights, is_rights, rights_item, rights_of
-from ledger.limits.windows import Limit, LimitStep, limit_item
+from ledger.limits.windows import Limit, LimitStep, LoweredWindow, limit_item, lower_window
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
@@ -44,7 +44,8 @@ class Remaining:
         self.reached = dict(self.stores)
         self.clock = ManualClock(instant=True)
         self.given_up_at = self.clock.now()
-        self.is_taken_out = False
+        self.left_at: datetime | None = None
+        self.is_lost = True
 
     async def reach(self) -> Reach:
         """Return what operators work with at home."""
@@ -63,14 +64,12 @@ class Remaining:
             settings.terms,
             home=WEST,
             regions=(WEST, SOUTH),
-            lost=(HOME,),
+            lost=(HOME,) if self.is_lost else (),
+            left=() if self.left_at is None else (HOME,),
             generation=2,
-            given_up_at=self.given_up_at,
+            given_up_at=self.given_up_at if self.is_lost else None,
+            left_at=self.left_at,
         )
-        if self.is_taken_out:
-            terms = replace(
-                terms, lost=(), given_up_at=None, left=(HOME,), left_at=self.given_up_at
-            )
         return Reach(
             store=self.stores[WEST],
             settings=settings.under(terms, home=WEST),
@@ -328,6 +327,24 @@ async def _lowered_after_half_a_raise(
     return world, home, changer
 
 
+async def test_a_raise_whose_rights_alone_arrived_adds_to_what_the_window_is_lowered_to() -> None:
+    """Else the next lowering, or a confirmation, would retire it."""
+    world = Remaining("month", home=None, other=None)
+    begins = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp())
+    lowered = lower_window(made(10), begins, Decimal(4))
+    world.shown = {"home": lowered, "other": lowered}
+    changer = LimitChanger(await world.reach())
+    rights = create(Account(HOME), Decimal(4))
+    raised = raised_by(rights, Decimal(5), RAISE, now=int(world.given_up_at.timestamp()))
+    assert raised is not None
+    await world.stores[WEST].write(Put(rights_item(raised, counter_of("month"))))
+    done = await changer.go_on(BUDGET)
+    assert [done.limit, done.target] == [9, 9]
+    found = await world.limit()
+    assert found is not None
+    assert found.lowered == LoweredWindow(begins, Decimal(9))
+
+
 @pytest.mark.parametrize(("seconds_before", "minted"), [(0, 5), (30 * 86_400, 0)])
 async def test_a_raise_of_the_running_window_is_minted_too(
     seconds_before: int, minted: int
@@ -484,14 +501,30 @@ async def test_a_lowering_is_not_done_before_what_the_limit_names_is_reclaimed(
     assert [done.limit, done.unreclaimed] == [0, ()]
 
 
-@pytest.mark.parametrize(("seconds", "is_named"), [(-3_600, True), (3_600, False)])
+@pytest.mark.parametrize(
+    ("lost", "left", "is_named"),
+    [
+        (-3_600, None, True),
+        (600, None, True),
+        (3_600, None, False),
+        (None, 600, True),
+        (None, 3_600, False),
+        (3_600, 600, True),
+        (600, 3_600, True),
+    ],
+)
 async def test_of_a_window_that_began_after_a_loss_nobody_who_is_gone_has_any(
-    seconds: int, *, is_named: bool
+    lost: int | None, left: int | None, *, is_named: bool
 ) -> None:
-    """Its share is named until others are shared: it cannot have made it, an hour later."""
+    """Its share is named until others are shared: it cannot have made it, an hour later.
+
+    So many seconds before it began a region was lost, or taken out: the later of both counts.
+    """
     world = Remaining("month", home=made(10), other=made(10))
     begins = datetime(2026, 12, 1, tzinfo=UTC)
-    world.given_up_at = begins - timedelta(seconds=seconds)
+    world.is_lost = lost is not None
+    world.given_up_at = begins - timedelta(seconds=lost or 0)
+    world.left_at = None if left is None else begins - timedelta(seconds=left)
     world.clock.pass_by((begins - world.clock.now()).total_seconds() + 7_200)
     done = await LimitChanger(await world.reach()).lower_limit(BUDGET, 10, None)
     assert [done.limit, done.target] == [10, 10]
@@ -509,7 +542,8 @@ async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(
 ) -> None:
     """By what a reclaim does last, or a confirmation: else it could be spent."""
     world = Remaining("month", home=made(10), other=made(10))
-    world.is_taken_out = is_taken_out
+    if is_taken_out:
+        world.left_at, world.is_lost = world.given_up_at, False
     changer = LimitChanger(await world.reach())
     if is_lowered:
         await changer.lower_limit(BUDGET, 0, None)
