@@ -555,6 +555,15 @@ async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(
     assert (await rights_in(world, WEST, counter_of("month"))).available == left
 
 
+async def test_a_window_goes_to_no_more_than_it_has() -> None:
+    """Lowered to less than later windows have, and to more than its own limit, it keeps that."""
+    since = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
+    limit = replace(made(10), announced=LimitStep.of(60, {Account(WEST): 1}, since=since))
+    world = Remaining("month", home=limit, other=limit)
+    done = await LimitChanger(await world.reach()).lower_limit(BUDGET, 50, None)
+    assert [done.limit, done.target, done.later] == [10, 10, 50]
+
+
 async def test_a_raise_is_made_whatever_was_lost() -> None:
     """It says that it is done: what a lost region had is no less, nor more, by it."""
     world = Remaining(home=made(10), other=made(10))

@@ -173,10 +173,11 @@ async def test_a_share_of_a_window_may_have_been_made_unseen() -> None:
     assert found[AT_SOUTH].amount == 37
 
 
-async def test_less_is_reclaimed_if_more_is_owed() -> None:
-    """What was acknowledged there and is owed all the same is not sold again."""
+@pytest.mark.parametrize("most", [0, 5])
+async def test_less_is_reclaimed_if_more_is_owed(most: int) -> None:
+    """What was acknowledged there and is owed all the same is not sold again: all of it, too."""
     world = world_of()
-    assert await reclaimed(world, remaining(world), most=Decimal(5)) == [5]
+    assert await reclaimed(world, remaining(world), most=Decimal(most)) == [most]
 
 
 async def test_no_more_is_reclaimed_than_there_was() -> None:
