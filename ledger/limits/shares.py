@@ -47,8 +47,7 @@ def target_in(limit: Limit, window: Window) -> Decimal | None:
     """
     if window.is_whole:
         return limit.newest.limit
-    lowered = limit.lowered
-    return lowered.limit if lowered is not None and lowered.begins == window.begins else None
+    return limit.lowered.get(window.begins)
 
 
 def shares_in(limit: Limit, window: Window) -> dict[Account, Decimal]:

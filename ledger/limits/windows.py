@@ -1,7 +1,7 @@
 """Limits as they change: steps with a beginning, and each region's share of a window.
 
 pk `~budget~COUNTER`, sk `limit#GENERATION`: `revision`, the steps in force that may still decide a
-window, one that is announced, what the window was lowered to that ran then, and the ids of raises.
+window, one that is announced, what windows were lowered to while they ran, and the ids of raises.
 A window (`key/42@2026-11-22`) is a budget of its own: a region makes its item at its first grant,
 with its share of the newest step that begins with the window, or before it. So all regions divide
 the same limit, whenever each first looks. Of a window older than every step nothing is minted.
@@ -34,6 +34,8 @@ from ledger.store.conditions import Absent, Equals
 from ledger.store.writes import Put
 
 LIMIT_PREFIX = "limit#"
+LOWERED_MAX = 31
+"""Of how many windows it is known what they were lowered to: as many days as `late` allows."""
 _PROPORTION = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
 
 _ZERO = Decimal(0)
@@ -113,23 +115,13 @@ class LimitStep:
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredWindow:
-    """What the window that began at a time, in whole seconds since 1970, was lowered to.
-
-    With what it was raised by since. Another window keeps the limit that it began with.
-    """
-
-    begins: int
-    limit: Decimal
-
-
-@dataclass(frozen=True, slots=True)
 class Limit:
     """What the limit item says: steps in force, the older first, and one that is announced.
 
     `shown` is when every region was found to show what is announced, in whole seconds since 1970.
-    `postponed` is how often it was not confirmed in time. `lowered` is of the window that was
-    lowered last, while it ran.
+    `postponed` is how often it was not confirmed in time. `lowered` is what windows were lowered to
+    while they ran, with what they were raised by since, by their beginning in whole seconds since
+    1970, the last `LOWERED_MAX` of them. Others keep what they began with.
     `raises` are what windows were raised by, by the id of the raise, `raised` when that was.
     `generation` is that of the contract under which it was written: only its home wrote it.
     """
@@ -141,7 +133,7 @@ class Limit:
     postponed: int = 0
     raises: Mapping[str, Decimal] = field(default_factory=dict)
     raised: Mapping[str, Decimal] = field(default_factory=dict)
-    lowered: LoweredWindow | None = None
+    lowered: Mapping[int, Decimal] = field(default_factory=dict)
     generation: int = 1
 
     @property
@@ -157,14 +149,15 @@ class Limit:
 
 def lower_window(limit: Limit, begins: int, target: Decimal) -> Limit:
     """Note what the window that runs is lowered to; the revision stays."""
-    return replace(limit, lowered=LoweredWindow(begins, target))
+    lowered = sorted({**limit.lowered, begins: target}.items())
+    return replace(limit, lowered=dict(lowered[-LOWERED_MAX:]))
 
 
 def raise_window(limit: Limit, begins: int, amount: Decimal) -> Limit:
     """Note that the window that runs is raised, if it was lowered; the revision stays."""
-    if limit.lowered is None or limit.lowered.begins != begins:
+    if begins not in limit.lowered:
         return limit
-    return lower_window(limit, begins, amounts.total((limit.lowered.limit, amount)))
+    return lower_window(limit, begins, amounts.total((limit.lowered[begins], amount)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +288,9 @@ def limit_item(limit: Limit, counter: str) -> dict[str, AttributeValue]:
         item["shown"] = {"N": str(limit.shown)}
     if limit.postponed:
         item["postponed"] = {"N": str(limit.postponed)}
-    if limit.lowered is not None:
-        target = _number(limit.lowered.limit)
-        item["lowered"] = {"M": {"begins": {"N": str(limit.lowered.begins)}, "limit": target}}
+    if limit.lowered:
+        lowered = sorted(limit.lowered.items())
+        item["lowered"] = {"M": {str(begins): _number(target) for begins, target in lowered}}
     for name, sums in (("raises", limit.raises), ("raised", limit.raised)):
         if sums:
             item[name] = {"M": {key: _number(sums[key]) for key in sorted(sums)}}
@@ -320,7 +313,7 @@ def limit_of(item: Item) -> Limit:
             int(number_of(item, "postponed")) if "postponed" in item else 0,
             _sums(item, "raises"),
             _sums(item, "raised"),
-            _lowered(item["lowered"]["M"]) if "lowered" in item else None,
+            {int(begins): target for begins, target in _sums(item, "lowered").items()},
             generation=int(item["sk"]["S"].removeprefix(LIMIT_PREFIX)),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -337,10 +330,6 @@ def limit_sort_key(generation: int) -> str:
 def _sums(item: Item, name: str) -> dict[str, Decimal]:
     parts = item.get(name, {"M": {}})["M"]
     return {key: amounts.parse(part["N"]) for key, part in parts.items()}
-
-
-def _lowered(parts: Mapping[str, AttributeValue]) -> LoweredWindow:
-    return LoweredWindow(int(parts["begins"]["N"]), amounts.parse(parts["limit"]["N"]))
 
 
 def _since(step: LimitStep) -> int:

@@ -187,6 +187,7 @@ async def test_what_is_minted_of_a_lowered_window_that_has_ended_is_retired(
         assert limit is not None
         if is_lowered:
             lowered = lower_window(limit, ended.begins, Decimal(4))
+            lowered = lower_window(lowered, ended.begins + 86_400, Decimal(9))
             await rights.home.write(Put(limit_item(lowered, "key/42")))
         assert (await rights.reclaim(ended, None))[Account(LOST)].amount == 1
         home = (await read_rights(rights.home, ended.counter))[Account(HOME)]

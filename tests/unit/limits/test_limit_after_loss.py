@@ -19,7 +19,7 @@ from ledger.limits.plan import raise_limit as raised_by
 from ledger.limits.reach import Reach
 from ledger.limits.reading import read_budget, read_rights
 from ledger.limits.rights import Account, Rights, is_rights, rights_item, rights_of
-from ledger.limits.windows import Limit, LimitStep, LoweredWindow, limit_item, lower_window
+from ledger.limits.windows import Limit, LimitStep, limit_item, lower_window
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
@@ -342,7 +342,7 @@ async def test_a_raise_whose_rights_alone_arrived_adds_to_what_the_window_is_low
     assert [done.limit, done.target] == [9, 9]
     found = await world.limit()
     assert found is not None
-    assert found.lowered == LoweredWindow(begins, Decimal(9))
+    assert found.lowered == {begins: Decimal(9)}
 
 
 @pytest.mark.parametrize(("seconds_before", "minted"), [(0, 5), (30 * 86_400, 0)])

@@ -24,9 +24,20 @@ LOWERED = windows.lower_window(LIMIT, 3600, Decimal("0.5"))
 def test_a_window_that_was_lowered_is_raised_from_there() -> None:
     """No other is: it keeps the limit that it began with."""
     raised = windows.raise_window(LOWERED, 3600, Decimal(2))
-    assert raised == replace(LIMIT, lowered=windows.LoweredWindow(3600, Decimal("2.5")))
+    assert raised == replace(LIMIT, lowered={3600: Decimal("2.5")})
     assert windows.raise_window(LOWERED, 7200, Decimal(2)) == LOWERED
     assert windows.raise_window(LIMIT, 3600, Decimal(2)) == LIMIT
+
+
+def test_the_last_windows_that_were_lowered_are_remembered() -> None:
+    """A reclaim may come once the next was lowered, too; those before can be spent from no more."""
+    limit, begins = LIMIT, [hour * 3600 for hour in range(windows.LOWERED_MAX + 1)]
+    for at in begins:
+        limit = windows.lower_window(limit, at, Decimal(at))
+    assert limit.lowered == {at: Decimal(at) for at in begins[1:]}
+    limit = windows.raise_window(limit, begins[1], Decimal(1))
+    assert limit.lowered[begins[1]] == begins[1] + 1
+    assert windows.limit_of(windows.limit_item(limit, "key/42")) == limit
 
 
 @given(
@@ -145,7 +156,7 @@ def test_what_is_read_is_what_was_written(limit: Limit) -> None:
         {"steps": {"L": [{"M": {}}]}},
         {"steps": {"S": ""}},
         {"announced": {"M": {}}},
-        {"lowered": {"M": {}}},
+        {"lowered": {"M": {"3600": {"S": ""}}}},
     ],
 )
 def test_a_limit_that_cannot_be_read_whole_is_damaged(change: dict[str, Any]) -> None:
