@@ -176,18 +176,22 @@ class LostRights(TableBudgets):
         return minted
 
     async def is_whole(self, window: Window) -> bool:
-        """Return whether all regions show the limit alike, and no change of it was left in half.
+        """Return whether all regions show the limit alike, and no change of it was left in part.
 
-        So it is if there is none, and by the window that runs: what has ended no change is made of.
+        So it is if there is none. Of a window that has ended no change is made: there it is whether
+        all is retired that a reclaim, which was interrupted, minted above what it was lowered to.
         """
-        if not self._runs(window):
-            return True
-        stores = self.regions.stores.values()
-        shown = [(await read_budget(store, window.budget)).limit for store in stores]
-        if any(limit != shown[0] for limit in shown):
-            return False
-        with suppress(BudgetMissing):
-            return not await LimitChanger(self.reach(self.home)).is_torn(window.budget)
+        changer = LimitChanger(self.reach(self.home))
+        if self._runs(window):
+            stores = self.regions.stores.values()
+            shown = [(await read_budget(store, window.budget)).limit for store in stores]
+            if any(limit != shown[0] for limit in shown):
+                return False
+            with suppress(BudgetMissing):
+                if await changer.is_torn(window.budget):
+                    return False
+        with suppress(BudgetMissing, BudgetUndecided):
+            return not await changer.is_to_retire(window)
         return True
 
     def _runs(self, window: Window) -> bool:

@@ -184,6 +184,20 @@ class LimitChanger:
         if target_in((await place.limits())[0], window) is not None:
             await go_down(place)
 
+    async def is_to_retire(self, window: Window) -> bool:
+        """Return whether home has something free above what a budget, or a window, is lowered to.
+
+        Raises:
+            BudgetMissing, BudgetUndecided, HomeMoving, StoreError: it may be repeated.
+        """
+        place = await Place.of(self._reach, window.budget, window)
+        limit = (await place.limits())[0]
+        target = target_in(limit, window)
+        if target is None:
+            return False
+        made = place.all_made(limit, await place.everywhere())
+        return made[place.me].available > 0 and plan.above(target, tuple(made.values())) > 0
+
     async def is_torn(
         self, budget: str, *, is_reclaimed: bool = True, is_restored: bool = False
     ) -> bool:

@@ -16,7 +16,7 @@ from ledger.administration.budgets import LostRights, RestoredBudgets, lost_righ
 from ledger.contract.opening import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.contract import NO_HOME
-from ledger.core.errors import BudgetMissing, ContractChangeRefused
+from ledger.core.errors import BudgetMissing, ContractChangeRefused, StoreError
 from ledger.limits.losing import ARRIVED_SECONDS
 from ledger.limits.plan import create
 from ledger.limits.reading import read_budget, read_rights
@@ -190,8 +190,38 @@ async def test_what_is_minted_of_a_lowered_window_that_has_ended_is_retired(
             lowered = lower_window(lowered, ended.begins + 86_400, Decimal(9))
             await rights.home.write(Put(limit_item(lowered, "key/42")))
         assert (await rights.reclaim(ended, None))[Account(LOST)].amount == 1
+        assert await rights.is_whole(ended)
         home = (await read_rights(rights.home, ended.counter))[Account(HOME)]
         assert home.available == left
+
+
+@pytest.mark.parametrize("window", ["none", "day"])
+async def test_a_reclaim_that_was_interrupted_before_it_retired_is_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch, window: str
+) -> None:
+    """What is minted above a lowered limit is found free by the next look, also once it ended."""
+    async with after_a_loss(monkeypatch, window=window) as before:
+        rights = _in_force(before)
+        looked = (await rights.counters("key/42"))[-1]
+        limit = (await read_budget(rights.home, "key/42")).limit
+        assert limit is not None
+        lowered = lower_window(limit, looked.begins, Decimal(4))
+        if window == "none":
+            lowered = replace(limit, steps=(LimitStep.of(4, {Account(HOME): 1}),))
+        await rights.home.write(Put(limit_item(lowered, "key/42")))
+
+        async def interrupted(*_: object) -> None:
+            raise StoreError("interrupted")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LostRights, "go_on", interrupted)
+            with pytest.raises(StoreError, match="interrupted"):
+                await rights.reclaim(looked, None)
+        assert not await rights.is_whole(looked)
+        await rights.go_on(looked)
+        assert await rights.is_whole(looked)
+        home = (await read_rights(rights.home, looked.counter))[Account(HOME)]
+        assert home.available == 0
 
 
 async def test_a_budget_that_entries_alone_name_is_among_all(
