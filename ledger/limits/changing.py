@@ -180,23 +180,26 @@ class LimitChanger:
             BudgetMissing, BudgetUndecided, HomeMoving, OutcomeUnknown, StoreError: it may be
                 repeated.
         """
-        place = await Place.of(self._reach, window.budget, window)
-        if target_in((await place.limits())[0], window) is not None:
-            await go_down(place)
+        if await self.is_to_retire(window):
+            await go_down(await Place.of(self._reach, window.budget, window))
 
     async def is_to_retire(self, window: Window) -> bool:
-        """Return whether home has something free above what a budget, or a window, is lowered to.
+        """Return whether something is free above what a budget, or a window, is lowered to.
+
+        Not while rights show a raise that the limit does not know: it would be taken for that.
 
         Raises:
             BudgetMissing, BudgetUndecided, HomeMoving, StoreError: it may be repeated.
         """
         place = await Place.of(self._reach, window.budget, window)
+        items = await place.everywhere()
         limit = (await place.limits())[0]
         target = target_in(limit, window)
-        if target is None:
+        if target is None or halves.not_in_limit(limit, items.values()):
             return False
-        made = place.all_made(limit, await place.everywhere())
-        return made[place.me].available > 0 and plan.above(target, tuple(made.values())) > 0
+        made = place.all_made(limit, items)
+        is_free = any(item.available > 0 for account, item in made.items() if place.keeps(account))
+        return is_free and plan.above(target, tuple(made.values())) > 0
 
     async def is_torn(
         self, budget: str, *, is_reclaimed: bool = True, is_restored: bool = False

@@ -18,7 +18,7 @@ from ledger.contract.view import ContractView
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import BudgetMissing, ContractChangeRefused, StoreError
 from ledger.limits.losing import ARRIVED_SECONDS
-from ledger.limits.plan import create
+from ledger.limits.plan import create, raise_limit
 from ledger.limits.reading import read_budget, read_rights
 from ledger.limits.rights import Account, GrantName, rights_item
 from ledger.limits.windows import LimitStep, limit_item, lower_window
@@ -175,11 +175,16 @@ async def test_a_window_that_has_ended_is_reclaimed_for_its_entries(
         assert await rights.is_whole(ended)
 
 
-@pytest.mark.parametrize(("is_lowered", "left"), [(True, 0), (False, 6)])
+@pytest.mark.parametrize(
+    ("is_lowered", "is_raised", "left"), [(True, False, 0), (False, False, 6), (True, True, 12)]
+)
 async def test_what_is_minted_of_a_lowered_window_that_has_ended_is_retired(
-    monkeypatch: pytest.MonkeyPatch, *, is_lowered: bool, left: int
+    monkeypatch: pytest.MonkeyPatch, *, is_lowered: bool, is_raised: bool, left: int
 ) -> None:
-    """Else it could be spent with ids of that window, as late as the pattern allows."""
+    """Else it could be spent with ids of that window, as late as the pattern allows.
+
+    Not if it was raised since, of which the lost home's rights alone arrived.
+    """
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)
         ended = (await rights.counters("key/42"))[1]
@@ -189,7 +194,13 @@ async def test_what_is_minted_of_a_lowered_window_that_has_ended_is_retired(
             lowered = lower_window(limit, ended.begins, Decimal(4))
             lowered = lower_window(lowered, ended.begins + 86_400, Decimal(9))
             await rights.home.write(Put(limit_item(lowered, "key/42")))
-        assert (await rights.reclaim(ended, None))[Account(LOST)].amount == 1
+        if is_raised:
+            items = await read_rights(rights.home, ended.counter)
+            raised = raise_limit(items[Account(LOST)], Decimal(6), "order-1", now=ended.begins)
+            assert raised is not None
+            await rights.home.write(Put(rights_item(raised, ended.counter)))
+        minted = await rights.reclaim(ended, None)
+        assert minted[Account(LOST)].amount == (7 if is_raised else 1)
         assert await rights.is_whole(ended)
         home = (await read_rights(rights.home, ended.counter))[Account(HOME)]
         assert home.available == left
