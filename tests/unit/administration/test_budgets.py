@@ -16,7 +16,8 @@ from ledger.administration.budgets import LostRights, RestoredBudgets, lost_righ
 from ledger.contract.opening import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.contract import NO_HOME
-from ledger.core.errors import BudgetMissing, ContractChangeRefused, StoreError
+from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused, StoreError
+from ledger.limits.changing import LimitChanger
 from ledger.limits.losing import ARRIVED_SECONDS
 from ledger.limits.plan import create, raise_limit
 from ledger.limits.reading import read_budget, read_rights
@@ -204,6 +205,35 @@ async def test_what_is_minted_of_a_lowered_window_that_has_ended_is_retired(
         assert await rights.is_whole(ended)
         home = (await read_rights(rights.home, ended.counter))[Account(HOME)]
         assert home.available == left
+
+
+async def test_an_ended_window_of_a_budget_without_a_limit_is_reclaimed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There is nothing that it was lowered to."""
+    async with after_a_loss(monkeypatch, window="day") as before:
+        rights = _in_force(before)
+        ended = (await rights.counters("key/42"))[1]
+        await rights.home.write(Put(rights_item(create(Account(HOME), Decimal(5)), ended.counter)))
+        await _without_limit(rights)
+        assert Account(LOST) in await rights.reclaim(ended, None)
+        assert await rights.is_whole(ended)
+
+
+async def test_an_ended_window_whose_shares_are_not_decided_is_reclaimed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it was lowered to is not known then: nothing is retired, and nothing fails."""
+
+    async def undecided(*_: object) -> bool:
+        raise BudgetUndecided("a step is announced")
+
+    monkeypatch.setattr(LimitChanger, "is_to_retire", undecided)
+    async with after_a_loss(monkeypatch, window="day") as before:
+        rights = _in_force(before)
+        ended = (await rights.counters("key/42"))[1]
+        assert Account(LOST) in await rights.reclaim(ended, None)
+        assert await rights.is_whole(ended)
 
 
 @pytest.mark.parametrize("window", ["none", "day"])

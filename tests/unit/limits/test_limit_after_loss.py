@@ -11,6 +11,7 @@ from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings, seeded
 
 from ledger.core.errors import BudgetMissing, StateConflict, StoreError, Unreachable
 from ledger.core.ids import EPOCH
+from ledger.limits import changing
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window
 from ledger.limits.changing import LimitChanger
@@ -553,6 +554,22 @@ async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(
     left = 0 if is_lowered else 10
     assert [done.limit, done.unreclaimed] == [left, ()]
     assert (await rights_in(world, WEST, counter_of("month"))).available == left
+
+
+async def test_a_confirmation_stands_though_nothing_can_be_retired_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Home is slow, or the contract is read too long ago: the next one goes on."""
+
+    async def failing(*_: object) -> None:
+        raise StoreError("slow")
+
+    world = Remaining("month", home=made(10), other=made(10))
+    changer = LimitChanger(await world.reach())
+    await changer.lower_limit(BUDGET, 0, None)
+    monkeypatch.setattr(changing, "go_down", failing)
+    done = await changer.go_on(BUDGET)
+    assert [done.limit, done.target] == [10, 0]
 
 
 async def test_a_window_goes_to_no_more_than_it_has() -> None:
