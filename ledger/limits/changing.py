@@ -31,7 +31,7 @@ from ledger.core.errors import (
 from ledger.limits import balance, halves, losing, plan, sizes, windows
 from ledger.limits.calendar import Window
 from ledger.limits.limit_change import LimitChange, change_now
-from ledger.limits.lowering import go_down, lowered_by
+from ledger.limits.lowering import go_down, is_free_above, lowered_by
 from ledger.limits.place import Place
 from ledger.limits.raises import remembered
 from ledger.limits.reach import Reach
@@ -42,7 +42,7 @@ from ledger.limits.rights import (
     fits,
     write_of,
 )
-from ledger.limits.shares import created, target_in, weighed
+from ledger.limits.shares import created, weighed
 from ledger.limits.steps import due_of, step_to, with_step
 from ledger.limits.windows import Limit, limit_write
 from ledger.store.writes import Put
@@ -186,20 +186,12 @@ class LimitChanger:
     async def is_to_retire(self, window: Window) -> bool:
         """Return whether something is free above what a budget, or a window, is lowered to.
 
-        Not while rights show a raise that the limit does not know: it would be taken for that.
-
         Raises:
             BudgetMissing, BudgetUndecided, HomeMoving, StoreError: it may be repeated.
         """
         place = await Place.of(self._reach, window.budget, window)
         items = await place.everywhere()
-        limit = (await place.limits())[0]
-        target = target_in(limit, window)
-        if target is None or halves.not_in_limit(limit, items.values()):
-            return False
-        made = place.all_made(limit, items)
-        is_free = any(item.available > 0 for account, item in made.items() if place.keeps(account))
-        return is_free and plan.above(target, tuple(made.values())) > 0
+        return is_free_above(place, (await place.limits())[0], items)
 
     async def is_torn(
         self, budget: str, *, is_reclaimed: bool = True, is_restored: bool = False
@@ -265,10 +257,10 @@ class LimitChanger:
         if not missing.steps:
             return limit, []
         found = await place.with_unmade(items)
-        before, others = found[place.me], place.others(place.all_made(limit, found))
+        before = found[place.me]
         made = partial(created, window=place.window, limit=limit)
         # Minted above a limit that was lowered since it would be spent before it is retired.
-        lowered = lowered_by(place, limit, others)
+        lowered = lowered_by(place, limit, place.all_made(limit, found))
         after = plan.in_one_write(before, [made, *missing.steps, *lowered])
         assert isinstance(after, Rights)  # noqa: S101 (no step refuses)
         return limit, [write_of(before, after, place.window.counter)]

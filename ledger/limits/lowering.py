@@ -4,12 +4,14 @@ What a region owes, since it was charged more than it had, is paid, too: beside 
 spend as much more than the limit.
 """
 
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from functools import partial
 
 from ledger.core import amounts
 from ledger.core.errors import StoreError
 from ledger.limits import plan
+from ledger.limits.halves import not_in_limit
 from ledger.limits.items import ControlItems
 from ledger.limits.place import CHANGE_SECONDS, Place
 from ledger.limits.rights import Account, Rights, write_of
@@ -32,9 +34,30 @@ async def go_down(place: Place) -> None:
     await _retire(place)
 
 
-def lowered_by(place: Place, limit: Limit, others: tuple[Rights, ...]) -> list[plan.Step]:
-    """Return the step that retires at home what is above the limit, if that is lowered."""
-    target = target_in(limit, place.window)
+def lowered_to(place: Place, limit: Limit, items: Collection[Rights]) -> Decimal | None:
+    """Return down to what rights are retired now; None if it is not lowered.
+
+    Nor while these items show a raise that the limit does not know, of a lost home or restored: it
+    would be taken for what is above.
+    """
+    return None if not_in_limit(limit, items) else target_in(limit, place.window)
+
+
+def is_free_above(place: Place, limit: Limit, items: Mapping[Account, Rights]) -> bool:
+    """Return whether any region that is not gone has something free of what is to be retired."""
+    target = lowered_to(place, limit, items.values())
+    made = place.all_made(limit, items)
+    is_free = any(item.available > 0 for account, item in made.items() if place.keeps(account))
+    return is_free and target is not None and plan.above(target, tuple(made.values())) > 0
+
+
+def lowered_by(place: Place, limit: Limit, items: Mapping[Account, Rights]) -> list[plan.Step]:
+    """Return the step that retires at home what is above the limit, if that is lowered.
+
+    `items` are those of all accounts, as they are, or will be made.
+    """
+    target = lowered_to(place, limit, items.values())
+    others = place.others(items)
     return [] if target is None else [partial(plan.lower_limit, target=target, others=others)]
 
 
@@ -53,7 +76,7 @@ async def _retire(place: Place) -> None:
         steps: list[plan.Step] = [
             partial(created, window=place.window, limit=limit),
             *(partial(plan.take_up, giver=giver) for giver in others),
-            *lowered_by(place, limit, others),
+            *lowered_by(place, limit, made),
             *(partial(plan.pay, to=one, debt=debt) for one, debt in place.debts(made).items()),
         ]
         after = plan.in_one_write(before, steps)
@@ -69,7 +92,7 @@ async def _send_home(place: Place) -> None:
     limit = (await place.limits())[0]
     made = place.all_made(limit, await place.everywhere())
     owed = place.debts(made).values()
-    target = target_in(limit, place.window)
+    target = lowered_to(place, limit, made.values())
     over = _ZERO if target is None else plan.above(target, tuple(made.values()))
     above = amounts.total_wide((over, *owed))
     for account, region in sorted((await place.accounts()).items()):

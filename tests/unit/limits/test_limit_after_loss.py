@@ -79,6 +79,12 @@ class Remaining:
             others=others,
         )
 
+    async def copy_limit(self) -> None:
+        """Let the other region show the limit as home does."""
+        limit = await self.limit()
+        assert limit is not None
+        await self.stores[SOUTH].write(Put(limit_item(limit, BUDGET)))
+
     async def limit(self, region: str = WEST) -> Limit | None:
         """Return the limit that a region shows."""
         return (await read_budget(self.stores[region], BUDGET)).limit
@@ -344,6 +350,34 @@ async def test_a_raise_whose_rights_alone_arrived_adds_to_what_the_window_is_low
     found = await world.limit()
     assert found is not None
     assert found.lowered == {begins: Decimal(9)}
+
+
+async def test_a_raise_that_the_limit_does_not_know_yet_is_not_retired() -> None:
+    """It is added to it once the step of the lowering before, which is announced, is in force."""
+    begins, since = (
+        int(datetime(year, month, 1, tzinfo=UTC).timestamp())
+        for year, month in ((2026, 11), (2027, 1))
+    )
+    lowered = lower_window(made(10), begins, Decimal(4))
+    lowered = replace(lowered, announced=LimitStep.of(4, {Account(WEST): 1}, since=since))
+    world = Remaining("month", home=lowered, other=lowered)
+    changer = LimitChanger(await world.reach())
+    rights = create(Account(HOME), Decimal(4))
+    raised = raised_by(rights, Decimal(5), RAISE, now=int(world.given_up_at.timestamp()))
+    assert raised is not None
+    again = replace(create(Account(WEST), Decimal(9)), reclaimed={Account(HOME): Decimal(9)})
+    for item in (raised, again):
+        await world.stores[WEST].write(Put(rights_item(item, counter_of("month"))))
+    done = await changer.go_on(BUDGET)
+    assert [done.limit, done.target, done.is_lowered] == [9, 4, False]
+    assert not await changer.is_to_retire(Window(BUDGET, counter_of("month"), begins))
+    assert (await rights_in(world, WEST, counter_of("month"))).available == 9
+    for _ in range(3):
+        await world.copy_limit()
+        world.clock.pass_by(7_200)
+        done = await changer.go_on(BUDGET)
+    assert [done.limit, done.target] == [9, 9]
+    assert (await rights_in(world, WEST, counter_of("month"))).available == 9
 
 
 @pytest.mark.parametrize(("seconds_before", "minted"), [(0, 5), (30 * 86_400, 0)])
