@@ -37,10 +37,12 @@ async def go_down(place: Place) -> None:
 def lowered_to(place: Place, limit: Limit, items: Collection[Rights]) -> Decimal | None:
     """Return down to what rights are retired now; None if it is not lowered.
 
-    Nor while these items show a raise that the limit does not know, of a lost home or restored: it
-    would be taken for what is above.
+    With each raise that these items show and the limit does not know, of a lost home or restored:
+    it would be taken for what is above.
     """
-    return None if not_in_limit(limit, items) else target_in(limit, place.window)
+    target = target_in(limit, place.window)
+    unknown = not_in_limit(limit, items).values()
+    return None if target is None else amounts.total_wide((target, *unknown))
 
 
 def is_free_above(place: Place, limit: Limit, items: Mapping[Account, Rights]) -> bool:

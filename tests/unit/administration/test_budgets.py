@@ -177,14 +177,14 @@ async def test_a_window_that_has_ended_is_reclaimed_for_its_entries(
 
 
 @pytest.mark.parametrize(
-    ("is_lowered", "is_raised", "left"), [(True, False, 0), (False, False, 6), (True, True, 12)]
+    ("is_lowered", "is_raised", "left"), [(True, False, 0), (False, False, 6), (True, True, 6)]
 )
 async def test_what_is_minted_of_a_lowered_window_that_has_ended_is_retired(
     monkeypatch: pytest.MonkeyPatch, *, is_lowered: bool, is_raised: bool, left: int
 ) -> None:
     """Else it could be spent with ids of that window, as late as the pattern allows.
 
-    Not if it was raised since, of which the lost home's rights alone arrived.
+    Not what it was raised by since, of which the lost home's rights alone arrived.
     """
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)

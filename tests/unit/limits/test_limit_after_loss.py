@@ -353,7 +353,7 @@ async def test_a_raise_whose_rights_alone_arrived_adds_to_what_the_window_is_low
 
 
 async def test_a_raise_that_the_limit_does_not_know_yet_is_not_retired() -> None:
-    """It is added to it once the step of the lowering before, which is announced, is in force."""
+    """What is above it is. The limit knows it once the lowering's step, announced, is in force."""
     begins, since = (
         int(datetime(year, month, 1, tzinfo=UTC).timestamp())
         for year, month in ((2026, 11), (2027, 1))
@@ -365,7 +365,7 @@ async def test_a_raise_that_the_limit_does_not_know_yet_is_not_retired() -> None
     rights = create(Account(HOME), Decimal(4))
     raised = raised_by(rights, Decimal(5), RAISE, now=int(world.given_up_at.timestamp()))
     assert raised is not None
-    again = replace(create(Account(WEST), Decimal(9)), reclaimed={Account(HOME): Decimal(9)})
+    again = replace(create(Account(WEST), Decimal(12)), reclaimed={Account(HOME): Decimal(9)})
     for item in (raised, again):
         await world.stores[WEST].write(Put(rights_item(item, counter_of("month"))))
     done = await changer.go_on(BUDGET)
