@@ -131,8 +131,8 @@ class LimitChanger:
                     f" than {amounts.to_text(target)}: raise it"
                 )
             changed = limit
-            is_shared_anew = weights is not None and not place.window.is_whole
-            if target != limit.newest.limit or is_shared_anew:
+            is_shared_again = weights is not None and not place.window.is_whole
+            if target != limit.newest.limit or is_shared_again:
                 step = step_to(place, limit, target, weights)
                 if step.shares != limit.newest.shares:
                     changed = with_step(place, limit, step)
@@ -180,8 +180,9 @@ class LimitChanger:
             BudgetMissing, BudgetUndecided, HomeMoving, OutcomeUnknown, StoreError: it may be
                 repeated.
         """
-        if await self.is_to_retire(window):
-            await go_down(await Place.of(self._reach, window.budget, window))
+        place = await Place.of(self._reach, window.budget, window)
+        if await is_free_above(place):
+            await go_down(place)
 
     async def is_to_retire(self, window: Window) -> bool:
         """Return whether something is free above what a budget, or a window, is lowered to.
@@ -189,9 +190,7 @@ class LimitChanger:
         Raises:
             BudgetMissing, BudgetUndecided, HomeMoving, StoreError: it may be repeated.
         """
-        place = await Place.of(self._reach, window.budget, window)
-        items = await place.everywhere()
-        return is_free_above(place, (await place.limits())[0], items)
+        return await is_free_above(await Place.of(self._reach, window.budget, window))
 
     async def is_torn(
         self, budget: str, *, is_reclaimed: bool = True, is_restored: bool = False

@@ -175,9 +175,9 @@ def charge_apart(
     `items` are the rights items of its grants, by budget ("" is the entry's own), read strongly
     consistent in the entry's region; of an account that is `gone`, whose rights are minted again,
     one that remains, read in its own region, for an entry that all remaining regions show alike.
-    The entry notes the versions that they get, so a reader of it can tell whether an item has
-    the charge; the items note the entry (`Rights.resolved`): after a restore it can be
-    told the other way, too.
+    The entry notes the versions that they get, so a reader of it can tell whether an item has the
+    charge; the items note the entry (`Rights.resolved`): after a restore it can be told the other
+    way, too.
     For more than was held each must have as much available, or `over` charges it anyway, where the
     cost was incurred. `now` is in seconds since 1970: of a rolling limit what is charged now counts
     from now on, and what was held before the window gives nothing back.

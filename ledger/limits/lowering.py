@@ -45,12 +45,23 @@ def lowered_to(place: Place, limit: Limit, items: Collection[Rights]) -> Decimal
     return None if target is None else amounts.total_wide((target, *unknown))
 
 
-def is_free_above(place: Place, limit: Limit, items: Mapping[Account, Rights]) -> bool:
-    """Return whether any region that is not gone has something free of what is to be retired."""
-    target = lowered_to(place, limit, items.values())
+async def is_free_above(place: Place) -> bool:
+    """Return whether any region that is not gone has something free of what is to be retired.
+
+    Raises:
+        BudgetMissing, BudgetUndecided, StoreError: it may be repeated.
+    """
+    items = await place.everywhere()
+    limit = (await place.limits())[0]
     made = place.all_made(limit, items)
     is_free = any(item.available > 0 for account, item in made.items() if place.keeps(account))
-    return is_free and target is not None and plan.above(target, tuple(made.values())) > 0
+    return is_free and _above(place, limit, made) > 0
+
+
+def _above(place: Place, limit: Limit, items: Mapping[Account, Rights]) -> Decimal:
+    """Return how much of these items is to be retired."""
+    target = lowered_to(place, limit, items.values())
+    return _ZERO if target is None else plan.above(target, tuple(items.values()))
 
 
 def lowered_by(place: Place, limit: Limit, items: Mapping[Account, Rights]) -> list[plan.Step]:
@@ -94,9 +105,7 @@ async def _send_home(place: Place) -> None:
     limit = (await place.limits())[0]
     made = place.all_made(limit, await place.everywhere())
     owed = place.debts(made).values()
-    target = lowered_to(place, limit, made.values())
-    over = _ZERO if target is None else plan.above(target, tuple(made.values()))
-    above = amounts.total_wide((over, *owed))
+    above = amounts.total_wide((_above(place, limit, made), *owed))
     for account, region in sorted((await place.accounts()).items()):
         if account == place.me or above <= 0 or made[account].available <= 0:
             continue

@@ -17,12 +17,12 @@ from ledger.contract.opening import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused, StoreError
-from ledger.limits.changing import LimitChanger
+from ledger.limits import changing
 from ledger.limits.losing import ARRIVED_SECONDS
 from ledger.limits.plan import create, raise_limit
 from ledger.limits.reading import read_budget, read_rights
 from ledger.limits.rights import Account, GrantName, rights_item
-from ledger.limits.windows import LimitStep, limit_item, lower_window
+from ledger.limits.windows import Limit, LimitStep, limit_item, lower_window
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -160,8 +160,7 @@ async def test_a_window_that_has_ended_is_reclaimed_for_its_entries(
         running, ended = await rights.counters("key/42")
         assert [running, ended] == await rights.counters(None)
         assert ended.ends == running.begins
-        limit = (await read_budget(rights.home, "key/42")).limit
-        assert limit is not None
+        limit = await _limit(rights)
         if shared != "as known":
             alone = LimitStep.of(10, {Account(LOST): 1})
             forgotten = replace(limit.steps[0], since=running.begins)
@@ -189,8 +188,7 @@ async def test_what_is_minted_of_a_lowered_window_that_has_ended_is_retired(
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)
         ended = (await rights.counters("key/42"))[1]
-        limit = (await read_budget(rights.home, "key/42")).limit
-        assert limit is not None
+        limit = await _limit(rights)
         if is_lowered:
             lowered = lower_window(limit, ended.begins, Decimal(4))
             lowered = lower_window(lowered, ended.begins + 86_400, Decimal(9))
@@ -228,7 +226,7 @@ async def test_an_ended_window_whose_shares_are_not_decided_is_reclaimed(
     async def undecided(*_: object) -> bool:
         raise BudgetUndecided("a step is announced")
 
-    monkeypatch.setattr(LimitChanger, "is_to_retire", undecided)
+    monkeypatch.setattr(changing, "is_free_above", undecided)
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)
         ended = (await rights.counters("key/42"))[1]
@@ -244,8 +242,7 @@ async def test_a_reclaim_that_was_interrupted_before_it_retired_is_gone_on_with(
     async with after_a_loss(monkeypatch, window=window) as before:
         rights = _in_force(before)
         looked = (await rights.counters("key/42"))[-1]
-        limit = (await read_budget(rights.home, "key/42")).limit
-        assert limit is not None
+        limit = await _limit(rights)
         lowered = lower_window(limit, looked.begins, Decimal(4))
         if window == "none":
             lowered = replace(limit, steps=(LimitStep.of(4, {Account(HOME): 1}),))
@@ -276,6 +273,13 @@ async def test_a_budget_that_entries_alone_name_is_among_all(
         assert await rights.is_whole(window)
         assert (await rights.reclaim(window, None))[Account(LOST)].amount == -4
         assert not await rights.stakes(window)
+
+
+async def _limit(rights: LostRights) -> Limit:
+    """Return the limit as home shows it."""
+    limit = (await read_budget(rights.home, "key/42")).limit
+    assert limit is not None
+    return limit
 
 
 async def _without_limit(rights: LostRights) -> None:
@@ -463,8 +467,7 @@ async def test_a_home_that_was_lost_before_has_its_item_made_as_what_it_is_now(
         terms = replace(before.regions.terms, lost=(HOME, LOST))
         rights = _in_force(replace(before, regions=replace(before.regions, terms=terms)))
         running, ended = await rights.counters("key/42")
-        limit = (await read_budget(rights.home, "key/42")).limit
-        assert limit is not None
+        limit = await _limit(rights)
         steps = (replace(limit.steps[0], since=running.begins),)
         await rights.home.write(Put(limit_item(replace(limit, steps=steps), "key/42")))
         assert await rights.reclaim(ended, None)
@@ -494,8 +497,7 @@ async def test_home_s_share_of_a_window_waits_until_it_is_decided(
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)
         window = (await rights.counters("key/42"))[0]
-        limit = (await read_budget(rights.home, "key/42")).limit
-        assert limit is not None
+        limit = await _limit(rights)
         step = LimitStep.of(20, {Account(HOME): 1}, since=window.begins)
         await rights.home.write(Put(limit_item(replace(limit, announced=step), "key/42")))
         lost = create(Account(LOST), Decimal(5))

@@ -187,14 +187,14 @@ def with_raise(world: Remaining, limit: Limit) -> Limit:
     return replace(limit, revision=2, steps=steps, raises={RAISE: Decimal(5)}, raised={RAISE: at})
 
 
-async def show_rights(world: Remaining, region: str, *, is_raised: bool) -> None:
+async def show_rights(world: Remaining, region: str, *, is_raised: bool, minted: int = 10) -> None:
     """Let a region show the lost home's rights, with the raise or before it."""
-    rights: Rights | None = create(Account(HOME), Decimal(10))
+    rights: Rights | None = create(Account(HOME), Decimal(minted))
     if rights is not None and is_raised:
         now = int(world.given_up_at.timestamp())
         rights = raised_by(rights, Decimal(5), RAISE, now=now)
     assert rights is not None
-    await world.stores[region].write(Put(rights_item(rights, BUDGET)))
+    await world.stores[region].write(Put(rights_item(rights, counter_of(world.window))))
 
 
 @pytest.mark.parametrize("region", [WEST, SOUTH])
@@ -336,15 +336,11 @@ async def _lowered_after_half_a_raise(
 
 async def test_a_raise_whose_rights_alone_arrived_adds_to_what_the_window_is_lowered_to() -> None:
     """Else the next lowering, or a confirmation, would retire it."""
-    world = Remaining("month", home=None, other=None)
     begins = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp())
     lowered = lower_window(made(10), begins, Decimal(4))
-    world.shown = {"home": lowered, "other": lowered}
+    world = Remaining("month", home=lowered, other=lowered)
     changer = LimitChanger(await world.reach())
-    rights = create(Account(HOME), Decimal(4))
-    raised = raised_by(rights, Decimal(5), RAISE, now=int(world.given_up_at.timestamp()))
-    assert raised is not None
-    await world.stores[WEST].write(Put(rights_item(raised, counter_of("month"))))
+    await show_rights(world, WEST, is_raised=True, minted=4)
     done = await changer.go_on(BUDGET)
     assert [done.limit, done.target] == [9, 9]
     found = await world.limit()
@@ -362,12 +358,9 @@ async def test_a_raise_that_the_limit_does_not_know_yet_is_not_retired() -> None
     lowered = replace(lowered, announced=LimitStep.of(4, {Account(WEST): 1}, since=since))
     world = Remaining("month", home=lowered, other=lowered)
     changer = LimitChanger(await world.reach())
-    rights = create(Account(HOME), Decimal(4))
-    raised = raised_by(rights, Decimal(5), RAISE, now=int(world.given_up_at.timestamp()))
-    assert raised is not None
+    await show_rights(world, WEST, is_raised=True, minted=4)
     again = replace(create(Account(WEST), Decimal(12)), reclaimed={Account(HOME): Decimal(9)})
-    for item in (raised, again):
-        await world.stores[WEST].write(Put(rights_item(item, counter_of("month"))))
+    await world.stores[WEST].write(Put(rights_item(again, counter_of("month"))))
     done = await changer.go_on(BUDGET)
     assert [done.limit, done.target, done.is_lowered] == [9, 4, False]
     assert not await changer.is_to_retire(Window(BUDGET, counter_of("month"), begins))
