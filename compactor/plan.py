@@ -30,6 +30,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 
 from ledger.core import amounts, ids, keys, periods
 from ledger.core.budgets import budget_in
@@ -52,6 +53,8 @@ ARCHIVE_IDS = 64
 """How many ids fewer it names if its entries are archived: 1 KB, for 4 ** 16 segments."""
 TOO_FEW = "too few entries"
 """Why nothing more is done if a fold would not be worth its cost."""
+TIMES_KEPT = 64
+"""How many bounds of time are cached: a search asks for the same one with each collection."""
 REMEMBERED_SECONDS = 86_400.0
 """How long a lost region's writes may still arrive, after the region was given up."""
 
@@ -260,6 +263,7 @@ def is_worthwhile(*, settled: int, oldest: str | None, rules: Rules, now: dateti
     return settled >= rules.fold_min or oldest < older_than(rules.fold_age, now=now)
 
 
+@lru_cache(TIMES_KEPT)
 def older_than(seconds: float, *, now: datetime) -> str:
     """Return the sort key below which exactly the ids older than `seconds` are."""
     return ids.earliest(now - timedelta(seconds=seconds))

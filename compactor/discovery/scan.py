@@ -58,10 +58,13 @@ class Backlog(NamedTuple):
     oldest: str | None
 
 
+NO_BACKLOG = Backlog(0, None)
 _FAR_SECONDS = 1e9
 """The furthest time at which a search is reported as due: a longer `scan_every` has no date."""
 KEYS_MAX = 2 * NAMED_MAX
 """Further entries of a longer collection are only counted; those that a net names come first."""
+NO_IDS = EntryIds()
+"""Of a collection that has no net, or whose net names none."""
 
 
 @dataclass(slots=True)
@@ -77,7 +80,7 @@ class Summary:
     settled: str
     entries: list[str] = field(default_factory=list)
     more: int = 0
-    merged: EntryIds = field(default_factory=EntryIds)
+    merged: EntryIds = NO_IDS
     nets: int = 0
     sums: dict[SumPlace, int] = field(default_factory=dict)
     copies: dict[SumPlace, int] = field(default_factory=dict)
@@ -89,8 +92,11 @@ class Summary:
 
     def add_entries(self, sort_keys: Sequence[str]) -> None:
         """Add the keys of entries, and of foreign items."""
-        room = max(0, KEYS_MAX - len(self.entries))
-        self.entries.extend(sort_keys[:room])
+        room = KEYS_MAX - len(self.entries)
+        if len(sort_keys) <= room:
+            self.entries += sort_keys
+            return
+        self.entries += sort_keys[:room]
         self.more += sum(key < self.settled for key in sort_keys[room:])
 
     def add_all(self, items: Sequence[Item], *, with_changes: bool = True) -> None:
@@ -138,11 +144,12 @@ class Summary:
 
         Unreadable ones are left for the visit to find and report.
         """
+        if "change" not in item:
+            return
         with suppress(DamagedItem):
-            if "change" in item:
-                generation = keys.generation_of(sort_key) or 0
-                count = int(number_of(item, "count"))
-                self.shown = IndexState(generation, count, number_of(item, "change"))
+            generation = keys.generation_of(sort_key) or 0
+            count = int(number_of(item, "count"))
+            self.shown = IndexState(generation, count, number_of(item, "change"))
 
     def _add_sum(self, sort_key: str, version: str) -> None:
         found = place_of(sort_key)
@@ -154,16 +161,15 @@ class Summary:
 
     def backlog(self, rules: Rules) -> Backlog:
         """Return the settled entries that are to be merged and that no net counts."""
-        if not rules.merges(self.partition):
-            return Backlog(0, None)
-        named = frozenset(self._named())
-        found = [key for key in self.entries if key < self.settled and key not in named]
+        if not self.entries or not rules.merges(self.partition):
+            return NO_BACKLOG
+        settled = self.settled
+        found = [key for key in self.entries if key < settled]
+        if self.merged:
+            named = frozenset(self.merged.sort_keys)
+            found = [key for key in found if key not in named]
         ours = ids.ours(sorted(found))  # already sorted, within a page
         return Backlog(len(ours) + self.more, ours[0] if ours else None)
-
-    def _named(self) -> Sequence[str]:
-        """Return the sort keys that the net names, as far as any entry could be one of them."""
-        return self.merged.sort_keys if self.entries else ()
 
     def is_due(self, backlog: Backlog, rules: Rules, *, now: datetime) -> bool:
         """Return whether a visit would find something to do: fold, delete, or drop ids.
@@ -177,12 +183,18 @@ class Summary:
             or self.more > 0
             or self._is_to_be_copied(rules)
             or len(self.merged) >= rules.prune_min
-            or not set(self.entries).isdisjoint(self._named())
+            or self._shows_merged()
             or is_worthwhile(settled=backlog.entries, oldest=backlog.oldest, rules=rules, now=now)
         )
 
+    def _shows_merged(self) -> bool:
+        """Return whether an entry is there that the net names: it is to be deleted."""
+        if not self.entries or not self.merged:
+            return False
+        return not set(self.entries).isdisjoint(self.merged.sort_keys)
+
     def _is_to_be_copied(self, rules: Rules) -> bool:
-        return any(
+        return bool(self.sums) and any(
             rules.is_over(place) and self.copies.get(place, 0) < version
             for place, version in self.sums.items()
         )

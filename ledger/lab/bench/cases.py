@@ -84,6 +84,8 @@ LIFE: Options = {
 }
 MERGED = 50_000
 """Entries of a case that times merging alone, with the connections open."""
+HOURLY: Options = {"scan_every": "1h"}
+"""As by default: the table is searched once, then hints lead. A local table is searched always."""
 
 
 RECORD = "record, no limit"
@@ -119,6 +121,7 @@ def _merging(size: int) -> Case:
 
 
 def _merge(size: int) -> Options:
+    folding = {"fold_max": size, "fold_min": 1, "lease": 60.0}
     return {
         **LIFE,
         **TUNE,
@@ -126,7 +129,7 @@ def _merge(size: int) -> Options:
         "entries": size,
         "rounds": 1,
         "regions": 3,
-        "settings": {**LEAN, "compactor": {"fold_max": size, "fold_min": 1, "lease": 60.0}},
+        "settings": {**LEAN, "compactor": {**HOURLY, **folding}},
     }
 
 
@@ -144,7 +147,7 @@ def _rung(counters: int) -> Case:
     """Return a rung of the ladder: so many counters, the hottest of `HOTTEST` entries."""
     # One engine answers all: a page of a hot counter waits for those before it.
     holding = {"observation_delay": 4.0, "contract_life": 300.0, "request_timeout": 20.0}
-    settings = {**LEAN, **holding, "compactor": {"lease": 60.0}}
+    settings = {**LEAN, **holding, "compactor": {**HOURLY, "lease": 60.0}}
     options = {"counters": counters, "hottest": HOTTEST, "settle": 60.0, "settings": settings}
     return Case(
         f"{counters:,} counters",

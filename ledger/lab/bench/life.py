@@ -132,7 +132,7 @@ async def _by_compactor(life: Life, counters: list[str]) -> int:
 
 
 async def _by_open_compactor(life: Life, _counters: list[str]) -> int:
-    """Run passes until one finds nothing to write; each searches the whole table."""
+    """Run passes until one finds nothing to write; the first searches the whole table."""
     compactor = Compactor(life.table.settings, stores=life.table.stores, contract=True)
     merged = 0
     for _ in range(PASSES_MAX):
