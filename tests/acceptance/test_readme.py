@@ -58,6 +58,7 @@ def test_the_extras_of_the_quick_start_exist() -> None:
     assert all(re.search(rf"^{extra} = \[", project, flags=re.MULTILINE) for extra in extras)
 
 
+@pytest.mark.slow
 def test_the_example_runs_as_it_stands(tmp_path: Path) -> None:
     """The example, copied into a file, merges and prints the total that its comment promises."""
     (example,) = (one for one in examples() if one.page == "README.md")

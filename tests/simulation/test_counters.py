@@ -19,6 +19,7 @@ from support.counting import (
     wrong,
 )
 from support.ledgers import AWAY, HOME
+from support.tiers import few_fast
 
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.store import NO_FAULTS, FaultProfile
@@ -26,7 +27,6 @@ from ledger.primitives.counters import Counter
 from ledger.store.writes import Applied
 
 WRITERS, CHANGES_EACH = 3, 4
-LONG_RUN = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 200)]
 QUIET_SECONDS = 120.0
 """By then everything late has landed, and everything has replicated."""
 
@@ -80,7 +80,7 @@ async def write(counter: Counter, fates: dict[int, Fate], writer: int) -> None:
 
 
 @pytest.mark.parametrize("method", [*EXACT, "collection"])
-@pytest.mark.parametrize("seed", [*range(4), *LONG_RUN])
+@pytest.mark.parametrize("seed", few_fast(range(200), fast=4))
 def test_concurrent_writers_in_a_storm(method: str, seed: int) -> None:
     """Of concurrent changes with lost and late requests each counts as its caller was told."""
     seen = counting(method, [HOME] * WRITERS, faults=FAULTY, seed=seed)

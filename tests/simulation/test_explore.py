@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.tiers import with_slow
 from typer.testing import CliRunner
 
 from compactor import plan
@@ -34,6 +35,7 @@ SMALL = {
     ),
     "one id in a net at most": (Case(entries=2, leaders=1, fold_max=1), 472),
 }
+SLOW = {"two leaders, two entries", "three regions, two leaders"}
 LARGE = {
     "home moves": (Case(entries=2, leaders=2, move=True, in_flight=1), 104_489),
     "four entries": (Case(entries=4, in_flight=1, paged=True, reader=True), 2_718_946),
@@ -53,7 +55,7 @@ TRACES = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", with_slow(SMALL, slow=SLOW))
 def test_no_order_of_events_is_wrong(name: str) -> None:
     """In every state each region counts what has reached it, once; and merging can be finished."""
     case, states = SMALL[name]

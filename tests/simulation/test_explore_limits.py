@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from typing import Any
 
 import pytest
+from support.tiers import with_slow
 from typer.testing import CliRunner
 
 from ledger.lab.simulator.explorer.limits.__main__ import app
@@ -105,7 +106,7 @@ FOUND = {
     "bundle-by-key": (6, "org charged too little"),
     "cached-total": (2, "OVERSOLD"),
 }
-_SLOW = {
+SLOW = {
     *("two-processes", "two-processes-of-two", "sent-there-and-back", "lost-older-base"),
     *("lost-with-rights-under-way", "renewed", "sent", "taken-up-later"),
     *("hold-settled-for-less", "keyed-refund", "given-by-item"),
@@ -115,11 +116,7 @@ _SLOW = {
 }
 
 
-def _each(names: dict[str, Any]) -> list[Any]:
-    return [pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ()) for name in names]
-
-
-@pytest.mark.parametrize("name", _each(STATES))
+@pytest.mark.parametrize("name", with_slow(STATES, slow=SLOW))
 def test_no_order_of_events_breaks_a_budget(name: str) -> None:
     """Nothing is oversold, taken up unsent or stranded; at rest what is applied is charged."""
     explored = walk_through(CASES[name]())
@@ -141,7 +138,7 @@ def test_no_order_of_events_breaks_a_budget_in_larger_cases(name: str) -> None:
     assert explored.states == LARGE_STATES[name]
 
 
-@pytest.mark.parametrize("name", _each(FOUND))
+@pytest.mark.parametrize("name", with_slow(FOUND, slow=SLOW))
 def test_each_broken_rule_is_found(name: str) -> None:
     """With one rule broken, the walk ends with the shortest way to the failure claimed of it."""
     explored = walk_through(MUTANTS[name]())

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.tiers import with_slow
 from typer.testing import CliRunner
 
 from compactor.plan import Observation, Rules
@@ -55,10 +56,11 @@ TRACES = {
     "lowest-generation": 17,
     "forgotten-at-once": 15,
 }
+SLOW = {"two-operators", "not-home", "lost-one-before", "repeats-three-regions"}
 SLOW_TRACES = {"no-wait": 29, "again-unchecked": 24, "again-if-there": 28}
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", with_slow(SMALL, slow=SLOW))
 def test_no_order_of_events_is_wrong(name: str) -> None:
     """In every state each region counts what has reached it, once; at rest all count the same."""
     explored = walk_through(Model(SMALL[name]))
@@ -120,7 +122,7 @@ def test_only_the_broken_rule_is_to_blame(name: str) -> None:
     assert right.is_whole
 
 
-@pytest.mark.parametrize("name", ["two-regions", "two-operators", "not-home"])
+@pytest.mark.parametrize("name", with_slow(["two-regions", "two-operators", "not-home"], slow=SLOW))
 def test_everything_can_be_finished_from_everywhere(name: str) -> None:
     """From each state there is a way to one at rest, after the loss, with all merged everywhere."""
     model = Model(SMALL[name])

@@ -30,7 +30,7 @@ TRACES = {
     "first-net-by-the-lease": 12,
     "first-net-by-the-slice": 9,
 }
-_FAST = {"two-processes", "taken-unchecked", "rounded-down", "taken-from-the-head"}
+_FAST = {"two-processes", "taken-from-the-head"}
 _LONG = {"two-processes-often", "three-processes"}
 
 

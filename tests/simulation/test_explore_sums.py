@@ -1,8 +1,7 @@
 """Sum items in every order of events of small cases; each broken rule is found."""
 
-from typing import Any
-
 import pytest
+from support.tiers import with_slow
 from typer.testing import CliRunner
 
 from ledger.lab.simulator.explorer.sums.__main__ import app
@@ -26,14 +25,10 @@ TRACES = {
     "copied-in-place": 9,
     "one-epoch": 8,
 }
-_SLOW = {"lost", "lost-often", "lost-and-added-again", "copied-once"}
+SLOW = {"two-regions", "lost", "lost-often", "lost-and-added-again", "copied-once"}
 
 
-def _each(names: dict[str, int]) -> list[Any]:
-    return [pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ()) for name in names]
-
-
-@pytest.mark.parametrize("name", _each(STATES))
+@pytest.mark.parametrize("name", with_slow(STATES, slow=SLOW))
 def test_no_order_of_events_shows_a_wrong_total(name: str) -> None:
     """Each region counts exactly what has reached it, and at rest all count the same."""
     explored = walk_through(Model(CASES[name]))
@@ -43,7 +38,7 @@ def test_no_order_of_events_shows_a_wrong_total(name: str) -> None:
     assert explored.states == STATES[name]
 
 
-@pytest.mark.parametrize("name", _each(TRACES))
+@pytest.mark.parametrize("name", with_slow(TRACES, slow=SLOW))
 def test_each_broken_rule_is_found(name: str) -> None:
     """With one rule broken, the walk ends with the shortest way to a wrong total."""
     explored = walk_through(Model(MUTANTS[name]))

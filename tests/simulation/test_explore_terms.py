@@ -1,8 +1,7 @@
 """A change of the table's terms, in every order of events and of time; each mutant is found."""
 
-from typing import Any
-
 import pytest
+from support.tiers import with_slow
 from typer.testing import CliRunner
 
 from ledger.lab.simulator.explorer.terms.__main__ import app
@@ -26,7 +25,7 @@ TRACES = {
     "wait-of-another": 17,
     "deadline-of-the-end": 15,
 }
-_SLOW = {
+SLOW = {
     "reads-longer",
     "reads-shorter",
     "old-view-of-a-reader",
@@ -35,11 +34,7 @@ _SLOW = {
 }
 
 
-def _each(names: dict[str, int]) -> list[Any]:
-    return [pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ()) for name in names]
-
-
-@pytest.mark.parametrize("name", _each(STATES))
+@pytest.mark.parametrize("name", with_slow(STATES, slow=SLOW))
 def test_no_order_of_events_breaks_a_promise(name: str) -> None:
     """No retry lands after its fold, no read ends after what it began to read was replaced."""
     explored = walk_through(Model(CASES[name]))
@@ -49,7 +44,7 @@ def test_no_order_of_events_breaks_a_promise(name: str) -> None:
     assert explored.states == STATES[name]
 
 
-@pytest.mark.parametrize("name", _each(TRACES))
+@pytest.mark.parametrize("name", with_slow(TRACES, slow=SLOW))
 def test_each_broken_rule_is_found(name: str) -> None:
     """With one rule broken, the walk ends with the shortest way to what it breaks."""
     explored = walk_through(Model(Case.of_mutant(MUTANTS[name])))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.tiers import few_fast
 
 from ledger.core.entry import Item
 from ledger.lab.simulator.index_audit import IndexAudit
@@ -16,7 +17,7 @@ KINDS = (lambda _seed: True, is_lossy, is_contracted)
 SOME = sorted({seed for kind in KINDS for seed in [*filter(kind, SEEDS)][:1]})
 
 
-@pytest.mark.parametrize("seed", SOME)
+@pytest.mark.parametrize("seed", few_fast(SOME, fast=1))
 def test_a_world_with_an_index_keeps_it(seed: int) -> None:
     """Under crashes, lost answers, rivals, changes of terms and a lost region."""
     assert draw(seed).settings.index == ("counter-*",)

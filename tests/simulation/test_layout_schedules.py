@@ -172,6 +172,7 @@ def test_every_order_of_adding_and_changing(
     assert problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_every_order_of_two_changes_of_layout(bounds: Bounds) -> None:
     """Two that change it at once take turns; each may finish what the other began."""

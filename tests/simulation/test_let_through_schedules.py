@@ -106,7 +106,8 @@ async def let_through_once(turns: Turns) -> tuple[Item | None, int]:
 
 
 BOUNDS = [
-    pytest.param(Bounds(switches=2), id="2 switches"),
+    pytest.param(Bounds(switches=1), id="1 switch"),
+    pytest.param(Bounds(switches=2), id="2 switches", marks=pytest.mark.slow),
     pytest.param(Bounds(switches=3), id="3 switches", marks=pytest.mark.slow),
     pytest.param(Bounds(switches=1, late=1), id="a late request, 1 switch", marks=pytest.mark.slow),
     pytest.param(Bounds(switches=1, kills=1), id="a kill, 1 switch", marks=pytest.mark.slow),

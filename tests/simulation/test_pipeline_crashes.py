@@ -9,6 +9,7 @@ from support.lanes import lane_worker
 from support.ledgers import HOME
 from support.pipeline_mutants import MUTANTS
 from support.pipelines import POISON, deliveries, map_items, message, shown, truth
+from support.tiers import few_fast
 
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.dead_letters import DeadLetterList
@@ -27,6 +28,7 @@ RAWS = [
     message("T2", 3, 90_000_000, desk="A"),
     message("T3", 1, 5_000_000, desk="C"),
 ]
+ANOTHER_LANE = deliveries([message("T1", 2, 600_000), message("T1", 4, 7), message("T3", 0, 1)])
 CUTS = (3, 5, 8, 2)
 
 
@@ -94,7 +96,7 @@ async def wrong_ends(kind: str, second: Sequence[Delivery]) -> tuple[int, list[i
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "second",
-    [[], deliveries([message("T1", 2, 600_000), message("T1", 4, 7), message("T3", 0, 1)])],
+    few_fast([[], ANOTHER_LANE], fast=1),
     ids=["one lane", "another lane"],
 )
 async def test_any_step_may_be_the_last(kind: str, second: list[Delivery]) -> None:

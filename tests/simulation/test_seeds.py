@@ -8,9 +8,9 @@ import re
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.tiers import few_fast, with_slow
 from typer.testing import CliRunner
 
 from ledger.lab import simulator as sim
@@ -21,12 +21,9 @@ from ledger.lab.simulator.profiles import CLOCKS_OFF, PROFILES, profile_of
 from ledger.lab.simulator.run import Result, run_seed
 from ledger.lab.simulator.scenario import draw, keeps_archive, keeps_periods
 
-FEW_SEEDS = 4
-LONGEST_REGRESSIONS = {
-    *(1, 6, 13, 19, 325, 30993, 40002, 40112, 470000261),
-    *(500020043, 500026543, 500039491, 500156036, 500268291, 500309761, 820001848),
-}
-"""Those that take three quarters of a second and more; the others take half a second."""
+FEW_SEEDS = 2
+SHORTEST_REGRESSIONS = {5, 11, 64}
+"""Those that take half a second and less."""
 FRESH_SEEDS = 80
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
@@ -36,10 +33,6 @@ ARCHITECTURE = Path(sim.__file__).parents[2] / "ARCHITECTURE.md"
 def _regressions() -> list[int]:
     lines = [line for line in REGRESSIONS.read_text().splitlines() if line and line[0] != "#"]
     return [int(line.split()[0]) for line in lines]
-
-
-def _slow_if(seed: int, *, is_slow: bool) -> Any:
-    return pytest.param(seed, marks=pytest.mark.slow if is_slow else ())
 
 
 def _wrong(results: list[Result]) -> list[str]:
@@ -79,14 +72,14 @@ def test_no_fresh_seed_of_many_breaks_a_promise() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [_slow_if(seed, is_slow=seed in LONGEST_REGRESSIONS) for seed in _regressions()]
+    "seed", with_slow(_regressions(), slow={*_regressions()} - SHORTEST_REGRESSIONS)
 )
 def test_no_regression(seed: int) -> None:
     """Seeds that once failed, or meet something rare, pass."""
     assert _wrong([run_seed(seed)]) == []
 
 
-@pytest.mark.parametrize("seed", [2, _slow_if(7, is_slow=True)])
+@pytest.mark.parametrize("seed", few_fast([2, 7], fast=1))
 def test_seed_replays_exactly(seed: int) -> None:
     """The same seed gives the same trace, line by line."""
     first, second = (run_seed(seed, is_traced=True) for _ in range(2))

@@ -52,6 +52,7 @@ def eventually(url: str, value: str, headers: dict[str, str]) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_what_is_written_in_one_region_is_read_in_the_other(tmp_path: Path) -> None:
     """With a token; SIGTERM ends it in order."""
     made = run_command(
@@ -196,6 +197,7 @@ def test_tokens_are_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
     assert token("revoke", "shop") == "shop had no valid token"
 
 
+@pytest.mark.slow
 def test_a_second_token_of_a_name_is_refused(tmp_path: Path) -> None:
     """It would be one that nobody rotates."""
     for status in (0, 2):

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.tiers import few_fast
 
 from ledger.archive import objects, reading
 from ledger.archive.metrics import CACHE, DAMAGED, PLACE
@@ -71,9 +72,7 @@ def span(first: str, last: str) -> dict[str, Any]:
     return {"first": first, "last": last, **times}
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
-)
+@pytest.mark.parametrize("seed", few_fast(range(3), fast=1))
 async def test_any_range_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the windows are, each entry between two ids comes once, in order."""
     monkeypatch.setattr(reading, "WINDOW_SEGMENTS", WINDOW)

@@ -24,6 +24,7 @@ from support.lossy_http import (
     sometimes,
 )
 from support.serving import SERVICE, served
+from support.tiers import few_fast
 
 from ledger.client import Ledger
 from ledger.core.errors import (
@@ -79,7 +80,7 @@ def faults(seed: int, share: float = 0.3) -> tuple[Fault, Fault]:
     return before, sometimes(chance, share, cut, slow, gateway)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", few_fast(range(8), fast=2))
 async def test_each_acknowledged_change_counts_once(seed: int) -> None:
     """Half of the tries are lost, before the service or after: the total is exact all the same."""
     async with lossy(*faults(seed), seed=seed) as one:

@@ -9,6 +9,7 @@ import pytest
 from support.compacting import Instance, World, compactor_settings
 from support.contracts import put_contract
 from support.ledgers import HOME, LOCAL, SOUTH, WEST
+from support.tiers import few_fast
 
 from compactor.report import CompactorReport
 from ledger.administration.contract import refined
@@ -225,10 +226,7 @@ BAD_ITEMS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "item",
-    [BAD_ITEMS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in BAD_ITEMS[1:])],
-)
+@pytest.mark.parametrize("item", few_fast(BAD_ITEMS, fast=1))
 async def test_damaged_collections_stop_no_move(item: dict[str, dict[str, str]]) -> None:
     """The new home merges the rest, names the bad one, and merges it once it is mended."""
     world = await a_world()
