@@ -25,6 +25,7 @@ import anyio
 from compactor.archiving import Archiver
 from compactor.budgets import Later
 from compactor.checks import check_clock
+from compactor.deciding import Repeats
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
 from compactor.observe import lease_name
@@ -95,7 +96,7 @@ class Candidate:
         self._watcher = watcher
         self._owner = owner
         self._mark = mark(owner, self._settings.compactor.slices)
-        self._put_again: dict[tuple[str, str], float] = {}
+        self._repeats = Repeats()
         self._budgets = Later()
         self._own = OwnFolds() if own is None else own
         self._watches = Watches()
@@ -303,7 +304,7 @@ class Candidate:
             metrics=self._metrics,
             stop=stop,
             seen=self._seen,
-            put_again=self._put_again,
+            repeats=self._repeats,
             budgets=self._budgets,
             own=self._own,
             watcher=self._watcher,

@@ -35,6 +35,17 @@ class Notes:
         else:
             self._report.lost_races += 1
 
+    def problem(self, error: LedgerError) -> None:
+        """Note an error of one collection, which is left unchanged."""
+        log.warning("%s", error)
+        self._metrics.error(error)
+        self._report.problems.append(str(error))
+
+    def archive_waits(self, error: LedgerError) -> None:
+        """Note a fold that waits because its entries are not in the archive."""
+        self._report.archive_waits += 1
+        self.problem(error)
+
     def unreadable(self, error: RegionUnreadable) -> None:
         """Note that merging waits for a region."""
         log.warning("%s", error)

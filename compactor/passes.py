@@ -12,19 +12,18 @@ repair, since each step is correct by itself and the next pass begins by observi
 """
 
 import logging
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from random import Random
 
 import anyio
 
+from compactor.acting import Actor
 from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
-from compactor.apply import Done, apply, apply_succession
-from compactor.archive_object import ArchiveObject
-from compactor.archiving import Archiver, is_unsettled, settling
+from compactor.archiving import Archiver
 from compactor.budgets import Budgets, Later
+from compactor.deciding import Decider, Repeats
 from compactor.discovery.search import Search
 from compactor.indexing import Indexer
 from compactor.metrics import CompactorMetrics
@@ -33,24 +32,19 @@ from compactor.notes import Notes
 from compactor.observe import Observed, Reach, check_readable, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
 from compactor.pass_terms import PassTerms
-from compactor.plan import TOO_FEW, Plan, Rules, decide
+from compactor.plan import Plan
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
-from compactor.succession import Succession, succeed
 from compactor.waiting import sleep_or_stop
 from compactor.watching import PassWatcher
 from ledger.core import keys
 from ledger.core.contract import Validity
 from ledger.core.errors import (
-    AmountOverflow,
-    ArchiveError,
     ClockOff,
     DamagedItem,
     HomeMoving,
-    LedgerError,
     RegionUnreadable,
     ReplicasDiffer,
-    StoreError,
 )
 from ledger.core.fold import stamp_of
 from ledger.primitives.leases.lease import Lease
@@ -59,18 +53,12 @@ from ledger.runtime.tasks import run_all
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.store.writes import Check
 from ledger.totals.seen import SeenNets
 
-# The simulator's mutants replace `apply`, `decide` and `observe` here.
-__all__ = ["Pass", "apply", "decide", "not_led", "observe"]
+# The simulator's mutants replace `observe` here.
+__all__ = ["Pass", "not_led", "observe"]
 
-_VERSION_BITS = 128
 _WAIT_SECONDS_MIN = 0.001
-PUT_AGAIN_MAX = 100_000
-"""How many of them a process remembers; one that is forgotten is put once more, at a cost."""
-AGAIN_PUT_SECONDS = 3600.0
-"""How long the copy of an entry that was put again may take to arrive everywhere."""
 log = logging.getLogger(__name__)
 
 
@@ -88,7 +76,7 @@ class Pass:
         metrics: CompactorMetrics,
         stop: anyio.Event,
         seen: SeenNets | None = None,
-        put_again: dict[tuple[str, str], float] | None = None,
+        repeats: Repeats | None = None,
         own: OwnFolds | None = None,
         watcher: PassWatcher | None = None,
         sharing: Sharing | None = None,
@@ -98,21 +86,22 @@ class Pass:
         searches_now: bool = False,
     ) -> None:
         self._searches_now = searches_now
-        self._archiver = archiver
         self._stores = stores
         self._seen = seen or SeenNets()
         self._terms = PassTerms(stores, settings, archiver=archiver, clock=clock)
         self._home = self._terms.home
         self._lease = lease
         self._clock = clock
-        self._random = randomness
         self._metrics = metrics
         self._stop = stop
         self._watcher = watcher
         self._sharing = sharing
         self._report = CompactorReport()
         self._notes = Notes(self._report, metrics, clock=clock)
-        self._put_again = put_again if put_again is not None else {}
+        repeats = repeats or Repeats()
+        self._decider = Decider(
+            self._terms, archiver=archiver, repeats=repeats, clock=clock, randomness=randomness
+        )
         self._own = OwnFolds() if own is None else own
         generation = self._terms.rules.generation
         self._indexer = Indexer(
@@ -121,6 +110,18 @@ class Pass:
             generation=generation,
             clock=clock,
             metrics=metrics,
+        )
+        self._actor = Actor(
+            stores,
+            lease,
+            self._terms,
+            archiver=archiver,
+            indexer=self._indexer,
+            own=self._own,
+            repeats=repeats,
+            sharing=sharing,
+            notes=self._notes,
+            clock=clock,
         )
         self._nets = {
             region: NetReader(
@@ -254,30 +255,11 @@ class Pass:
         try:
             if own is not None and await self._look_at_nets(visit, own, agenda, validity):
                 return
-            with signed_within(validity, self._clock):
-                observed = await observe(
-                    self._stores,
-                    visit.partition,
-                    home=self._terms.settings.home,
-                    clock=self._clock,
-                    reach=Reach.of(self._terms.rules, now=self._clock.now()),
-                    with_dates=self._terms.rules.needs_dates(visit.partition),
-                    with_items=self._terms.rules.needs_items(visit.partition),
-                    with_rights=self._terms.rules.has_budget(visit.partition),
-                    nets=None if self._terms.has_lost else self._nets[self._home.region],
-                )
-            if self._terms.rules.has_budget(visit.partition):
-                with signed_within(validity, self._clock):
-                    await self._budgets.resolve(observed)
+            observed = await self._observed(visit.partition, validity)
             for region, view in observed.observation.views.items():
                 self._seen.look(region, visit.partition, view.net, before[region])
-            asked = self._terms.rules.is_archived and is_unsettled(
-                observed, search.book.asked_until(visit.partition)
-            )
-            # Of what was asked about even few entries are folded: they hold up the answer.
-            rules = replace(self._terms.rules, fold_min=1) if asked else self._terms.rules
-            found = self._decided(observed, rules)
-            succession, made = self._archived(observed, found, is_asked=asked)
+            asked_until = search.book.asked_until(visit.partition)
+            succession, made = self._decider.decided(observed, asked_until)
         except DamagedItem as error:
             self._quarantine(visit, error)
             agenda.looked(visit)
@@ -296,26 +278,24 @@ class Pass:
         is_late = visit.number > 1 and not succession.is_last  # its last fold has not arrived yet
         agenda.looked(visit, again_at=self._again_at() if is_late else None)
 
-    def _archived(
-        self, observed: Observed, found: Succession, *, is_asked: bool
-    ) -> tuple[Succession, ArchiveObject | None]:
-        """Give the entries of a fold their place in the archive, if the table has one.
-
-        Raises:
-            DamagedItem: what the net says of its archive cannot be read.
-        """
-        fold = found.plan.fold
-        if not self._terms.rules.is_archived:
-            return found, None
-        if self._archiver is None:
-            raise LedgerError("the table is archived, and this compactor was given no archive")
-        if fold is None and found.waits == TOO_FEW:
-            version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
-            fold = settling(observed, self._terms.rules, version=version, is_asked=is_asked)
-        if fold is None:
-            return found, None
-        fold, made = self._archiver.add(observed, fold, self._terms.rules)
-        return replace(found, plan=replace(found.plan, fold=fold)), made
+    async def _observed(self, partition: str, validity: Validity | None) -> Observed:
+        """Read a collection in every region; resolve those of its holds that are over."""
+        rules, settings = self._terms.rules, self._terms.settings
+        with signed_within(validity, self._clock):
+            observed = await observe(
+                self._stores,
+                partition,
+                home=settings.home,
+                clock=self._clock,
+                reach=Reach.of(rules, now=self._clock.now()),
+                with_dates=rules.needs_dates(partition),
+                with_items=rules.needs_items(partition),
+                with_rights=rules.has_budget(partition),
+                nets=None if self._terms.has_lost else self._nets[self._home.region],
+            )
+            if rules.has_budget(partition):
+                await self._budgets.resolve(observed)
+        return observed
 
     async def _look_at_nets(
         self, visit: Visit, own: OwnFold, agenda: Agenda, validity: Validity | None
@@ -350,38 +330,6 @@ class Pass:
             waits = self._clock.now() - plan.left
             self._late[partition] = waits.total_seconds() - self._terms.rules.settle
 
-    def _decided(self, observed: Observed, rules: Rules) -> Succession:
-        """Decide what to do with a collection; in a table that lost nothing, a plan alone.
-
-        Raises:
-            DamagedItem: the sum of its entries does not fit in 38 digits.
-            ClockOff: by the answers of the observation, too.
-        """
-        self._terms.check_clock()
-        observation = observed.observation
-        version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
-        now = self._clock.now()
-        try:
-            if self._terms.has_lost:
-                found = succeed(observation, rules, now=now, version=version, upto=observed.upto)
-                return self._without_recent(observation.partition, found)
-            plan = decide(observation, rules, now=now, version=version)
-            deletes = {self._home.region: plan.deletes} if plan.deletes else None
-            return Succession(plan=plan, deletes=deletes, waits=plan.waits)
-        except AmountOverflow as error:
-            raise DamagedItem(f"counter {observation.partition!r}: {error}") from None
-
-    def _without_recent(self, partition: str, found: Succession) -> Succession:
-        """Leave out what this process put again within the hour: it may still be on its way."""
-        since = self._clock.monotonic() - AGAIN_PUT_SECONDS
-        recent = self._put_again
-        if len(recent) > PUT_AGAIN_MAX:
-            recent.clear()
-        again = tuple(
-            each for each in found.again if recent.get((partition, each.key), -math.inf) < since
-        )
-        return replace(found, again=again)
-
     async def _act(self, held: PendingAction, agenda: Agenda, search: Search) -> None:
         """Carry out a decision whose observation is `observation_delay` seconds old.
 
@@ -389,88 +337,20 @@ class Pass:
             LeaseLost: the lease is not surely ours; nothing was written.
         """
         visit, plan = held.visit, held.plan
-        if not await self._is_kept(held):
+        done = await self._actor.act(held)
+        if done is None:
             agenda.acted(visit)
             return
-        await self._lease.confirm()  # refused without the lease: deletes carry no fence
-        if not self._leads(visit.partition):
-            agenda.acted(visit)
-            return
-        sharing = self._sharing
-        fence = sharing.fence(visit.partition) if sharing else (self._lease.fence(),)
-        try:
-            with signed_within(self._signed_until(held), self._clock):
-                done = await self._apply(held, fence)
-        except StoreError as error:
-            self._problem(error)
-            agenda.acted(visit)
-            return
-        self._notes.done(done, plan.folded)
-        await self._index(held, done)
-        self._own.take(visit.partition)
-        if done.is_folded and plan.fold is not None and not plan.is_cut:
-            self._own.add(visit.partition, held.net, plan.fold)
         if plan.is_last and done.is_folded:
             search.book.finish(visit.partition)
         agenda.acted(visit, again_at=self._again_at() if plan.is_cut else None)
-
-    async def _index(self, held: PendingAction, done: Done) -> None:
-        """Let the index follow the net that was put."""
-        taken_over = held.succession.take_over if held.succession else None
-        fold = taken_over or held.plan.fold
-        await self._indexer.folded(
-            held.visit.partition, held.net, fold, is_applied=done.is_folded, rules=self._terms.rules
-        )
-
-    async def _is_kept(self, held: PendingAction) -> bool:
-        """Put what a fold names in the archive; without it nothing is done with the collection."""
-        if held.archive is None or self._archiver is None:
-            return True
-        try:
-            await self._archiver.put(held.archive)
-        except ArchiveError as error:
-            self._report.archive_waits += 1
-            self._problem(error)
-            return False
-        return True
-
-    def _signed_until(self, held: PendingAction) -> Validity | None:
-        """Return until when the requests of an action may be signed."""
-        if held.archive is None:
-            return held.validity
-        until = held.archive.signed_until
-        if held.validity is None:
-            left = (until - self._clock.now()).total_seconds()
-            return Validity(until, self._clock.monotonic() + left)
-        return replace(held.validity, until=min(until, held.validity.until))
 
     def _leads(self, partition: str) -> bool:
         """Return whether its slice is ours, as it was when the pass found it due."""
         return self._sharing is None or self._sharing.leads(partition)
 
-    async def _apply(self, held: PendingAction, fence: Sequence[Check]) -> Done:
-        partition, more = held.visit.partition, held.succession
-        if more is None:
-            return await apply(self._home, partition, held.net, held.plan, fence=fence)
-        for put in more.again:
-            self._put_again[partition, put.key] = self._clock.monotonic()
-        return await apply_succession(
-            self._stores,
-            self._home.region,
-            partition,
-            held.net,
-            more,
-            fence=fence,
-        )
-
     def _again_at(self) -> float:
         return self._clock.monotonic() + AGAIN_SECONDS
-
-    def _problem(self, error: LedgerError) -> None:
-        """Report an error of one collection, which is left unchanged."""
-        log.warning("%s", error)
-        self._metrics.error(error)
-        self._report.problems.append(str(error))
 
     def _quarantine(self, visit: Visit, error: DamagedItem) -> None:
         """Report a collection that cannot be read whole, which is left unchanged."""

@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 from support.compacting import compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor import pass_terms, passes
+from compactor import acting, deciding, pass_terms, passes
 from compactor.observe import Observed
 from compactor.plan import Plan
 from ledger.core.entry import entry_id, entry_item
@@ -269,10 +269,10 @@ class Walk:
     def _decide(self, seen: Observed) -> Plan:
         self._versions += 1
         version = f"v{self._versions}"
-        return passes.decide(seen.observation, self.rules, now=self.clock.now(), version=version)
+        return deciding.decide(seen.observation, self.rules, now=self.clock.now(), version=version)
 
     async def _act(self, leader: Leader, seen: Observed, plan: Plan) -> None:
-        done = await passes.apply(
+        done = await acting.apply(
             self.world.replicas[HOME],
             PARTITION,
             seen.observation.net,

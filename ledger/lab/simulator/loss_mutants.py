@@ -1,6 +1,6 @@
 """Mutants of the rules for a lost region, which only worlds that lose one can show."""
 
-from compactor import pass_terms, passes, taking
+from compactor import deciding, pass_terms, taking
 from ledger.lab.simulator import loss_mutations as mutations
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.mutant import Mutant
@@ -22,7 +22,7 @@ LOSS_MUTANTS = (
         "an entry that only some of the remaining regions got from a lost one is put again",
         "regions differ for ever",
         40,
-        ((passes, "succeed", mutations.no_again),),
+        ((deciding, "succeed", mutations.no_again),),
         worlds=is_lossy,
     ),
     Mutant(
@@ -30,7 +30,7 @@ LOSS_MUTANTS = (
         "a named entry that home no longer shows is deleted through each region that does",
         "a delete of the lost home that did not arrive everywhere is never made up for",
         40,
-        ((passes, "succeed", mutations.deletes_at_home),),
+        ((deciding, "succeed", mutations.deletes_at_home),),
         worlds=is_lossy,
     ),
     Mutant(
@@ -38,7 +38,7 @@ LOSS_MUTANTS = (
         "a net of a lost home is never overwritten: its successor is of the next generation",
         "a late write of the lost home, whose stamps were ahead, replaces the successor",
         40,
-        ((passes, "succeed", mutations.in_place),),
+        ((deciding, "succeed", mutations.in_place),),
         worlds=is_lossy,
     ),
     Mutant(
@@ -46,7 +46,7 @@ LOSS_MUTANTS = (
         "nets of older generations are deleted once the new one is committed",
         "all that they count vanishes where the new one has not arrived",
         160,
-        ((passes, "succeed", mutations.outdated_at_once),),
+        ((deciding, "succeed", mutations.outdated_at_once),),
         worlds=is_lossy,
     ),
     Mutant(

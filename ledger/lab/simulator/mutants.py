@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from compactor import checks, observe, pass_terms, passes, plan, slices
+from compactor import acting, checks, deciding, observe, pass_terms, passes, plan, slices
 from compactor.own_folds import OwnFold
 from ledger.contract import changing, view
 from ledger.core import contract_item, keys
@@ -40,8 +40,8 @@ _MUTANTS = (
         "deletes and net reach other regions item by item: totals there are wrong meanwhile",
         8,
         (
-            (passes, "decide", mutations.one_transaction_decide),
-            (passes, "apply", mutations.one_transaction_apply),
+            (deciding, "decide", mutations.one_transaction_decide),
+            (acting, "apply", mutations.one_transaction_apply),
         ),
     ),
     Mutant(
@@ -60,7 +60,7 @@ _MUTANTS = (
         "the net names the entries that it counts, as long as they may be visible",
         "a region shows an entry beside the net that counts it: counted twice",
         8,
-        ((passes, "decide", mutations.no_ids_decide),),
+        ((deciding, "decide", mutations.no_ids_decide),),
     ),
     Mutant(
         "net-first",
@@ -132,7 +132,7 @@ _MUTANTS = (
         "entries are deleted once their net is committed",
         "an entry vanishes in a region that has not got the net yet",
         120,
-        ((passes, "decide", mutations.early_deletes_decide),),
+        ((deciding, "decide", mutations.early_deletes_decide),),
     ),
     Mutant(
         "own-at-once",
@@ -153,7 +153,7 @@ _MUTANTS = (
         "candidates are visible in all regions (not only at home)",
         "an entry that reaches a region after the net forgot its id counts twice there",
         120,
-        ((passes, "decide", mutations.home_candidates_decide),),
+        ((deciding, "decide", mutations.home_candidates_decide),),
     ),
     Mutant(
         "any-region",
@@ -167,7 +167,7 @@ _MUTANTS = (
         "an id is forgotten once its entry is gone in all regions (not only at home)",
         "where the delete is late the entry counts twice",
         120,
-        ((passes, "decide", mutations.home_gone_decide),),
+        ((deciding, "decide", mutations.home_gone_decide),),
     ),
     Mutant(
         "no-settle",
@@ -233,7 +233,7 @@ _MUTANTS = (
         "a net is put in place of the version observed, no other",
         "two leaders fold on the same net, and one fold is lost",
         120,
-        ((passes, "apply", mutations.unconditional_apply),),
+        ((acting, "apply", mutations.unconditional_apply),),
     ),
     Mutant(
         "bad-stops",
