@@ -37,7 +37,7 @@ PAUSE_SECONDS = 0.1
 PROBES = 6
 READS_AT_ONCE = 16
 CUT_FROM, CUT_TO = 0.2, 0.8
-TIMES = {"settle": 3.0, "retry_horizon": 1.2, "observation_delay": 0.5, "read_deadline": 0.4}
+TIMES = {"settle": 8.0, "retry_horizon": 4.0, "observation_delay": 0.5, "read_deadline": 0.4}
 MERGING = {"fold_min": 1, "lease": 20.0, "heartbeat": 1.0}
 
 BankChange = tuple[str, Decimal]

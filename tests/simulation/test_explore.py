@@ -41,8 +41,8 @@ LARGE = {
     "four entries": (Case(entries=4, in_flight=1, paged=True, reader=True), 2_718_946),
     "three regions, two leaders, two entries": (Case(regions=3, entries=2, leaders=2), 666_584),
 }
-LONG_STATES = 500_000
-"""More than that take minutes."""
+LONG_STATES = 100_000
+"""More than that take half a minute and more."""
 TRACES = {
     "one-transaction": 7,
     "no-ids": 6,

@@ -43,8 +43,8 @@ STATES = {
     "two-entries-three-regions": 178_058,
     "return-and-reader": 552_857,
 }
-LONG_STATES = 500_000
-"""More than that take minutes."""
+LONG_STATES = 100_000
+"""More than that take half a minute and more."""
 TRACES = {
     "take-over-while-listed": 11,
     "fold-while-listed": 11,
@@ -158,7 +158,7 @@ def _of_the_oldest(observation: Observation, rules: Rules, version: str) -> Succ
     return replace(found, take_over=replace(base, until=oldest.until))
 
 
-@pytest.mark.parametrize("entries", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("entries", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_either_version_of_the_lost_net_can_be_taken_over(entries: int) -> None:
     """The one before the newest is as right: what it does not count is there as entries."""
     oldest = Mutant("the oldest version seen is taken over", succeeding=_of_the_oldest)

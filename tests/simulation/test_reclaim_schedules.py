@@ -83,10 +83,11 @@ async def minted(turns: Turns) -> list[tuple[Decimal, Decimal | None]]:
     return [(rights.minted, rights.reclaimed.get(AT_SOUTH)) for rights in found]
 
 
+LONG = (pytest.mark.long, pytest.mark.timeout(1800))
 BOUNDS = [
     pytest.param(Bounds(switches=1), id="1 switch"),
     pytest.param(Bounds(switches=2), id="2 switches", marks=pytest.mark.slow),
-    pytest.param(Bounds(switches=1, late=1), id="a late request, 1 switch", marks=pytest.mark.slow),
+    pytest.param(Bounds(switches=1, late=1), id="a late request, 1 switch", marks=LONG),
     pytest.param(Bounds(switches=1, kills=1), id="a kill, 1 switch", marks=pytest.mark.slow),
 ]
 
