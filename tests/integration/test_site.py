@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.examples import ROOT, guides, pages
+from support.shared_builds import built_once
 
 pytestmark = [pytest.mark.slow, pytest.mark.tools("sphinx")]
 PUBLIC = ("ledger", "ledger.client", "ledger.testing", "compactor")
@@ -32,7 +33,11 @@ class Assets(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built with each warning an error."""
-    folder = tmp_path_factory.mktemp("site")
+    return built_once(tmp_path_factory, "site", build) / "site"
+
+
+def build(folder: Path) -> None:
+    """Build the site in a folder."""
     words = ["-W", "--keep-going", "-q", "-c", "deploy/site", "-d", str(folder / "read")]
     built = subprocess.run(
         [sys.executable, "-m", "sphinx", *words, ".", str(folder / "site")],
@@ -42,7 +47,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    return folder / "site"
 
 
 def test_every_page_is_in_it(site: Path) -> None:
