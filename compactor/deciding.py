@@ -84,11 +84,7 @@ class Decider:
         is_asked = rules.is_archived and is_unsettled(observed, asked_until)
         # Of what was asked about even few entries are folded: they hold up the answer.
         found = self._found(observed, replace(rules, fold_min=1) if is_asked else rules)
-        return (
-            self._archived(observed, found, is_asked=is_asked)
-            if rules.is_archived
-            else (found, None)
-        )
+        return self._archived(observed, found, is_asked=is_asked)
 
     def _found(self, observed: Observed, rules: Rules) -> Succession:
         """Return what to do with a collection; in a table that lost nothing, a plan alone."""

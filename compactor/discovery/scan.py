@@ -194,7 +194,7 @@ class Summary:
         return not set(self.entries).isdisjoint(self.merged.sort_keys)
 
     def _is_to_be_copied(self, rules: Rules) -> bool:
-        return bool(self.sums) and any(
+        return any(
             rules.is_over(place) and self.copies.get(place, 0) < version
             for place, version in self.sums.items()
         )

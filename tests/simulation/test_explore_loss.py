@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.tiers import with_slow
+from support.tiers import LONG, with_slow
 from typer.testing import CliRunner
 
 from compactor.plan import Observation, Rules
@@ -158,7 +158,7 @@ def _of_the_oldest(observation: Observation, rules: Rules, version: str) -> Succ
     return replace(found, take_over=replace(base, until=oldest.until))
 
 
-@pytest.mark.parametrize("entries", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("entries", [1, pytest.param(2, marks=LONG)])
 def test_either_version_of_the_lost_net_can_be_taken_over(entries: int) -> None:
     """The one before the newest is as right: what it does not count is there as entries."""
     oldest = Mutant("the oldest version seen is taken over", succeeding=_of_the_oldest)

@@ -1,8 +1,7 @@
 """Slices and their leaders in every order of events of small cases; each broken rule is found."""
 
-from typing import Any
-
 import pytest
+from support.tiers import with_slow
 from typer.testing import CliRunner
 
 from ledger.lab.simulator.explorer.slices.__main__ import app
@@ -30,21 +29,12 @@ TRACES = {
     "first-net-by-the-lease": 12,
     "first-net-by-the-slice": 9,
 }
-_FAST = {"two-processes", "taken-from-the-head"}
-_LONG = {"two-processes-often", "three-processes"}
+FAST = {"two-processes", "taken-from-the-head"}
+SLOW = {*STATES, *TRACES} - FAST
+LONG = {"two-processes-often", "three-processes"}
 
 
-def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    if name in _LONG:
-        return (pytest.mark.long, pytest.mark.timeout(1800))
-    return () if name in _FAST else (pytest.mark.slow,)
-
-
-def _each(names: dict[str, int]) -> list[Any]:
-    return [pytest.param(name, marks=_marks(name)) for name in names]
-
-
-@pytest.mark.parametrize("name", _each(STATES))
+@pytest.mark.parametrize("name", with_slow(STATES, slow=SLOW, long=LONG))
 def test_each_slice_has_one_leader_in_the_end_and_never_two(name: str) -> None:
     """Nor does a first net land that a former leader sent."""
     explored = walk_through(Model(CASES[name]))
@@ -54,7 +44,7 @@ def test_each_slice_has_one_leader_in_the_end_and_never_two(name: str) -> None:
     assert explored.states == STATES[name]
 
 
-@pytest.mark.parametrize("name", _each(TRACES))
+@pytest.mark.parametrize("name", with_slow(TRACES, slow=SLOW))
 def test_each_broken_rule_is_found(name: str) -> None:
     """With one rule broken, the walk ends with the shortest way to what is wrong."""
     explored = walk_through(Model(MUTANTS[name]))

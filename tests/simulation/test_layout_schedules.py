@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.ledgers import seeded
 from support.schedules import Bounds, Turns, every
+from support.tiers import LONG
 
 from ledger.core.errors import MethodConflict
 from ledger.primitives.counters import ItemCounter, adding
@@ -23,7 +24,6 @@ from ledger.testing.clock import ManualClock
 
 MAXIMUM = 3
 FEW = Bounds(switches=1)
-LONG = (pytest.mark.long, pytest.mark.timeout(1800))
 BOUNDS = [
     pytest.param(FEW, id="1 switch"),
     pytest.param(Bounds(switches=0, late=1), id="a late request", marks=pytest.mark.slow),

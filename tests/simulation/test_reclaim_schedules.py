@@ -9,6 +9,7 @@ import pytest
 from support.budgets import AT_HOME, AT_SOUTH, AT_WEST
 from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings, seeded
 from support.schedules import Bounds, Turns, every
+from support.tiers import LONG
 
 from ledger.core.errors import LedgerError
 from ledger.limits import losing
@@ -83,7 +84,6 @@ async def minted(turns: Turns) -> list[tuple[Decimal, Decimal | None]]:
     return [(rights.minted, rights.reclaimed.get(AT_SOUTH)) for rights in found]
 
 
-LONG = (pytest.mark.long, pytest.mark.timeout(1800))
 BOUNDS = [
     pytest.param(Bounds(switches=1), id="1 switch"),
     pytest.param(Bounds(switches=2), id="2 switches", marks=pytest.mark.slow),

@@ -1,19 +1,29 @@
-"""Parameters of tests by tier: the fast tier takes a few of each kind, `slow` the rest."""
+"""Parameters of tests by tier: the fast one takes a few of each kind, `slow` and `long` more."""
 
 from collections.abc import Container, Iterable
 from typing import Any
 
 import pytest
 
+LONG = (pytest.mark.long, pytest.mark.timeout(1800))
 
-def with_slow(values: Iterable[Any], *, slow: Container[Any]) -> list[Any]:
-    """Return the values as parameters, those in `slow` marked so."""
-    return [
-        pytest.param(value, marks=pytest.mark.slow if value in slow else ()) for value in values
-    ]
+
+def with_slow(
+    values: Iterable[Any], *, slow: Container[Any], long: Container[Any] = ()
+) -> list[Any]:
+    """Return the values as parameters, those in `long` and else in `slow` marked so."""
+
+    def marks(value: Any) -> tuple[pytest.MarkDecorator, ...]:
+        if value in long:
+            return LONG
+        return (pytest.mark.slow,) if value in slow else ()
+
+    return [pytest.param(value, marks=marks(value)) for value in values]
 
 
 def few_fast(values: Iterable[Any], *, fast: int) -> list[Any]:
     """Return the values as parameters, all but the first `fast` marked slow."""
-    found = list(values)
-    return with_slow(found, slow=found[fast:])
+    return [
+        pytest.param(value, marks=() if place < fast else pytest.mark.slow)
+        for place, value in enumerate(values)
+    ]

@@ -14,6 +14,7 @@ from support.compacting import (
     compactor_settings,
 )
 from support.ledgers import HOME, SOUTH, WEST
+from support.tiers import with_slow
 
 from compactor.report import CompactorReport
 from ledger.core.errors import LeaseLost, Unreachable
@@ -101,10 +102,7 @@ async def test_killed_leader_is_replaced_within_one_lease(killed_after: float) -
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["not applied", "applied"])
-@pytest.mark.parametrize(
-    "number",
-    [pytest.param(one, marks=pytest.mark.slow if one % 2 else ()) for one in range(1, 16)],
-)
+@pytest.mark.parametrize("number", with_slow(range(1, 16), slow=range(1, 16, 2)))
 async def test_kill_at_any_moment_leaves_nothing_to_mend(number: int, *, applied: bool) -> None:
     """Killed at any of its requests, a leader leaves right totals, and the next one goes on."""
     world = World(seed=number)
