@@ -2,10 +2,14 @@
 
 import csv
 import json
+import signal
+import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from pydantic import TypeAdapter
+from support.killing import all_ended, running
 from typer.testing import CliRunner
 
 from ledger.commands.main import app
@@ -15,6 +19,8 @@ from ledger.lab.bench.rounds import Round, Task
 from ledger.lab.bench.scale_stages import STAGES
 
 SECONDS = "1"
+STARTED_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.05
 
 
 def read(path: Path) -> BenchReport:
@@ -152,6 +158,32 @@ async def test_a_rung_of_the_ladder() -> None:
     assert 1.0 <= found.extra["write: write units"] / written < 1.2
     assert 1.0 < found.extra["merge: write units"] / folded < 1.5
     assert found.extra["read after: read units"] < found.extra["read before: read units"]
+
+
+def has(folder: Path, pattern: str) -> bool:
+    """Return whether a folder has something of a pattern."""
+    return any(folder.glob(pattern))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped", [signal.SIGINT, signal.SIGKILL])
+async def test_an_interrupted_round_removes_what_it_made(
+    stopped: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its table and compactors end, and their folders are gone, however the command ends."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    words = [sys.executable, "-m", "ledger", "bench", "--cases", cases.ONE_COMPACTOR]
+    async with running(words, tmp_path) as command:
+        with anyio.fail_after(STARTED_SECONDS_MAX):
+            while not has(tmp_path, "ledger-lab-*/compactor-0/compactor.log"):
+                assert command.process.poll() is None, command.said()
+                await anyio.sleep(POLL_SECONDS)
+        command.process.send_signal(stopped)
+        await command.ends()
+        with anyio.fail_after(STARTED_SECONDS_MAX):
+            while has(tmp_path, "ledger-lab-*"):  # noqa: ASYNC110 (the kernel sends no event)
+                await anyio.sleep(POLL_SECONDS)
+    await all_ended(tmp_path)
 
 
 def test_what_fits_nothing_is_refused() -> None:

@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import typer
 from support import usual_merge
 from support.engines import ENGINES, LONG_ON_DYNOXIDE
 from support.faulty_runs import FOLD_AGE_SECONDS, SHORT_TIMES
-from support.killing import running
+from support.killing import all_ended, running
 from support.mutant_process import mutant_words
 from typer.testing import CliRunner, Result
 
@@ -226,20 +225,7 @@ async def test_ctrl_c_ends_it_with_a_report(
         command.process.send_signal(signal.SIGINT)
         assert await command.ends() == 130, command.said()
     assert "interrupted: what was checked so far held" in command.said()
-    with anyio.fail_after(5):
-        while processes_of(tmp_path):  # noqa: ASYNC110 (the kernel sends no event)
-            await anyio.sleep(0.1)
-
-
-def processes_of(folder: Path) -> list[str]:
-    """Return the command lines that name a folder."""
-    lines = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            lines.append(file.read_text(encoding="utf-8", errors="replace").replace("\0", " "))
-        except OSError:
-            continue  # it has just ended
-    return [line for line in lines if str(folder) in line]
+    await all_ended(tmp_path)
 
 
 def test_times_leave_room_for_what_is_slow() -> None:

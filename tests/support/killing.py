@@ -18,6 +18,7 @@ from ledger.local import Fault
 from ledger.settings import Settings
 
 PROCESS_SECONDS_MAX = 60.0
+ENDED_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.02
 
 
@@ -98,6 +99,23 @@ async def running(words: Sequence[str], folder: Path, name: str = "log") -> Asyn
     finally:
         process.kill()
         process.wait()
+
+
+async def all_ended(folder: Path) -> None:
+    """Wait until no process has a command line that names a folder."""
+    with anyio.fail_after(ENDED_SECONDS_MAX):
+        while _processes_of(folder):  # noqa: ASYNC110 (the kernel sends no event)
+            await anyio.sleep(POLL_SECONDS)
+
+
+def _processes_of(folder: Path) -> list[str]:
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(file.read_text(encoding="utf-8", errors="replace").replace("\0", " "))
+        except OSError:
+            continue  # it has just ended
+    return [line for line in lines if str(folder) in line]
 
 
 def _start(words: Sequence[str], folder: Path, log: Path) -> subprocess.Popen[bytes]:

@@ -44,7 +44,8 @@ async def offered(
     async def call(number: int) -> None:
         nonlocal in_flight
         changes, amount = await work(number)
-        meter.note(perf_counter() - started - number / calls_per_second, changes, amount)
+        due = (number + 1) / calls_per_second
+        meter.note(perf_counter() - started - due, changes, amount)
         in_flight -= 1
 
     async with asyncio.TaskGroup() as tasks:
@@ -56,4 +57,5 @@ async def offered(
                 in_flight += 1
                 tasks.create_task(call(number))
             begun = max(begun, int(elapsed * calls_per_second))
-            await asyncio.sleep(TICK_SECONDS)
+            next_due = (begun + 1) / calls_per_second
+            await asyncio.sleep(min(max(TICK_SECONDS, next_due - elapsed), seconds - elapsed))

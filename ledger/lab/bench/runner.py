@@ -25,6 +25,8 @@ from ledger.lab.harness.processes import ManagedProcess, module_words, spare_cor
 from ledger.runtime.extras import install
 from ledger.runtime.loops import loop_name
 
+STOP_SECONDS_MAX = 20.0
+"""For an interrupted round to end its processes and remove its files; a compactor may take 15."""
 _PACKAGES = ("aiobotocore", "aiodynamo", "aiohttp", "boto3", "httptools", "orjson", "uvloop")
 
 
@@ -49,7 +51,9 @@ class Bench:
         words = module_words("ledger.lab.bench.child", TypeAdapter(Task).dump_json(task).decode())
         self.log.write_bytes(b"")
         core = self.core if case.has_stub else None
-        process = ManagedProcess(case.name, words, log=self.log, core=core)
+        process = ManagedProcess(
+            case.name, words, log=self.log, core=core, stop_seconds=STOP_SECONDS_MAX
+        )
         async with process.started():
             with anyio.move_on_after(seconds + case.seconds_max):
                 output = [line async for line in process.lines()]

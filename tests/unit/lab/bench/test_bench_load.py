@@ -4,6 +4,7 @@ import asyncio
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from ledger.lab.bench import load
 from ledger.lab.bench.measuring import Meter
@@ -46,3 +47,28 @@ async def test_calls_beyond_the_bound_are_rejected() -> None:
     assert meter.calls == 5
     assert meter.rejected > 0
     assert meter.latencies.quantile(0.5) >= SECONDS / 2
+
+
+async def test_at_a_low_rate_a_latency_is_the_call_s_and_nothing_polls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call is due when it is begun, and until the next is due there is one sleep."""
+    meter, now, sleeps = Meter(), 0.0, 0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now, sleeps
+        sleeps, ends = sleeps + 1, now + seconds
+        await anyio.lowlevel.checkpoint()  # the call that was begun runs meanwhile
+        now = max(now, ends)
+
+    async def work(_: int) -> tuple[int, int]:
+        nonlocal now
+        now += 0.003
+        return 1, 1
+
+    monkeypatch.setattr(load, "perf_counter", lambda: now)
+    monkeypatch.setattr("asyncio.sleep", sleep)
+    await load.offered(work, meter, calls_per_second=5, calls_max=5, seconds=2.1)
+    assert meter.calls == 10
+    assert meter.latencies.quantile(0.99) == pytest.approx(0.003, rel=0.1)
+    assert sleeps <= 2 * meter.calls
