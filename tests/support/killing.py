@@ -18,7 +18,6 @@ from ledger.local import Fault
 from ledger.settings import Settings
 
 PROCESS_SECONDS_MAX = 60.0
-ENDED_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.02
 
 
@@ -103,7 +102,7 @@ async def running(words: Sequence[str], folder: Path, name: str = "log") -> Asyn
 
 async def all_ended(folder: Path) -> None:
     """Wait until no process has a command line that names a folder."""
-    with anyio.fail_after(ENDED_SECONDS_MAX):
+    with anyio.fail_after(PROCESS_SECONDS_MAX):
         while _processes_of(folder):  # noqa: ASYNC110 (the kernel sends no event)
             await anyio.sleep(POLL_SECONDS)
 
