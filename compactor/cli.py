@@ -134,7 +134,7 @@ def status(config: Config = None, *, as_json: AsJson = False) -> None:
     """Show the leader, how processes share the work, the last passes, and what they left.
 
     Passes are recorded in the table, also those of a CronJob and of Lambda. Exits with 1 if a
-    region region cannot be read.
+    region cannot be read.
     """
     settings = Settings.load(config)
     shown = anyio.run(status_of, settings)

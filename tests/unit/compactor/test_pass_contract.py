@@ -13,6 +13,7 @@ from support.ledgers import HOME, WEST
 from support.live import Live
 
 from compactor.metrics import CompactorMetrics
+from compactor.own_folds import OwnFolds
 from compactor.passes import Pass
 from compactor.report import CompactorReport
 from ledger.core.contract import NO_HOME, Validity
@@ -48,8 +49,12 @@ async def run_pass(
     *,
     look: Callable[[Call], Fault | None] = lambda _call: None,
     lost: bool = False,
+    own: OwnFolds | None = None,
 ) -> CompactorReport:
-    """Do one pass under the lease; with `lost` the lease is lost before it begins."""
+    """Do one pass under the lease; with `lost` the lease is lost before it begins.
+
+    `own` are the folds that passes before have made.
+    """
     stores = stores_of(world, look)
     lease = Lease(
         world.regions.replicas[HOME],
@@ -74,6 +79,7 @@ async def run_pass(
                 randomness=Random(1),  # noqa: S311 (repeatable)
                 metrics=CompactorMetrics.of(CollectorRegistry()),
                 stop=anyio.Event(),
+                own=own,
             ).run()
 
     (report,) = await world.drive(work)
@@ -208,3 +214,23 @@ async def test_a_hint_stays_until_its_last_fold_is_known() -> None:
     assert (await world.run_once(one)).folds == 1
     assert hints() == 0
     assert world.is_right()
+
+
+async def test_nets_of_own_folds_are_not_read_past_the_view_of_the_contract() -> None:
+    """The look that the deletes of the last fold rest on is refused, as any observation is."""
+    world, own, refused = World(), OwnFolds(), list[str]()
+    await world.settled(entries=6)
+    assert (await run_pass(world, Live(SETTINGS), own=own)).folds == 1
+    over = Validity(world.clock.now() - timedelta(seconds=1), world.clock.monotonic() + 1_000_000)
+
+    def look(call: Call) -> Fault | None:
+        try:
+            check_validity(world.clock.now())
+        except ContractStale:
+            refused.append(call.operation)
+            raise
+        return None
+
+    report = await run_pass(world, Live(SETTINGS, validity=over), look=look, own=own)
+    assert set(refused) == {"get_each"}
+    assert (report.deleted, report.is_success) == (0, False)

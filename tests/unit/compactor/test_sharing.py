@@ -1,7 +1,7 @@
 """Processes that share the slices, on a virtual clock: joining, leaving, dying, moving up."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
@@ -9,8 +9,10 @@ import pytest
 from support.compacting import HEARTBEAT, LEASE, Instance, World, compactor_settings
 from support.ledgers import HOME, WEST
 
-from compactor import sharing
+from compactor import acting, sharing
+from compactor.apply import Done
 from compactor.observe import lease_name
+from compactor.plan import Plan
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
 from compactor.slices import HEAD, Directory, Slice, bounds, directory_of, giving, slice_of
@@ -18,7 +20,9 @@ from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.core.hints import HINT_PARTITIONS, ripe_hint
+from ledger.core.values import NetChange
 from ledger.primitives.leases.state import lease_key, record_item
+from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, NeverArrived, Raises
 from ledger.store.writes import Action, Check
 
@@ -163,8 +167,23 @@ async def test_what_a_killed_process_led_is_taken_within_a_lease(victim: str) ->
 
 
 @pytest.mark.slow
-async def test_each_merges_its_own_slices_and_all_is_merged() -> None:
-    """Every collection is folded once, by the process that leads its slice; totals stay right."""
+async def test_each_merges_its_own_slices_and_all_is_merged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every collection is folded once, by the process that leads its slice; totals stay right.
+
+    Each fold, and what prunes a net, checks the slice beside the lease.
+    """
+    checks, applied = list[int](), acting.apply
+
+    async def apply(
+        home: Store, partition: str, net: NetChange, plan: Plan, *, fence: Sequence[Check]
+    ) -> Done:
+        if plan.fold is not None:
+            checks.append(len(fence))
+        return await applied(home, partition, net, plan, fence=fence)
+
+    monkeypatch.setattr(acting, "apply", apply)
     group = Group(scan_every=100_000)
     world = group.world
     for counter in COUNTERS:
@@ -183,6 +202,7 @@ async def test_each_merges_its_own_slices_and_all_is_merged() -> None:
     }
     assert sum(merged.values()) == 6 * len(COUNTERS)
     assert min(merged.values()) > 0
+    assert set(checks) == {2}
     assert not sum(report.lost_races for found in group.reports.values() for report in found)
     assert _hints(world) == []
 
