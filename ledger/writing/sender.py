@@ -341,9 +341,14 @@ def _unknown(
     first = planned[0].entry
     more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
     is_keyed = all(change.keyed for change in planned)
+    if requests:
+        sent = f"no answer after {requests} request{'s' if requests != 1 else ''}"
+        doubt = "the change may or may not be there"
+    else:
+        sent = "no request was sent"
+        doubt = "the change is there only if an earlier call with its key wrote it"
     return OutcomeUnknown(
-        f"no answer after {requests} request{'s' if requests != 1 else ''} for counter"
-        f" {first.counter!r} id {first.id}{more}: the change may or may not be there ({cause});"
+        f"{sent} for counter {first.counter!r} id {first.id}{more}: {doubt} ({cause});"
         f" until the retry horizon {safe_repeat(is_named=is_keyed)} is safe",
         entries=[change.entry for change in planned],
         together=together,
