@@ -16,7 +16,7 @@ from support.engines import DYNOXIDE, REGIONS
 from support.worlds import merge_all, open_ledgers
 
 from compactor import Compactor
-from ledger import Ledger
+from ledger import Ledger, OutcomeUnknown
 from ledger.lab.bench import usual_merge
 from ledger.lab.harness.probes import Probe
 from ledger.lab.harness.tagged import CHANGES_MAX
@@ -68,11 +68,15 @@ async def write_probes(ledgers: dict[str, Ledger]) -> list[Probe]:
             for region in REGIONS:  # nothing is read before all has replicated
                 probe.acknowledge(region, number)
     for place, region in enumerate(REGIONS):
-        await ledgers[region].record_many(
+        changes = [
             (probe.counter, 10**number)
             for probe in probes
             for number in range(place, CHANGES_MAX, len(REGIONS))
-        )
+        ]
+        try:
+            await ledgers[region].record_many(changes)
+        except OutcomeUnknown as error:  # a busy machine did not answer in time
+            await ledgers[region].retry(error.entries)
     return probes
 
 

@@ -137,6 +137,8 @@ def watched_page(
         yield watched
         assert watched.unexpected() == []
     finally:
+        # A request that a test changes may be on its way still.
+        watched.page.unroute_all(behavior="ignoreErrors")
         context.close()
 
 
