@@ -86,6 +86,21 @@ async def run_pass(
     return report
 
 
+def refusals(world: World) -> tuple[list[str], Callable[[Call], Fault | None]]:
+    """Return a list of the calls that the view of the contract refuses, and what fills it."""
+    refused = list[str]()
+
+    def look(call: Call) -> Fault | None:
+        try:
+            check_validity(world.clock.now())
+        except ContractStale:
+            refused.append(call.operation)
+            raise
+        return None
+
+    return refused, look
+
+
 def has_net(world: World) -> bool:
     """Return whether a fold was written at home."""
     return world.shown(HOME).net is not None
@@ -129,16 +144,7 @@ async def test_nothing_is_read_or_written_past_the_view_of_the_contract() -> Non
         now = world.clock.now()
         elapsed = world.clock.monotonic()
         until = Validity(now + timedelta(seconds=seconds), elapsed + 1_000_000)
-        calls: list[str] = []
-
-        def look(call: Call, world: World = world, calls: list[str] = calls) -> Fault | None:
-            try:
-                check_validity(world.clock.now())
-            except ContractStale:
-                calls.append(call.operation)
-                raise
-            return None
-
+        calls, look = refusals(world)
         report = await run_pass(world, Live(SETTINGS, validity=until), look=look)
         assert has_net(world) is (seconds > HOLD)
         assert report.is_success is (seconds > HOLD)
@@ -218,19 +224,11 @@ async def test_a_hint_stays_until_its_last_fold_is_known() -> None:
 
 async def test_nets_of_own_folds_are_not_read_past_the_view_of_the_contract() -> None:
     """The look that the deletes of the last fold rest on is refused, as any observation is."""
-    world, own, refused = World(), OwnFolds(), list[str]()
+    world, own = World(), OwnFolds()
     await world.settled(entries=6)
     assert (await run_pass(world, Live(SETTINGS), own=own)).folds == 1
     over = Validity(world.clock.now() - timedelta(seconds=1), world.clock.monotonic() + 1_000_000)
-
-    def look(call: Call) -> Fault | None:
-        try:
-            check_validity(world.clock.now())
-        except ContractStale:
-            refused.append(call.operation)
-            raise
-        return None
-
+    refused, look = refusals(world)
     report = await run_pass(world, Live(SETTINGS, validity=over), look=look, own=own)
     assert set(refused) == {"get_each"}
     assert (report.deleted, report.is_success) == (0, False)
