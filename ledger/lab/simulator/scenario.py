@@ -12,6 +12,16 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from ledger.lab.simulator.activity import (
+    busy_after,
+    crowded,
+    draw_at,
+    draw_busy,
+    draw_operations,
+    draw_outages,
+    in_bursts,
+    near,
+)
 from ledger.lab.simulator.archive import URLS
 from ledger.lab.simulator.budgets import BudgetPlan, budget_rules, draw_budgets
 from ledger.lab.simulator.clocks import START
@@ -32,12 +42,8 @@ from ledger.lab.simulator.profiles import PROFILES, Profile, profile_of
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import FaultProfile
 from ledger.lab.simulator.terms import (
-    BUSY_AFTER,
-    JUST_BEFORE_SECONDS,
     KEPT_SHARE,
     LIVES_SECONDS,
-    NEAR_SECONDS,
-    OLD_SECONDS,
     ContractPlan,
     TermsChange,
     draw_contract,
@@ -48,17 +54,12 @@ from ledger.lab.simulator.world import Lag
 from ledger.settings import Settings
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
-ANY_TIME_SHARE = 0.2
-CROWD_SHARE = 0.5
 GROWING_SHARE = 0.3
 """The share of worlds in which a counter gains shards."""
 SETTLES_SECONDS = (1300.0, 1500.0)
 """The shorter is little more than what it must exceed: 300 + 900 + 60."""
 KEYS_MAX = (1, 4, 50_000, 50_000)
 FREEZING = Reliability(200.0, crash_share=0.1, stall_seconds_max=(1800.0,))
-BURST_MIN, BURST_MAX = 4, 8
-"""The least and the most operations that come together in a burst."""
-BURST_SECONDS = 2.0
 RARELY_FREEZING = Reliability(2000.0, crash_share=0.2, stall_seconds_max=(300.0, 1800.0))
 LATE_SHARE = 0.5
 RIVALS_SHARE = 0.75
@@ -131,7 +132,7 @@ def draw(seed: int) -> Scenario:
     profile = _profile(seed)
     count = chance.choice((2, 3, 3))
     regions = tuple(chance.sample(REGIONS, k=3 if is_lossy(seed) and seed % 4 else count))
-    busy = _busy(chance, profile)
+    busy = draw_busy(chance, profile)
     span = busy[-1].ends
     rough = profile.rough * chance.random() ** 2
     moves = chance.random() < profile.moves
@@ -145,8 +146,8 @@ def draw(seed: int) -> Scenario:
         settings = settings.replace(index=("counter-*",))
     if rules := budget_rules(seed):
         settings = settings.replace(budgets=rules)
-    operations = _crowded(sharing, _operations(chance, profile, regions, busy))
-    operations, steady_reads = _bursts(stream(seed, "bursts"), profile, regions, operations)
+    operations = crowded(sharing, draw_operations(chance, profile, regions, busy))
+    operations, steady_reads = in_bursts(stream(seed, "bursts"), profile, regions, operations)
     drawn = Scenario(
         seed=seed,
         profile=profile.name,
@@ -155,7 +156,7 @@ def draw(seed: int) -> Scenario:
         span=span,
         busy=busy,
         operations=operations,
-        outages=_outages(chance, profile, regions, span),
+        outages=draw_outages(chance, profile, regions, span),
         lag=Lag(
             usual_seconds=chance.choice(profile.usual_seconds),
             late_share=chance.choice(profile.late_share),
@@ -203,7 +204,7 @@ def _contracted(drawn: Scenario) -> Scenario:
     chance = stream(drawn.seed, "terms")
     nears = [change.at for change in plan.changes]
     kept = tuple(period for period in drawn.busy if chance.random() < KEPT_SHARE)
-    busy = _busy_after(chance, kept, (nears[0], *plan.in_force))
+    busy = busy_after(chance, kept, (nears[0], *plan.in_force))
     return replace(
         drawn,
         settings=settings,
@@ -214,7 +215,7 @@ def _contracted(drawn: Scenario) -> Scenario:
         app_reliability=chance.choice((RARELY_FREEZING, RARELY_FREEZING, FREEZING)),
         operations=tuple(
             sorted(
-                (_near(chance, planned, nears) for planned in drawn.operations),
+                (near(chance, planned, nears) for planned in drawn.operations),
                 key=lambda operation: operation.at,
             )
         ),
@@ -262,34 +263,6 @@ def _losing(drawn: Scenario) -> Scenario:
     )
 
 
-def _busy_after(
-    chance: Random, busy: tuple[BusyPeriod, ...], moments: tuple[float, ...]
-) -> tuple[BusyPeriod, ...]:
-    """Add busy periods after moments, in place of those that they meet."""
-    periods = []
-    for moment in moments:
-        begins, ends = (moment + chance.uniform(*each) for each in BUSY_AFTER)
-        busy = tuple(period for period in busy if period.ends < begins or period.begins > ends)
-        periods.append(BusyPeriod(begins, ends))
-    return tuple(sorted((*busy, *periods), key=lambda period: period.begins))
-
-
-def _near(chance: Random, operation: Operation, moments: list[float]) -> Operation:
-    """Make most keyed changes before a change of terms, repeated near it, perhaps very late."""
-    if operation.kind != "keyed" or chance.random() < 0.2:  # noqa: PLR2004 (a share)
-        return operation
-    moment = moments[0]
-    if chance.random() < 0.5:  # noqa: PLR2004 (a coin): old enough to be merged by shorter terms
-        at = moment - chance.uniform(*OLD_SECONDS)
-        repeated = [moment - chance.uniform(0.0, JUST_BEFORE_SECONDS) for _ in range(4)]
-    else:
-        at = moment - chance.uniform(NEAR_SECONDS, 4 * NEAR_SECONDS)
-        repeated = [moment + chance.uniform(-NEAR_SECONDS, NEAR_SECONDS) for _ in range(4)]
-    at = max(0.0, at)
-    repeats = [(max(1.0, repeat_at - at), operation.region) for repeat_at in repeated]
-    return replace(operation, at=at, repeats=(*repeats, *operation.repeats))
-
-
 def _settings(
     chance: Random, sharing: Random, finding: Random, profile: Profile, regions: tuple[str, ...]
 ) -> Settings:
@@ -323,7 +296,7 @@ def _shards(chance: Random, profile: Profile, busy: tuple[BusyPeriod, ...]) -> d
     """Return the numbers of shards of the counters; some grow soon after changes of the counter."""
     shards: dict[str, Any] = {"counter-2": chance.choice((1, 2))}
     if chance.random() < GROWING_SHARE:
-        since = START + timedelta(seconds=_moment(chance, busy) + chance.uniform(0.0, 200.0))
+        since = START + timedelta(seconds=draw_at(chance, busy) + chance.uniform(0.0, 200.0))
         before = chance.choice((1, 1, 2))
         after = before + chance.choice((1, 2))
         shards["counter-0"] = [{"count": before}, {"count": after, "since": since}]
@@ -384,98 +357,3 @@ def _faults(
 def _held_up(faults: FaultProfile, share: float) -> FaultProfile:
     """Let at least this share of writes land late."""
     return replace(faults, late=max(faults.late, share))
-
-
-def _busy(chance: Random, profile: Profile) -> tuple[BusyPeriod, ...]:
-    periods, begins = [], chance.uniform(50.0, 300.0)
-    for _ in range(chance.choice((5, 6, 7))):
-        ends = begins + chance.uniform(100.0, 250.0)
-        periods.append(BusyPeriod(begins, ends))
-        begins = ends + chance.uniform(*profile.idle)
-    return tuple(periods)
-
-
-def _moment(chance: Random, busy: tuple[BusyPeriod, ...]) -> float:
-    """Draw when something is done: before or during a busy period, preferably an early one."""
-    if chance.random() < ANY_TIME_SHARE:
-        return chance.random() * busy[-1].ends
-    period = busy[min(chance.randrange(len(busy)), chance.randrange(len(busy)))]
-    return chance.uniform(max(0.0, period.begins - 100.0), period.ends)
-
-
-def _operations(
-    chance: Random, profile: Profile, regions: tuple[str, ...], busy: tuple[BusyPeriod, ...]
-) -> tuple[Operation, ...]:
-    counters = [f"counter-{number}" for number in range(chance.choice((1, 1, 2, 3)))]
-    left = {counter: list(range(chance.randrange(6, 37))) for counter in counters}
-    operations = []
-    while any(left.values()):
-        kind = chance.choices(list(profile.kinds), list(profile.kinds.values()))[0]
-        count = chance.randrange(2, 6) if kind in {"many", "together"} else 1
-        changes = []
-        for _ in range(count):
-            open_counters = [counter for counter, numbers in left.items() if numbers]
-            if open_counters:
-                counter = chance.choice(open_counters)
-                changes.append((counter, left[counter].pop(0)))
-        repeats = _repeats(chance, profile, regions) if kind == "keyed" else ()
-        at = _moment(chance, busy)
-        operations.append(Operation(at, chance.choice(regions), kind, tuple(changes), repeats))
-    return tuple(sorted(operations, key=lambda operation: operation.at))
-
-
-def _crowded(sharing: Random, operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
-    """Turn some calls that record many changes into many concurrent calls."""
-    return tuple(
-        replace(operation, kind="crowd")
-        if operation.kind == "many" and sharing.random() < CROWD_SHARE
-        else operation
-        for operation in operations
-    )
-
-
-def _bursts(
-    chance: Random, profile: Profile, regions: tuple[str, ...], operations: tuple[Operation, ...]
-) -> tuple[tuple[Operation, ...], tuple[SteadyRead, ...]]:
-    """Let operations come together, and plan the reads meanwhile, where the profile has bursts."""
-    if not profile.reads_per_burst:
-        return operations, ()
-    gathered: list[Operation] = []
-    reads = []
-    while len(gathered) < len(operations):
-        burst = operations[len(gathered) :][: chance.randint(BURST_MIN, BURST_MAX)]
-        begins = burst[0].at
-        gathered += (
-            replace(planned, at=begins + chance.random() * BURST_SECONDS) for planned in burst
-        )
-        reads += [
-            SteadyRead(begins + chance.random() * 2 * BURST_SECONDS, region, counter)
-            for counter in sorted({counter for planned in burst for counter, _ in planned.changes})
-            for region in regions * profile.reads_per_burst
-        ]
-    return tuple(sorted(gathered, key=lambda operation: operation.at)), tuple(reads)
-
-
-def _repeats(
-    chance: Random, profile: Profile, regions: tuple[str, ...]
-) -> tuple[tuple[float, str], ...]:
-    """Draw later calls with the same key: most within the retry horizon, some long after it."""
-    longest = chance.choice(profile.repeats)
-    return tuple(
-        (chance.random() * longest, chance.choice(regions)) for _ in range(chance.randrange(4))
-    )
-
-
-def _outages(
-    chance: Random, profile: Profile, regions: tuple[str, ...], span: float
-) -> tuple[Outage, ...]:
-    outages = []
-    for _ in range(chance.choice(profile.outages)):
-        begins = chance.random() * span
-        ends = begins + chance.choice((60.0, 600.0, 2800.0)) * chance.random()
-        source, target = chance.sample(regions, k=2)
-        kind = chance.randrange(4)
-        outages.append(Outage(begins, ends, source, None if kind == 0 else target))
-        if kind == 1:
-            outages.append(Outage(begins, ends, target, source))
-    return tuple(outages)
