@@ -43,7 +43,8 @@ def create(
         ),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="Requests a second.", show_default="no limit")
+        float | None,
+        typer.Option(help="Requests, and looks of streams, a second.", show_default="no limit"),
     ] = None,
     at_once: Annotated[
         int | None, typer.Option(help="Requests at a time.", show_default="no limit")

@@ -18,6 +18,8 @@ GRANT = "ledger_grant"
 """Where the gate leaves, in a request's scope, what its caller may do."""
 GRANT_NOW = "ledger_grant_now"
 """Where it leaves how to ask again, for answers that go on: a token may be revoked meanwhile."""
+LOOK = "ledger_look"
+"""Where it leaves what counts the looks of an answer that goes on, against its caller's rate."""
 RESULTS = "ledger_results"
 """Where an endpoint leaves how many changes of a request ended with each status, for metrics."""
 REQUEST = "ledger_request"
@@ -95,3 +97,11 @@ def is_still_allowed(request: Request, scope: Scope, *counters: str) -> bool:
     """Return whether the caller's token is still valid, and allows this."""
     grant: Grant | None = request.scope[GRANT_NOW]()
     return grant is not None and not grant.lacks(scope, counters)
+
+
+def may_look(request: Request) -> float:
+    """Count a look at the table by a request that may have several: 0, or seconds to wait for it.
+
+    The first is the request itself; each further one is counted as a request of its own.
+    """
+    return cast("float", request.scope[LOOK]())

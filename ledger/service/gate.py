@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
-from ledger.service.context import GRANT, GRANT_NOW, REQUEST, RESULTS, Context
+from ledger.service.context import GRANT, GRANT_NOW, LOOK, REQUEST, RESULTS, Context
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.wire.problems import (
     MISDIRECTED,
@@ -139,6 +139,7 @@ class Gate:
         if self._is_public(path):
             return ANYONE
         scope[GRANT_NOW] = granted = self._granted(scope, headers, passage)
+        scope[LOOK] = self._looking(granted)
         grant = granted()
         if grant is None:
             raise _unauthorized("the token is missing or not valid")
@@ -150,6 +151,20 @@ class Gate:
                 retryable=True,
             )
         return grant
+
+    def _looking(self, granted: Callable[[], Grant | None]) -> Callable[[], float]:
+        """Return what counts the looks of one request: the first was counted with it."""
+        is_first = True
+
+        def look() -> float:
+            nonlocal is_first
+            if is_first:
+                is_first = False
+                return 0.0
+            grant = granted()
+            return 0.0 if grant is None else self._access.look(grant)
+
+        return look
 
     def _granted(
         self, scope: Scope, headers: Headers, passage: "_Passage"

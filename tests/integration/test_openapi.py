@@ -45,6 +45,10 @@ class OneToken:
         """Bound nothing."""
         return 0.0
 
+    def look(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
+        """Bound nothing."""
+        return 0.0
+
     def leave(self, grant: Grant) -> None:
         """Keep nothing."""
 

@@ -57,18 +57,23 @@ class FileAccess:
 
     def enter(self, grant: Grant) -> float:
         """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
-        if not _is_limited(grant):
-            return 0.0
-        allowance = self._allowances.get(grant.name)
-        if allowance is None:
-            allowance = self._allowances[grant.name] = Allowance(grant.rate, grant.at_once)
-        allowance.rate, allowance.at_once = grant.rate, grant.at_once
-        return allowance.enter(self._clock.monotonic())
+        return self._allowance(grant).enter(self._clock.monotonic()) if _is_limited(grant) else 0.0
+
+    def look(self, grant: Grant) -> float:
+        """Count another look of a request that goes on: 0, or in how many seconds it may be."""
+        return self._allowance(grant).look(self._clock.monotonic()) if _is_limited(grant) else 0.0
 
     def leave(self, grant: Grant) -> None:
         """End a request that `enter` began."""
         if _is_limited(grant):  # else it was not counted, whatever its name is allowed by now
             self._allowances[grant.name].leave()
+
+    def _allowance(self, grant: Grant) -> Allowance:
+        allowance = self._allowances.get(grant.name)
+        if allowance is None:
+            allowance = self._allowances[grant.name] = Allowance(grant.rate, grant.at_once)
+        allowance.rate, allowance.at_once = grant.rate, grant.at_once
+        return allowance
 
     def _look(self) -> None:
         """Read the file again if it was replaced."""

@@ -26,10 +26,17 @@ class Allowance:
         """Begin a request: return 0, or after how many seconds it may be tried again."""
         if self.at_once is not None and self._under_way >= self.at_once:
             return BURST_SECONDS
-        if self.rate is not None and (wait := self._taken(self.rate, now)):
+        if wait := self.look(now):
             return wait
         self._under_way += 1
         return 0.0
+
+    def look(self, now: float) -> float:
+        """Take one look at the table: return 0, or after how many seconds it may be tried again.
+
+        A request is one; one that goes on, since its caller waits or follows, takes further ones.
+        """
+        return 0.0 if self.rate is None else self._taken(self.rate, now)
 
     def leave(self) -> None:
         """End a request that `enter` began."""

@@ -22,6 +22,9 @@ class Access(Protocol):
     def enter(self, grant: Grant) -> float:
         """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
 
+    def look(self, grant: Grant) -> float:
+        """Count another look of a request that goes on: 0, or in how many seconds it may be."""
+
     def leave(self, grant: Grant) -> None:
         """End a request that `enter` began, or one that asked for no token."""
 
@@ -39,6 +42,10 @@ class OpenAccess:
         """Return nothing: no proxy names anyone."""
 
     def enter(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
+        """Bound nothing."""
+        return 0.0
+
+    def look(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
         """Bound nothing."""
         return 0.0
 

@@ -11,7 +11,7 @@ from ledger.feed.page import FeedPage
 from ledger.feed.reading import awaited
 from ledger.service.answers import Refused, answer
 from ledger.service.asking import moment, wait_of
-from ledger.service.context import Context, allow, is_still_allowed
+from ledger.service.context import allow, context_of, is_still_allowed, may_look
 from ledger.service.openapi import returns
 from ledger.service.queries import FeedQuery
 from ledger.wire.problems import UNAUTHORIZED
@@ -27,14 +27,14 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
     Keep `next` once the entries are dealt with. Each entry that reaches the region, late or merged
     since, is in one page of those that follow each other; one page may be asked for again. With
     `wait` the answer comes as soon as there is an entry, or after so many seconds without any (or
-    those of `Prefer: wait`, if fewer). A cursor that is older than 23 hours, or of another region,
-    is a 410.
+    those of `Prefer: wait`, if fewer); it looks each second, and each look counts against the
+    caller's rate. A cursor that is older than 23 hours, or of another region, is a 410.
     """
     named = asked.counter or [asked.prefix]
     context = allow(request, "read", *named)
     since = None if asked.since is None else moment("since", asked.since)
     deadline = wait_of(request.headers.getlist("prefer"))
-    page = partial(_page, context, asked, since, deadline)
+    page = partial(_page, request, asked, since, deadline)
     found = await awaited(
         page,
         asked.after,
@@ -48,14 +48,17 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
 
 
 async def _page(
-    context: Context,
+    request: Request,
     asked: FeedQuery,
     since: datetime | None,
     seconds: float | None,
     after: str | None,
 ) -> FeedPage:
+    """Return a page; nothing new, while the caller's rate has no further look."""
+    if may_look(request) > 0 and after is not None:
+        return FeedPage((), after, more=False)
     is_first = after == asked.after  # later looks of a wait go on from the first one's cursor
-    return await context.ledger.feed_page(
+    return await context_of(request).ledger.feed_page(
         asked.prefix,
         counters=asked.counter or None,
         after=after,

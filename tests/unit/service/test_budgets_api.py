@@ -47,6 +47,10 @@ class OneGrant:
         del grant
         return 0.0
 
+    def look(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
+        """Bound nothing."""
+        return 0.0
+
     def leave(self, grant: Grant) -> None:
         """Keep nothing."""
 

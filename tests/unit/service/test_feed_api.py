@@ -114,6 +114,31 @@ async def test_a_request_waits_no_longer_than_either_bound(
     assert (answer.status_code, pauses) == (200, expected)
 
 
+@pytest.mark.parametrize(("rate", "looks"), [(0.5, 6), (1.0, 11), (None, 11)])
+async def test_each_look_of_a_request_that_waits_counts_against_the_callers_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float | None, looks: int
+) -> None:
+    """A second without one is waited for all the same, and no longer."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    headers = token_header(path, table, "read", rate=rate)
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        asked, read = list[float](), service.ledger.feed_page
+
+        async def pause(_context: Context, seconds: float) -> None:
+            table.clock.pass_by(seconds)
+
+        async def looked(*given: Any, **named: Any) -> Any:
+            asked.append(table.clock.monotonic())
+            return await read(*given, **named)
+
+        monkeypatch.setattr(Context, "pause", pause)
+        monkeypatch.setattr(service.ledger, "feed_page", looked)
+        began = table.clock.monotonic()
+        answer = await service.http.get("/v1/feed", params={"wait": 10}, headers=headers)
+        assert (answer.status_code, answer.json()["entries"]) == (200, [])
+        assert (len(asked), table.clock.monotonic() - began) == (looks, 10)
+
+
 async def test_a_request_waits_no_more_once_the_instance_leaves(pauses: list[float]) -> None:
     """The client asks another one."""
     async with served() as service:

@@ -45,3 +45,12 @@ def test_a_full_house_takes_nothing_from_the_rate() -> None:
         assert allowance.enter(0.0) > 0
     allowance.leave()
     assert allowance.enter(0.0) == 0.0
+
+
+def test_a_look_takes_from_the_rate_as_a_request_does() -> None:
+    """Of a request that goes on; it takes no place of the number at once."""
+    allowance = Allowance(rate=2.0, at_once=1)
+    assert [allowance.enter(0.0), allowance.look(0.0), allowance.look(0.0)] == [0.0, 0.0, 0.5]
+    allowance.leave()
+    assert allowance.enter(0.0) == 0.5
+    assert Allowance(rate=None, at_once=1).look(0.0) == 0.0
