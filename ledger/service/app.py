@@ -67,6 +67,7 @@ def create_app(
         summary="Counters and balances that stay exact when many regions write at once.",
         redoc_url=None,
         docs_url=None,
+        redirect_slashes=False,
     )
     app.state.context = context
     # Endpoints that read the request themselves are routed by Starlette, in two thirds of the time
@@ -136,10 +137,12 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     kind = _KINDS.get(error.status_code, INVALID)
-    headers = dict(error.headers or {})
+    headers, detail = dict(error.headers or {}), str(error.detail)
     if kind is METHOD_NOT_ALLOWED:
         headers = {"Allow": ", ".join(_methods(request))}
-    return problem_answer(Problem(kind, str(error.detail), NOT_APPLIED), headers)
+    if kind is NOT_FOUND:
+        detail = f"there is no path {request.scope['path']!r:.100}"
+    return problem_answer(Problem(kind, detail, NOT_APPLIED), headers)
 
 
 def _methods(request: Request) -> list[str]:

@@ -34,6 +34,7 @@ from ledger.core.errors import (
 from ledger.core.keys import checked_counter
 from ledger.core.timed_keys import no_hyphens, time_in
 from ledger.service.forms import AMOUNT_PATTERN, AMOUNT_SCHEMA, CounterId, EntryId, Name, Named
+from ledger.service.heads import NOT_ENCODED
 from ledger.writing.plan import Change, checked_key
 
 ENTRIES_MAX = 1_000
@@ -42,8 +43,8 @@ COUNT_MAX = 1_000_000
 """Changes that one entry to be repeated stands for: far more than a writer combines."""
 WAIT_SECONDS_MAX = 60.0
 """The longest deadline that a request may ask for."""
-_NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})|[^\x00-\x7f]")
-_WAIT = re.compile(r"[0-9]{1,4}", re.ASCII)
+_PREFERENCE = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*"?)+')
+_WAIT = re.compile(r'("?)([0-9]{1,4})\1', re.ASCII)
 _AMOUNT = re.compile(AMOUNT_PATTERN, re.ASCII)
 
 
@@ -67,24 +68,23 @@ def entry_in(segment: str) -> str:
 
 def _decoded(segment: str, what: str, error: type[InvalidInput]) -> str:
     try:
-        if _NOT_ENCODED.search(segment) is None:
+        if NOT_ENCODED.search(segment) is None:
             return unquote_to_bytes(segment).decode() if "%" in segment else segment
     except UnicodeDecodeError:
         pass
     raise error(f"{what} {segment!r} is not percent-encoded UTF-8 (a percent sign is %25)")
 
 
-def key_of(keys: Sequence[str], times: Sequence[str]) -> tuple[str | None, datetime | None]:
+def key_of(key: str | None, time: str | None) -> tuple[str | None, datetime | None]:
     """Return the key and the time by which a request is named; both None if it is not.
 
-    They are the values of all its headers Idempotency-Key and Idempotency-Time.
+    They are its headers Idempotency-Key and Idempotency-Time.
 
     Raises:
-        InvalidInput: the key, or the time, breaks a rule, or is there twice; or there is a time
-            without a key, or another than the key carries.
+        InvalidInput: the key, or the time, breaks a rule; or there is a time without a key, or
+            another than the key carries.
         UntimedKey: there is no time.
     """
-    key, time = _only("Idempotency-Key", keys), _only("Idempotency-Time", times)
     if key is None:
         if time is not None:
             raise InvalidInput("Idempotency-Time belongs to an Idempotency-Key: send both")
@@ -112,31 +112,27 @@ def key_of(keys: Sequence[str], times: Sequence[str]) -> tuple[str | None, datet
     return bare, at
 
 
-def _only(name: str, values: Sequence[str]) -> str | None:
-    if len(values) > 1:
-        raise InvalidInput(f"{name} must be there once, got {len(values)} of them")
-    return values[0] if values else None
-
-
 def wait_of(prefer: Sequence[str]) -> float | None:
-    """Return the deadline in seconds that the first `wait=N` of Prefer headers asks for.
+    """Return the deadline in seconds that `wait=N` among Prefer headers asks for.
 
     Other preferences are ignored (RFC 7240, 2 and 4.3).
 
     Raises:
-        InvalidInput: it is no whole number of 1 to 60.
+        InvalidInput: it is no whole number of 1 to 60, or there twice.
     """
-    for preference in ",".join(prefer).split(","):
-        name, _, value = preference.partition(";")[0].partition("=")
-        if name.strip().lower() == "wait":
-            seconds = value.strip().strip('"')
-            if not _WAIT.fullmatch(seconds) or not 0 < int(seconds) <= WAIT_SECONDS_MAX:
-                raise InvalidInput(
-                    f"Prefer: wait must be a whole number of seconds from 1 to"
-                    f" {WAIT_SECONDS_MAX:g}, got {seconds!r:.40}"
-                )
-            return float(seconds)
-    return None
+    asked = [one.partition(";")[0].partition("=") for one in _PREFERENCE.findall(",".join(prefer))]
+    waits = [value.strip() for name, _, value in asked if name.strip().lower() == "wait"]
+    if not waits:
+        return None
+    if len(waits) > 1:
+        raise InvalidInput(f"Prefer: wait must be there once, got {len(waits)} of them")
+    found = _WAIT.fullmatch(waits[0])
+    if found is None or not 0 < int(found[2]) <= WAIT_SECONDS_MAX:
+        raise InvalidInput(
+            f"Prefer: wait must be a whole number of seconds from 1 to {WAIT_SECONDS_MAX:g}, got"
+            f" {waits[0]!r:.40}"
+        )
+    return float(found[2])
 
 
 def moment(name: str, text: str) -> datetime:

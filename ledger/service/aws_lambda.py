@@ -44,7 +44,7 @@ _OF_PATHS = "!#$%&'()*+,/:;=?@[]"
 """What a path that was sent has as it is: reserved characters, and those of encoded ones."""
 _REFUSED: Mapping[str, Any] = {
     "statusCode": int(INVALID.status),
-    "headers": {"content-type": MEDIA_TYPE},
+    "headers": {"content-type": MEDIA_TYPE, "cache-control": "no-store"},
     "body": json.dumps(
         Problem(
             INVALID,

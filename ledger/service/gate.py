@@ -2,10 +2,12 @@
 
 ::
 
-    host right? ── draining? ── body too large? ── whose token? ── within its rate? ──> endpoint
-        421           503             413              401                429
-                                                                            │
-    access log, metrics, X-Request-Id  <────────────────────────────────────┘
+    each name once? ── host right? ── draining? ── body too large? ── whose token? ── within rate?
+          400              421           503             413              401             429
+                                                                                           │
+    access log, metrics, X-Request-Id, no-store  <── answer ── endpoint  <─────────────────┘
+
+No answer is kept by a cache on the way, but for the page's files, which say so themselves.
 
 Where a proxy names who asks, by a header (`ledger token proxy`), the name stands for a token of
 that name. The header is refused from any other than the proxy, and beside a token: never left out
@@ -20,7 +22,7 @@ an id come percent-encoded, and are decoded once the route is found.
 """
 
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -29,12 +31,15 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ledger.core.errors import InvalidInput
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
 from ledger.service.context import GRANT, GRANT_NOW, LOOK, REQUEST, RESULTS, Context
+from ledger.service.heads import check_headers, check_query
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.wire.problems import (
+    INVALID,
     MISDIRECTED,
     SHUTTING_DOWN,
     TOO_LARGE,
@@ -46,6 +51,7 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What probes ask without a token, also while an instance is draining."""
 _REQUEST_ID_HEADER = b"x-request-id"
 _CLOSE = (b"connection", b"close")
+_NO_STORE = (b"cache-control", b"no-store")
 _NAME = r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?"
 _LOOPBACK = re.compile(_NAME, re.ASCII | re.IGNORECASE)
 _LOOPBACK_ORIGIN = re.compile(f"https?://{_NAME}", re.ASCII | re.IGNORECASE)
@@ -122,9 +128,14 @@ class Gate:
             Refused: it may not.
         """
         path, headers = scope["path"], Headers(scope=scope)
+        try:
+            check_headers(headers.raw, scope["http_version"])
+            check_query(scope["query_string"])
+        except InvalidInput as error:
+            raise Refused(INVALID, str(error)) from None
         if self._loopback_only:
-            _check_host(headers.getlist("host"))
-            _check_origin(headers.getlist("origin"))
+            _check_host(headers.get("host"))
+            _check_origin(headers.get("origin"))
         if self._context.is_draining and path not in OPEN_PATHS:
             detail = "this instance is shutting down"
             raise Refused(
@@ -214,34 +225,32 @@ def _unauthorized(detail: str) -> Refused:
     return Refused(UNAUTHORIZED, detail, headers={"WWW-Authenticate": 'Bearer realm="ledger"'})
 
 
-def _check_host(hosts: Sequence[str]) -> None:
+def _check_host(host: str | None) -> None:
     """Refuse a request that was not sent to a loopback name.
 
     Raises:
         Refused: it was not.
     """
-    if len(hosts) != 1 or not _LOOPBACK.fullmatch(hosts[0]):
+    if not _LOOPBACK.fullmatch(host or ""):
         raise Refused(
             MISDIRECTED,
             "without tokens the Host must be localhost, 127.0.0.1 or [::1], with or without a port,"
-            f" got {', '.join(hosts) or 'none'!r:.100}",
+            f" got {host!r:.100}",
         )
 
 
-def _check_origin(origins: Sequence[str]) -> None:
+def _check_origin(origin: str | None) -> None:
     """Refuse a request that a page of another site makes.
 
     Raises:
         Refused: its origin is none of this machine.
     """
-    for origin in origins:
-        if not _LOOPBACK_ORIGIN.fullmatch(origin):
-            raise Refused(
-                MISDIRECTED,
-                "without tokens the Origin, if there is one, must be http:// or https:// and"
-                " localhost, 127.0.0.1 or [::1], with or without a port,"
-                f" got {origin!r:.100}",
-            )
+    if origin is not None and not _LOOPBACK_ORIGIN.fullmatch(origin):
+        raise Refused(
+            MISDIRECTED,
+            "without tokens the Origin, if there is one, must be http:// or https:// and localhost,"
+            f" 127.0.0.1 or [::1], with or without a port, got {origin!r:.100}",
+        )
 
 
 class _Passage:
@@ -259,7 +268,7 @@ class _Passage:
         self._kind: str | None = None
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Send a part of the answer, with the request's id among the headers.
+        """Send a part of the answer, with the request's id among the headers, for no cache to keep.
 
         Once the instance leaves, each answer ends its connection: none is idle, with a request on
         the way to it, when all are closed.
@@ -268,6 +277,8 @@ class _Passage:
             self.is_begun = True
             self._status = message["status"]
             headers = [*message["headers"], (_REQUEST_ID_HEADER, self.id.encode())]
+            if not any(name == _NO_STORE[0] for name, _ in headers):
+                headers.append(_NO_STORE)
             if self._context.is_leaving:
                 headers = [header for header in headers if header[0] != _CLOSE[0]] + [_CLOSE]
             message["headers"] = headers

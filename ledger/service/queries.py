@@ -3,6 +3,8 @@
 Pure: no clock, no randomness, no I/O.
 """
 
+from typing import get_origin
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from ledger.core.index import TOP_MAX
@@ -16,10 +18,14 @@ LIVE_MAX = 50
 PAGE_MAX = 1_000
 
 
-class TotalQuery(BaseModel):
-    """How a total is to be read."""
+class Asked(BaseModel):
+    """Parameters of a query: one that has no meaning is an error, since it may be a slip."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class TotalQuery(Asked):
+    """How a total is to be read."""
 
     max_age: float | None = Field(
         None, ge=0, description="Seconds that a total may be old; 0 reads the table."
@@ -29,10 +35,8 @@ class TotalQuery(BaseModel):
     effective: bool = Field(default=False, description="With `at`: what is effective before it.")
 
 
-class IdsQuery(BaseModel):
+class IdsQuery(Asked):
     """Which totals are to be read."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: list[CounterId] = Field(min_length=1, max_length=IDS_MAX, description="Counter ids.")
 
@@ -44,19 +48,15 @@ class TotalsQuery(IdsQuery):
     steady: bool = False
 
 
-class LiveQuery(BaseModel):
+class LiveQuery(Asked):
     """Which totals are to be followed."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: list[CounterId] = Field(min_length=1, max_length=LIVE_MAX, description="Counter ids.")
     every: float = Field(1.0, ge=0.1, le=60, description="Seconds between two looks.")
 
 
-class PeriodsQuery(BaseModel):
+class PeriodsQuery(Asked):
     """Which sums by period are to be read."""
-
-    model_config = ConfigDict(extra="forbid")
 
     by: By
     since: When | None = Field(None, description="From this date or time on.")
@@ -64,20 +64,16 @@ class PeriodsQuery(BaseModel):
     effective: bool = False
 
 
-class HistoryQuery(BaseModel):
+class HistoryQuery(Asked):
     """Which entries are to be listed, a page at a time."""
-
-    model_config = ConfigDict(extra="forbid")
 
     after: Edge | None = Field(None, description="A time, or the `next` of the page before.")
     before: Edge | None = Field(None, description="A time, or the id of an entry.")
     limit: int = Field(100, ge=1, le=PAGE_MAX)
 
 
-class FeedQuery(BaseModel):
+class FeedQuery(Asked):
     """Which entries are to be followed, and from where on."""
-
-    model_config = ConfigDict(extra="forbid")
 
     prefix: Prefix = Field("", description="Of counters that begin with it.")
     counter: list[CounterId] = Field(
@@ -93,10 +89,8 @@ class FeedQuery(BaseModel):
     )
 
 
-class CountersQuery(BaseModel):
+class CountersQuery(Asked):
     """Which counters are to be listed, a page at a time."""
-
-    model_config = ConfigDict(extra="forbid")
 
     prefix: Prefix = ""
     after: CounterId | None = Field(None, description="The `next` of the page before.")
@@ -105,12 +99,19 @@ class CountersQuery(BaseModel):
     described: bool = False
 
 
-class TopQuery(BaseModel):
+class TopQuery(Asked):
     """Which counters are to be ranked, and how."""
-
-    model_config = ConfigDict(extra="forbid")
 
     prefix: Prefix = ""
     n: int = Field(10, ge=1, le=TOP_MAX, description="How many are returned at most.")
     smallest: bool = Field(default=False, description="Those with the smallest values.")
     exact: bool = Field(default=False, description="Read the totals of those found.")
+
+
+LISTS = frozenset(
+    name
+    for query in (IdsQuery, LiveQuery, FeedQuery)
+    for name, parameter in query.model_fields.items()
+    if get_origin(parameter.annotation) is list
+)
+"""Parameters that a query may have several times."""

@@ -3,17 +3,16 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 
 from ledger.core.errors import InvalidInput
 from ledger.limits.asked import BUDGETS_MAX
 from ledger.service.asking import WAIT_SECONDS_MAX, Addend, At, Body, key_of, moment
 from ledger.service.forms import CounterId, Named, Since
-from ledger.service.queries import IdsQuery
+from ledger.service.queries import Asked, IdsQuery
 
 ALSO_MAX = BUDGETS_MAX - 1
 """Wider budgets that one spend takes from, beside that of the path."""
@@ -58,15 +57,13 @@ class SpendBody(Body):
     at: At | None = None
     wait: float | None = Field(None, ge=0, le=WAIT_SECONDS_MAX)
 
-    def named(
-        self, keys: Sequence[str], times: Sequence[str]
-    ) -> tuple[str | None, datetime | None]:
-        """Return key and time: those of the headers with these values, or else of the body.
+    def named(self, key: str | None, time: str | None) -> tuple[str | None, datetime | None]:
+        """Return key and time: those of the headers, or else of the body.
 
         Raises:
             InvalidInput: both have one; and as `key_of`.
         """
-        found = key_of(keys, times)
+        found = key_of(key, time)
         if found == (None, None):
             return self.key, self.at
         if (self.key, self.at) != (None, None):
@@ -116,10 +113,8 @@ class BudgetBody(Body):
     )
 
 
-class BudgetQuery(BaseModel):
+class BudgetQuery(Asked):
     """Which window of a budget is to be shown."""
-
-    model_config = ConfigDict(extra="forbid")
 
     at: Since | None = Field(None, description="That of this time, by default of now.")
 

@@ -77,7 +77,10 @@ FORBIDDEN = Kind(
     "`detail` names the scope or the prefix of counters that the token lacks.",
 )
 NOT_FOUND = Kind(
-    "not-found", HTTPStatus.NOT_FOUND, "There is no such resource", "See `/docs` for all paths."
+    "not-found",
+    HTTPStatus.NOT_FOUND,
+    "There is no such resource",
+    "`/openapi.json` has all paths; none ends in a slash, but that of the page.",
 )
 METHOD_NOT_ALLOWED = Kind(
     "method-not-allowed",

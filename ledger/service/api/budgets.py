@@ -67,7 +67,7 @@ async def spend(request: Request) -> Response:
     """
     budgets, body, wait = await _asked(request, _SPEND)
     headers = request.headers
-    key, at = body.named(headers.getlist("idempotency-key"), headers.getlist("idempotency-time"))
+    key, at = body.named(headers.get("idempotency-key"), headers.get("idempotency-time"))
     try:
         outcome = await budgets.spend(
             body.amount, note=body.note, key=key, at=at, wait=body.waits(wait), timeout=wait
@@ -85,7 +85,7 @@ async def hold(request: Request) -> Response:
     """
     budgets, body, wait = await _asked(request, _HOLD)
     headers = request.headers
-    key, at = body.named(headers.getlist("idempotency-key"), headers.getlist("idempotency-time"))
+    key, at = body.named(headers.get("idempotency-key"), headers.get("idempotency-time"))
     try:
         outcome = await budgets.hold(
             body.amount,

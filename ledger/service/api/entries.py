@@ -58,7 +58,7 @@ async def record(request: Request) -> Response:
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "write", counter)
     body = await body_of(request, _ENTRY)
-    key, at = key_of(headers.getlist("idempotency-key"), headers.getlist("idempotency-time"))
+    key, at = key_of(headers.get("idempotency-key"), headers.get("idempotency-time"))
     entry = await context.ledger.record(
         counter,
         body.change,

@@ -33,7 +33,7 @@ async def live(request: Request, asked: Annotated[LiveQuery, Query()]) -> Respon
     """
     counters = [checked_counter(counter) for counter in dict.fromkeys(asked.id)]
     context = allow(request, "read", *counters)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    headers = {"X-Accel-Buffering": "no"}
     events = _events(request, context, counters, asked.every)
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 

@@ -11,7 +11,7 @@ from ledger.service.context import allow, context_of
 from ledger.service.openapi import probe, text
 from ledger.wire.problems import KINDS, NOT_FOUND
 
-PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """What is answered without a token: nothing of the table is in it."""
 PUBLIC_PREFIXES = ("/problems/",)
 

@@ -314,10 +314,61 @@ async def test_without_tokens_the_host_must_be_this_machine(host: str, status: i
         for path in ("/v1/counters/stock", "/openapi.json"):
             answer = await service.http.get(path, headers={"host": host})
             assert answer.status_code == status
-        two = [("host", "localhost"), ("host", "attacker.test")]
-        assert (await service.http.get("/healthz", headers=two)).status_code == 421
     async with served() as service:
         assert (await service.http.get("/healthz", headers={"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "named"),
+    [
+        ("/healthz", [("Host", "localhost"), ("Host", "attacker.test")], "Host"),
+        ("/v1/session", [("Origin", "http://localhost"), ("Origin", "null")], "Origin"),
+        (SHOP, [("Authorization", "Bearer a"), ("Authorization", "Bearer b")], "Authorization"),
+        (SHOP, [("Prefer", "wait=5"), ("Prefer", "wait=9")], "Prefer: wait"),
+        ("/", [("If-None-Match", "a"), ("If-None-Match", "b")], "If-None-Match"),
+        (f"{SHOP}?max_age=0&max_age=60", [], "'max_age'"),
+        ("/v1/live?id=a&every=1&every=2", [("Last-Event-ID", "1")], "'every'"),
+    ],
+)
+async def test_what_stands_twice_is_a_400_that_names_it(
+    path: str, headers: list[tuple[str, str]], named: str
+) -> None:
+    """Before anything is read by it: the host, the token, a bound."""
+    async with served(loopback_only=True) as service:
+        host = [] if headers[:1] == [("Host", "localhost")] else [("Host", "localhost")]
+        answer = await service.http.get(path, headers=[*host, *headers])
+        assert (answer.status_code, answer.json()["type"]) == (400, "/problems/invalid-request")
+        assert f"{named} must be there once, got 2 of them" in answer.json()["detail"]
+
+
+async def test_no_cache_keeps_an_answer() -> None:
+    """Of the table, of the process, or of what is refused; a browser may keep the page's files."""
+    async with served(loopback_only=True) as service:
+        service.context.is_brief = True
+        for path in (
+            SHOP, "/v1/totals", "/v1/live?id=a", "/v1/session", "/metrics", "/healthz", "/readyz",
+            "/openapi.json", "/problems/store", "/problems/none", "/nothing", "/page/none",
+        ):  # fmt: skip
+            answer = await service.http.get(path, headers={"host": "localhost"})
+            assert answer.headers.get_list("cache-control") == ["no-store"], path
+        written = await service.record("a", "1", host="localhost")
+        refused = await service.http.get(SHOP, headers={"host": "attacker.test"})
+        for answer in (written, refused):
+            assert answer.headers.get_list("cache-control") == ["no-store"]
+        for path in ("/", "/page/main.js"):
+            answer = await service.http.get(path, headers={"host": "localhost"})
+            assert answer.headers.get_list("cache-control") == ["no-cache"]
+
+
+@pytest.mark.parametrize("path", ["/v1/totals/", "/v1/counters/a/", "/healthz/", "//healthz"])
+async def test_a_path_with_another_slash_is_none(path: str) -> None:
+    """A redirect would lead to the Host that was sent, and by http."""
+    async with served() as service:
+        for method in ("GET", "POST"):
+            answer = await service.http.request(method, f"http://ledger.test{path}?id=a")
+            assert (answer.status_code, answer.json()["type"]) == (404, "/problems/not-found")
+            assert answer.json()["detail"] == f"there is no path {path!r}"
+            assert "location" not in answer.headers
 
 
 ORIGINS = {
@@ -342,8 +393,6 @@ async def test_without_tokens_no_page_of_another_site_acts() -> None:
             sent = {"host": "localhost", "origin": origin, "content-type": "text/plain"}
             answer = await service.http.get("/v1/session", headers=sent)
             assert answer.status_code == status, origin
-            two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", origin)]
-            assert (await service.http.get("/healthz", headers=two)).status_code == status
             assert (await other.http.get("/healthz", headers=sent)).status_code == 200
         sent = {"host": "localhost", "origin": "null", "content-type": "text/plain"}
         assert (await service.http.post("/v1/fleet/probe", headers=sent)).status_code == 421
@@ -390,7 +439,11 @@ async def test_a_client_that_leaves_within_its_body_is_no_defect() -> None:
         scope = {
             "type": "http", "method": "POST", "scheme": "http", "http_version": "1.1",
             "path": "/v1/entries", "raw_path": b"/v1/entries", "query_string": b"",
-            "headers": [(b"content-type", b"application/json"), (b"content-length", b"20")],
+            "headers": [
+                (b"host", b"ledger.test"),
+                (b"content-type", b"application/json"),
+                (b"content-length", b"20"),
+            ],
         }  # fmt: skip
 
         async def left() -> Message:

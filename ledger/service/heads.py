@@ -1,0 +1,68 @@
+"""The head of a request: each name once, and text in one reading.
+
+What stands twice is checked by its first value and used by its last, here or by a proxy on the way,
+so it is refused. One rule: a header is there once, unless its value is a list by its definition
+(RFC 9110, 5.3); so is a name of a query, unless its parameter is a list. `X-...` are left alone:
+proxies add them, and the service reads none of them but the one that names callers, which has a
+stricter rule.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from urllib.parse import parse_qsl
+
+from ledger.core.errors import InvalidInput
+from ledger.service.queries import LISTS
+
+_LISTS = re.compile(
+    r"x-.*|accept(-.*)?|baggage|cache-control|cdn-loop|connection|cookie|forwarded|keep-alive|pragma"
+    r"|prefer|priority|te|trailer|tracestate|upgrade|via|warning",
+    re.ASCII,
+)
+"""Headers whose values are lists: the service reads Prefer and Accept-Encoding, each as a whole."""
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?", re.ASCII)
+NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})|[^\x00-\x7f]")
+"""What percent-encoded text has nowhere."""
+
+
+def check_headers(headers: Iterable[tuple[bytes, bytes]], version: str) -> None:
+    """Check the headers of a request of a version of HTTP.
+
+    Raises:
+        InvalidInput: one is there twice that may not be, or Host is missing or no name (RFC 9112,
+            3.2).
+    """
+    found = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
+    for name, times in Counter(name for name, _ in found).items():
+        if times > 1 and not _LISTS.fullmatch(name):
+            raise InvalidInput(f"{name.title()} must be there once, got {times} of them")
+    host = dict(found).get("host")
+    if host is None and version != "1.0":
+        raise InvalidInput(f"Host is missing: a request of HTTP/{version} has it")
+    if host is not None and not _HOST.fullmatch(host):
+        raise InvalidInput(
+            f"Host must be a name or an address, with or without a port, got {host!r:.100}"
+        )
+
+
+def check_query(query: bytes) -> None:
+    """Check the names and the encoding of a query.
+
+    Raises:
+        InvalidInput: a name is there twice that may not be, or it is not percent-encoded UTF-8.
+    """
+    for name, times in Counter(_names(query.decode("latin-1"))).items():
+        if times > 1 and name not in LISTS:
+            raise InvalidInput(f"query: {name!r:.100} must be there once, got {times} of them")
+
+
+def _names(query: str) -> list[str]:
+    try:
+        if NOT_ENCODED.search(query) is None:
+            return [name for name, _ in parse_qsl(query, keep_blank_values=True, errors="strict")]
+    except UnicodeDecodeError:
+        pass
+    raise InvalidInput(f"query {query!r:.100} is not percent-encoded UTF-8 (a percent sign is %25)")
