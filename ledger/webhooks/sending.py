@@ -54,7 +54,11 @@ class Counting(Protocol):
 
 
 class Sender:
-    """Sends the events of webhooks over connections that it keeps; for one event loop."""
+    """Sends the events of webhooks; for one event loop.
+
+    The request goes to the address that was checked, and the receiver's certificate is that of the
+    name in the URL. `http` keeps no connection, so that each name is checked at each try.
+    """
 
     def __init__(
         self,

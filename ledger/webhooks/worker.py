@@ -13,6 +13,7 @@ lease was over cannot move the position. A crossing is decided by the state mach
 """
 
 import logging
+import ssl
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -298,11 +299,24 @@ def said_of(sent: Sent) -> str:
 
 @asynccontextmanager
 async def senders(
-    *, clock: Clock, randomness: Random, metrics: WebhookMetrics
+    *,
+    clock: Clock,
+    randomness: Random,
+    metrics: WebhookMetrics,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Sender]:
-    """Open what sends events: no proxies, cookies and redirects; the sender bounds each try."""
-    limits = httpx.Limits(max_connections=64, max_keepalive_connections=16)
+    """Open what sends events: no proxies, cookies and redirects; the sender bounds each try.
+
+    Certificates are checked by `tls`, by default by httpx's authorities.
+    """
+    # A connection is to an address, and was checked for one name: another name at that address
+    # never gets it.
+    limits = httpx.Limits(max_connections=64, max_keepalive_connections=0)
     async with httpx.AsyncClient(
-        limits=limits, trust_env=False, follow_redirects=False, timeout=TRY_SECONDS_MAX
+        verify=tls or httpx.create_ssl_context(trust_env=False),
+        limits=limits,
+        trust_env=False,
+        follow_redirects=False,
+        timeout=TRY_SECONDS_MAX,
     ) as http:
         yield Sender(http, clock=clock, randomness=randomness, metrics=metrics)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -54,10 +55,12 @@ class BytesServer:
 
 
 @asynccontextmanager
-async def answering_bytes(answers: Sequence[bytes]) -> AsyncIterator[BytesServer]:
-    """Run such a server on any free port."""
+async def answering_bytes(
+    answers: Sequence[bytes], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[BytesServer]:
+    """Run such a server on any free port, by TLS if a context is given."""
     server = BytesServer([*answers])
-    listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
+    listening = await asyncio.start_server(server.handle, "127.0.0.1", 0, ssl=tls)
     server.port = listening.sockets[0].getsockname()[1]
     async with listening:
         yield server
