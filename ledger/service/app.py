@@ -152,6 +152,8 @@ def _methods(request: Request) -> list[str]:
         match, _ = route.matches(request.scope)
         if match is not Match.NONE:
             found.update(getattr(route, "methods", None) or ())
+    if "GET" in found:
+        found.add("HEAD")  # the gate's
     return sorted(found)
 
 

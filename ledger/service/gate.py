@@ -35,6 +35,7 @@ from ledger.core.errors import InvalidInput
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
+from ledger.service.compressing import Compressed, takes_gzip
 from ledger.service.context import GRANT, GRANT_NOW, LOOK, REQUEST, RESULTS, Context
 from ledger.service.heads import check_headers, check_query
 from ledger.service.options import BODY_BYTES_MAX
@@ -105,15 +106,17 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        passage = _Passage(self._new_id(), self._context, send)
-        scope[REQUEST] = passage.id
-        scope["path"] = scope["raw_path"].decode("latin-1")
+        passage = _Passage(self._new_id(), scope["method"], self._context, send)
+        # A HEAD is answered as its GET is, by its headers alone (RFC 9110, 9.3.2).
+        method = "GET" if passage.is_head else passage.method
+        path = scope["raw_path"].decode("latin-1")
+        scope = {**scope, REQUEST: passage.id, "path": path, "method": method}
         try:
             grant = self._admitted(scope, passage)
             passage.caller = grant.name
             scope[GRANT] = grant
             try:
-                await self._app(scope, self._bounded(receive), passage.send)
+                await self._app(scope, self._bounded(receive), self._sending(scope, passage))
             finally:
                 self._access.leave(grant)
         except Refused as error:
@@ -199,6 +202,13 @@ class Gate:
                 return partial(self._access.named, name)
         return partial(self._access.grant, authorization)
 
+    def _sending(self, scope: Scope, passage: "_Passage") -> Send:
+        """Return what sends an answer: compressed, but where a proxy let the caller in."""
+        if passage.proxy is not None:
+            return passage.send
+        accepted = Headers(scope=scope).getlist("accept-encoding")
+        return Compressed(passage.send, is_taken=takes_gzip(accepted))
+
     def _bounded(self, receive: Receive) -> Receive:
         """Return what receives a body no longer than is allowed, whatever its headers say."""
         left = self._body_max
@@ -256,8 +266,10 @@ def _check_origin(origin: str | None) -> None:
 class _Passage:
     """One request on its way: its id, and what was answered."""
 
-    def __init__(self, id_: str, context: Context, send: Send) -> None:
+    def __init__(self, id_: str, method: str, context: Context, send: Send) -> None:
         self.id = id_
+        self.method = method
+        self.is_head = method == "HEAD"
         self.is_begun = False
         self.caller = "-"
         self.proxy: str | None = None
@@ -282,7 +294,11 @@ class _Passage:
             if self._context.is_leaving:
                 headers = [header for header in headers if header[0] != _CLOSE[0]] + [_CLOSE]
             message["headers"] = headers
-        await self._send(message)
+            await self._send(message)
+            if self.is_head:
+                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        elif not self.is_head:
+            await self._send(message)
 
     async def refuse(self, error: Refused, scope: Scope, receive: Receive) -> None:
         """Answer a request that is refused here; one whose body grew too long has no answer yet."""
@@ -295,6 +311,6 @@ class _Passage:
         route = getattr(scope.get("route"), "path", "-")
         seconds = self._context.clock.monotonic() - self._began
         return Seen(
-            self.id, scope["method"], route, scope["path"], self.caller, self._status, seconds,
+            self.id, self.method, route, scope["path"], self.caller, self._status, seconds,
             self._kind, self.proxy, scope.get(RESULTS, {}),
         )  # fmt: skip

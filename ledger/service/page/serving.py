@@ -73,12 +73,12 @@ def page_router() -> APIRouter:
     router = APIRouter(include_in_schema=False)
     found = page_files()
 
-    @router.api_route(ROOT, methods=["GET", "HEAD"])
+    @router.get(ROOT)
     async def index(request: Request) -> Response:
         """Return the page."""
         return _answered(request, found[INDEX])
 
-    @router.api_route(PREFIX + "{name}", methods=["GET", "HEAD"])
+    @router.get(PREFIX + "{name}")
     async def part(request: Request, name: str) -> Response:
         """Return a script, a style sheet or the icon of the page."""
         if name not in found or name == INDEX:

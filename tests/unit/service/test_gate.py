@@ -360,6 +360,43 @@ async def test_no_cache_keeps_an_answer() -> None:
             assert answer.headers.get_list("cache-control") == ["no-cache"]
 
 
+ASKED = {"id": "a", "by": "day", "prefix": ""}
+"""What some paths need in their query."""
+
+
+async def test_a_head_is_answered_as_its_get_is() -> None:
+    """By the same status and headers, without a body, on every path that has a GET."""
+    table = MemoryGlobalTable(["us-east-1"], index=["*"], periods={"*": {"days": 62}})
+    async with served(table) as service:
+        service.context.is_brief = True
+        paths = (await service.http.get("/openapi.json")).json()["paths"]
+        gets = [(path, said["get"]) for path, said in paths.items() if "get" in said]
+        for path, said in [*gets, ("/", {}), ("/page/main.js", {}), ("/nothing", {})]:
+            names = {one["name"] for one in said.get("parameters", ()) if one["in"] == "query"}
+            query = {name: value for name, value in ASKED.items() if name in names}
+            url = path.replace("{counter}", "a").replace("{name}", "store")
+            get = await service.http.get(url, params=query)
+            head = await service.http.head(url, params=query)
+            assert head.status_code == get.status_code, path
+            assert head.content == b""
+            same = set(get.headers) - {"x-request-id", "content-length"}
+            assert {head.headers[name] for name in same} == {get.headers[name] for name in same}
+            assert ("content-length" in head.headers) == ("content-length" in get.headers)
+            assert (service.seen[-1].method, service.seen[-2].method) == ("HEAD", "GET")
+        refused = await service.http.head("/v1/entries")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+        refused = await service.http.delete("/v1/counters/a")
+        assert refused.headers["allow"] == "GET, HEAD"
+
+
+async def test_a_head_of_a_stream_ends() -> None:
+    """Once its headers are sent."""
+    async with served() as service:
+        with fail_after(30):
+            answer = await service.http.head("/v1/live?id=a")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+
+
 @pytest.mark.parametrize("path", ["/v1/totals/", "/v1/counters/a/", "/healthz/", "//healthz"])
 async def test_a_path_with_another_slash_is_none(path: str) -> None:
     """A redirect would lead to the Host that was sent, and by http."""

@@ -58,13 +58,6 @@ def test_a_browser_that_has_a_file_is_told_so(client: TestClient) -> None:
     assert client.get("/", headers={"If-None-Match": '"other"'}).status_code == 200
 
 
-def test_head_is_answered_without_content(client: TestClient) -> None:
-    """As load balancers and link checkers ask."""
-    answer = client.head("/")
-    assert answer.status_code == 200
-    assert answer.content == b""
-
-
 @pytest.mark.parametrize(
     "path", ["/page/other.js", "/page/index.html", "/page/..%2fserving.py", "/page/serving.py"]
 )
