@@ -15,11 +15,11 @@ from ledger.core.hints import HINT_PARTITIONS, Hint, hint_of
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.writes import BATCH_WRITES_MAX, Delete, Put
+from ledger.store.writes import Delete
+from ledger.writing.hints import write_all
 
 PAGES_MAX = 100
 """Pages of ripe hints that one pass reads per partition; a page holds some 10,000 hints."""
-BATCHES_AT_ONCE = 8
 
 
 class Book:
@@ -117,15 +117,6 @@ async def _read_partition(store: Store, partition: str, last: str) -> tuple[list
     return found, PAGES_MAX
 
 
-async def leave_hints(store: Store, hints: Sequence[Hint]) -> bool:
-    """Write hints; return whether all are known to be written.
-
-    Raises:
-        StoreError: DynamoDB failed.
-    """
-    return await _write_all(store, [Put(hint.item) for hint in hints])
-
-
 async def delete_hints(store: Store, hints: Sequence[Hint]) -> bool:
     """Delete hints; return whether all are known to be deleted.
 
@@ -133,13 +124,4 @@ async def delete_hints(store: Store, hints: Sequence[Hint]) -> bool:
         StoreError: DynamoDB failed.
     """
     gone = [Delete((hint.partition, hint.sort_key), size_bytes=1) for hint in hints]
-    return await _write_all(store, gone)
-
-
-async def _write_all(store: Store, writes: Sequence[Put | Delete]) -> bool:
-    starts = range(0, len(writes), BATCH_WRITES_MAX)
-    jobs = [
-        partial(store.write_batch, writes[start : start + BATCH_WRITES_MAX]) for start in starts
-    ]
-    outcomes = await run_all(jobs, at_once=BATCHES_AT_ONCE)
-    return not any(outcome.unprocessed or outcome.unknown for outcome in outcomes)
+    return await write_all(store, gone)

@@ -1,203 +1,42 @@
-"""Finding the collections to merge: a parallel segmented Scan of keys in the home region.
+"""Finding the collections to merge: a parallel segmented Scan of the home region.
 
 A run reads a bounded number of pages; where it stops is stored in the table (`~scan`), and the next
 run continues from there. A collection is in one segment, its items adjacent, so it is complete when
 the next one begins; a collection cut by the end of a run counts as due, since the rest of it is
 unknown.
+
+A run reads all that totals depend on: a collection with an item that cannot be counted is due,
+however small, so that a visit reports it.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 
+from compactor.discovery.summary import Summary
 from compactor.indexing import Indexer
-from compactor.plan import NAMED_MAX, Rules, is_worthwhile, older_than
-from ledger.core import ids, keys
-from ledger.core.entry import (
-    FAULT,
-    GRANT,
-    HOLD,
-    RESOLVED,
-    AttributeValue,
-    Item,
-    Key,
-    number_of,
-)
+from compactor.plan import Rules, older_than
+from ledger.core import keys
+from ledger.core.entry import HOLD, AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem
-from ledger.core.ids import EntryIds
-from ledger.core.index import INDEX_PARTITIONS, ONLY_LISTED, IndexState
-from ledger.core.signatures import SIGNATURE, SIGNED, signer_of
-from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
+from ledger.core.fold import ATTRIBUTES, damaged_entries
+from ledger.core.index import INDEX_PARTITIONS, IndexState
+from ledger.limits.reading import check_control
 from ledger.limits.rights import expires_first, is_in_flight
-from ledger.limits.spends import is_open
+from ledger.limits.spends import is_open, spend_of
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get, Scan
 from ledger.store.writes import Put
 
-_ATTRIBUTES = ("pk", "sk", "merged", "version")
-_OF_BUDGETS = ("grants", "sent", "taken", "cut", "announced", GRANT, HOLD, RESOLVED)
-"""Read beside them where there are budgets: what is to be closed, taken up, resolved, confirmed."""
-_OF_INDEX = ("change", "count")
-"""Read as well if there is an index: the net's attributes, and which items count at all."""
-_OF_SIGNED = (*SIGNED, SIGNATURE)
-"""Read as well if nets are signed, all that their signatures cover: the store checks them."""
-
-
-class Backlog(NamedTuple):
-    """The number of entries to be merged, and the sort key of the oldest."""
-
-    entries: int
-    oldest: str | None
-
-
-NO_BACKLOG = Backlog(0, None)
 _FAR_SECONDS = 1e9
 """The furthest time at which a search is reported as due: a longer `scan_every` has no date."""
-KEYS_MAX = 2 * NAMED_MAX
-"""Further entries of a longer collection are only counted; those that a net names come first."""
-NO_IDS = EntryIds()
-"""Of a collection that has no net, or whose net names none."""
-
-
-@dataclass(slots=True)
-class Summary:
-    """The keys of one collection in the home region, summarized; `settled` bounds those counted.
-
-    At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is. `counts` is
-    whether anything in it counts, and `shown` the state of its net: if there is an index. `signers`
-    are the keys of the nets that the store trusts. `control` has the control items of a budget.
-    """
-
-    partition: str
-    settled: str
-    entries: list[str] = field(default_factory=list)
-    more: int = 0
-    merged: EntryIds = NO_IDS
-    nets: int = 0
-    sums: dict[SumPlace, int] = field(default_factory=dict)
-    copies: dict[SumPlace, int] = field(default_factory=dict)
-    is_damaged: bool = False
-    counts: bool = False
-    shown: IndexState = ONLY_LISTED
-    signers: list[str] = field(default_factory=list)
-    control: list[Item] = field(default_factory=list)
-
-    def add_entries(self, sort_keys: Sequence[str]) -> None:
-        """Add the keys of entries, and of foreign items."""
-        room = KEYS_MAX - len(self.entries)
-        if len(sort_keys) <= room:
-            self.entries += sort_keys
-            return
-        self.entries += sort_keys[:room]
-        self.more += sum(key < self.settled for key in sort_keys[room:])
-
-    def add_all(self, items: Sequence[Item], *, with_changes: bool = True) -> None:
-        """Add the keys of items, nearly all of which are entries with few differences.
-
-        `with_changes` says whether the items were read with their changes, if they have any.
-        """
-        sort_keys = [item["sk"]["S"] for item in items]
-        entries = items
-        if max(sort_keys, default="") >= keys.RESERVED:
-            sort_keys = [key for key in sort_keys if key < keys.RESERVED]
-            entries = [item for item in items if item["sk"]["S"] < keys.RESERVED]
-            for item in items:
-                if item["sk"]["S"] >= keys.RESERVED:
-                    self.add(item)
-        self.add_entries(sort_keys)
-        if with_changes:
-            self.counts = self.counts or any("change" in item for item in entries)
-
-    def add(self, item: Item) -> None:
-        """Add the keys of one item."""
-        sort_key = item["sk"]["S"]
-        # A net of nothing records what has settled of a counter that was only asked about.
-        is_empty = sort_key.startswith(keys.NET_PREFIX) and item.get("count") == {"N": "0"}
-        self.counts = self.counts or ("change" in item and not is_empty)
-        if not sort_key.startswith(keys.RESERVED):
-            self.add_entries([sort_key])
-        elif sort_key.startswith(keys.NET_PREFIX):
-            self.nets += 1
-            try:
-                self.merged = ids.unpack_all(item["merged"]["B"])
-            except (KeyError, ValueError):
-                self.is_damaged = True
-            if FAULT in item:
-                self.is_damaged = True
-                return
-            self.signers.append(signer_of(item))
-            self._show(sort_key, item)
-        elif sort_key.startswith(SUM_PREFIX):
-            self.counts = True
-            self._add_sum(sort_key, item.get("version", {}).get("N", ""))
-
-    def _show(self, sort_key: str, item: Item) -> None:
-        """Take the state of a net, if that was read; the last is of the highest generation.
-
-        Unreadable ones are left for the visit to find and report.
-        """
-        if "change" not in item:
-            return
-        with suppress(DamagedItem):
-            generation = keys.generation_of(sort_key) or 0
-            count = int(number_of(item, "count"))
-            self.shown = IndexState(generation, count, number_of(item, "change"))
-
-    def _add_sum(self, sort_key: str, version: str) -> None:
-        found = place_of(sort_key)
-        if found is None or not version.isdecimal():
-            self.is_damaged = True
-            return
-        place, is_copy = found
-        (self.copies if is_copy else self.sums)[place] = int(version)
-
-    def backlog(self, rules: Rules) -> Backlog:
-        """Return the settled entries that are to be merged and that no net counts."""
-        if not self.entries or not rules.merges(self.partition):
-            return NO_BACKLOG
-        settled = self.settled
-        found = [key for key in self.entries if key < settled]
-        if self.merged:
-            named = frozenset(self.merged.sort_keys)
-            found = [key for key in found if key not in named]
-        ours = ids.ours(sorted(found))  # already sorted, within a page
-        return Backlog(len(ours) + self.more, ours[0] if ours else None)
-
-    def is_due(self, backlog: Backlog, rules: Rules, *, now: datetime) -> bool:
-        """Return whether a visit would find something to do: fold, delete, or drop ids.
-
-        Of several nets all but the last are outdated: one that a lost region wrote may arrive once
-        its collection is quiet, as may its additions to a sum. `backlog` is the collection's.
-        """
-        return (
-            self.is_damaged
-            or self.nets > 1
-            or self.more > 0
-            or self._is_to_be_copied(rules)
-            or len(self.merged) >= rules.prune_min
-            or self._shows_merged()
-            or is_worthwhile(settled=backlog.entries, oldest=backlog.oldest, rules=rules, now=now)
-        )
-
-    def _shows_merged(self) -> bool:
-        """Return whether an entry is there that the net names: it is to be deleted."""
-        if not self.entries or not self.merged:
-            return False
-        return not set(self.entries).isdisjoint(self.merged.sort_keys)
-
-    def _is_to_be_copied(self, rules: Rules) -> bool:
-        return any(
-            rules.is_over(place) and self.copies.get(place, 0) < version
-            for place, version in self.sums.items()
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +62,12 @@ class Found:
 
     `oldest` is the sort key of the oldest entry of the backlog, None if that is empty. `signed` is
     how many nets were signed by each key, unsigned ones under the empty name, where nets are.
+    `ripening` are collections that are not due, and will be once their youngest entry has settled,
+    which was made at that time.
     """
 
     due: list[str] = field(default_factory=list)
+    ripening: dict[str, datetime] = field(default_factory=dict)
     backlog_entries: int = 0
     oldest: str | None = None
     collections: int = 0
@@ -251,13 +93,8 @@ class Finder:
         self._store = store
         self._rules = rules
         self._indexer = indexer if rules.index else None
-        attributes = (
-            *_ATTRIBUTES,
-            *(_OF_INDEX if self._indexer else ()),
-            *(_OF_BUDGETS if rules.budgets else ()),
-            *(_OF_SIGNED if rules.is_signed else ()),
-        )
-        self._attributes: Sequence[str] = tuple(dict.fromkeys(attributes))
+        # Where there are budgets whole items: an entry and a control item say much besides.
+        self._attributes: Sequence[str] = () if rules.budgets else ("pk", *ATTRIBUTES)
         self._shown: dict[str, IndexState] = {}
         self._index_met: list[Key] = []
         self._now = now
@@ -319,7 +156,7 @@ class Finder:
         await self._indexer.met(met)
 
     def _take(self, items: Sequence[Item], current: Summary | None) -> Summary | None:
-        end = 0
+        end, damaged = 0, {item["pk"]["S"] for item in damaged_entries(items)}
         for partition, group in groupby([item["pk"]["S"] for item in items]):
             start, end = end, end + len(list(group))
             if current is None or current.partition != partition:
@@ -334,7 +171,8 @@ class Finder:
                 current.control += part
                 self._meet_budget(partition.removeprefix(keys.BUDGET_PREFIX), current.control)
                 continue
-            current.add_all(part, with_changes=self._indexer is not None)
+            current.is_damaged = current.is_damaged or partition in damaged
+            current.add_all(part)
             if self._rules.has_budget(partition) and any(map(self._is_to_be_resolved, part)):
                 self._due[partition] = None
         return current
@@ -344,12 +182,11 @@ class Finder:
 
         What cannot be read is for the visit to find, and to report.
         """
-        if not is_open(item):
-            return False
         try:
-            return HOLD not in item or int(item[HOLD]["N"]) < self._now.timestamp()
-        except (KeyError, TypeError, ValueError):
+            spend_of(item)
+        except DamagedItem:
             return True
+        return is_open(item) and (HOLD not in item or int(item[HOLD]["N"]) < self._now.timestamp())
 
     def _meet_budget(self, counter: str, items: Sequence[Item]) -> None:
         """Take the counter for due where a grant of its budget is over, or rights are in flight.
@@ -362,7 +199,8 @@ class Finder:
         firsts = [first for item in items if (first := expires_first(item)) is not None]
         is_announced = any("announced" in item for item in items)
         in_flight = is_in_flight(items, is_over=self._rules.is_over)
-        is_due = is_announced or in_flight or any(first < over for first in firsts)
+        is_over = any(first < over for first in firsts)
+        is_due = is_announced or in_flight or is_over or any(map(_is_damaged, items))
         if is_due and self._rules.has_budget(counter):
             self._due[counter] = None
 
@@ -380,6 +218,18 @@ class Finder:
             self._found.oldest = min(backlog.oldest, self._found.oldest or backlog.oldest)
         if is_cut or summary.is_due(backlog, self._rules, now=self._now):
             self._due[summary.partition] = None
+            return
+        youngest = summary.ripens(backlog, self._rules, now=self._now)
+        if youngest is not None:
+            self._found.ripening[summary.partition] = youngest
+
+
+def _is_damaged(item: Item) -> bool:
+    try:
+        check_control(item)
+    except DamagedItem:
+        return True
+    return False
 
 
 def next_search(cursor: Cursor | None, every: float, *, now: datetime) -> datetime | None:

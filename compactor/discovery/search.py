@@ -4,7 +4,9 @@ Reading the hints costs about one page per pass. The search reads the whole tabl
 begins only every `scan_every`; it finds what no hint names: foreign entries, a few entries that
 have grown old, imported entries, lost hints; and what the index lacks (`compactor.indexing`). It
 leaves a hint for each collection that it finds, then
-advances its cursor, so that the merge, which takes several passes, needs no further search.
+advances its cursor, so that the merge, which takes several passes, needs no further search. Where
+there will be something to do once the entries that it meets have settled, it leaves a hint that
+ripens then: what is young at one search does not wait for the next.
 
 Only the head searches, and visits what it finds in the slices that it leads; for the others it
 leaves hints. A hint of a counter belongs to the leader of its first shard's slice, which leaves a
@@ -15,13 +17,13 @@ last writes may have reached only one other region. There the search reads every
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 import anyio
 
-from compactor.discovery.hints import Book, delete_hints, leave_hints, read_hints
+from compactor.discovery.hints import Book, delete_hints, read_hints
 from compactor.discovery.scan import Cursor, Finder, Found, load_cursor, next_search, save_cursor
 from compactor.indexing import Indexer
 from compactor.metrics import CompactorMetrics
@@ -31,10 +33,18 @@ from compactor.sharing import Sharing
 from compactor.slices import hint_partitions
 from ledger.core import ids, keys
 from ledger.core.errors import RegionUnreadable, RequestRefused, StoreError
-from ledger.core.hints import COUNTER_BYTES_MAX, HINT_PARTITIONS, Hint, last_sort_key, ripe_hint
+from ledger.core.hints import (
+    COUNTER_BYTES_MAX,
+    HINT_PARTITIONS,
+    Hint,
+    hint_for,
+    last_sort_key,
+    ripe_hint,
+)
 from ledger.runtime.printing import utc_text
 from ledger.settings import Settings
 from ledger.store.port import Store
+from ledger.writing.hints import leave_hints
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +118,7 @@ class Search:
         found = await self._scan(store, before, report)
         own = [partition for partition in found.due if self._leads(partition)]
         is_left = await self._leave_for_others(set(found.due).difference(own))
-        if is_left and (every == 0 or await self._leave_hints(own)):
+        if is_left and (every == 0 or await self._leave_all(own, found.ripening)):
             await self._save(name, before, found.cursor)
         already = set(known)
         return [partition for partition in own if partition not in already]
@@ -192,6 +202,19 @@ class Search:
         was_open = before is not None and not before.is_finished
         if self._compactor.scan_every > 0 or was_open or not cursor.is_finished:
             await save_cursor(self._store, name, cursor)
+
+    async def _leave_all(self, own: Sequence[str], ripening: Mapping[str, datetime]) -> bool:
+        """Leave the hints of what is due, and of what ripens; return whether all are left."""
+        return await self._leave_hints(own) and await self._leave(self._later(ripening))
+
+    def _later(self, ripening: Mapping[str, datetime]) -> list[Hint]:
+        """Return hints as writers leave them, whoever leads there, of the youngest entries."""
+        hints = (
+            hint_for(place[0], youngest, settle=self._rules.settle)
+            for partition, youngest in ripening.items()
+            if (place := keys.counter_of(partition)) is not None
+        )
+        return list(dict.fromkeys(filter(None, hints)))
 
     async def _leave_hints(self, partitions: Sequence[str]) -> bool:
         """Leave hints for own collections without one; return whether the cursor may advance."""

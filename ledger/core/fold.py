@@ -20,11 +20,11 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Iterable, KeysView, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, net_of, number_of
-from ledger.core.errors import LedgerError
+from ledger.core.errors import DamagedItem, LedgerError
 from ledger.core.ids import EntryIds
 from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
 from ledger.core.values import NetChange
@@ -189,11 +189,8 @@ class Collection:
     def _add_each(self, items: Sequence[Item]) -> None:
         entries = self.entries
         self._take_nets(items)
-        for item in items:
-            sort_key = item["sk"]["S"]
-            is_net = sort_key.startswith(keys.NET_PREFIX)
-            if not is_net and ("change" in item or ids.parse(sort_key) is not None):
-                entries[sort_key] = number_of(self._whole(item), "change")
+        for item in filter(_is_entry, items):
+            entries[item["sk"]["S"]] = number_of(self._whole(item), "change")
 
     def _without_sums(self, items: Sequence[Item]) -> list[Item]:
         """Take the sums in a page; return the other items."""
@@ -302,6 +299,28 @@ def collect(items: Iterable[Item]) -> Collection:
     return collection
 
 
+def damaged_entries(items: Sequence[Item]) -> list[Item]:
+    """Return the entries among any items, with their partition keys, that cannot be counted.
+
+    Those for which a collection raises `DamagedItem`; nets and sums are read one by one.
+    """
+    changes: list[Any] = [item["change"].get("N") for item in items if "change" in item]
+    try:
+        are_readable = amounts.are_plain(changes)
+    except TypeError:  # one is no number
+        are_readable = False
+    if are_readable and len(changes) == len(items):
+        return []
+    return [
+        item
+        for item in items
+        if not (are_readable and "change" in item)
+        and not item["sk"]["S"].startswith(SUM_PREFIX)
+        and _is_entry(item)
+        and _is_damaged(item)
+    ]
+
+
 def named_by(net: NetChange | None) -> tuple[str, ...]:
     """Return the sort keys of the entries that a net counts and that may still be visible."""
     return EntryIds.of(net.merged).sort_keys if net else ()
@@ -326,6 +345,22 @@ def _is_same(one: str, other: str) -> bool:
 def _said(item: Item | None) -> Item | None:
     """Return an entry's attributes other than its change, which is compared as a number."""
     return item and {name: value for name, value in item.items() if name not in _NOT_COMPARED}
+
+
+def _is_entry(item: Item) -> bool:
+    """Return whether an item that is no sum is an entry; a foreign one is if it has a change."""
+    sort_key = item["sk"]["S"]
+    if sort_key.startswith(keys.NET_PREFIX):
+        return False
+    return "change" in item or ids.parse(sort_key) is not None
+
+
+def _is_damaged(entry: Item) -> bool:
+    try:
+        number_of(entry, "change")
+    except DamagedItem:
+        return True
+    return False
 
 
 def _sort_key(item: Item) -> str:

@@ -102,6 +102,19 @@ async def scanned(store: Store, scan: Scan = EVENTUALLY) -> AsyncIterator[Item]:
         scan = scan.next(page)
 
 
+def check_control(item: Item) -> None:
+    """Read a control item of a budget, as each reader of the budget does.
+
+    Raises:
+        DamagedItem: it cannot be read whole.
+    """
+    sort_key = item["sk"]["S"]
+    if is_rights(sort_key):
+        rights_of(item)
+    elif sort_key.startswith(LIMIT_PREFIX):
+        limit_of(item)
+
+
 def budget_of(item: Item) -> str | None:
     """Return the counter of the budget that an item controls; None if it is none of a budget."""
     partition = item["pk"]["S"]

@@ -8,10 +8,11 @@ the collection.
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,10 +22,10 @@ from ledger.core.hints import Hint, ending_below, hint_for, ripe_hint
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
-from ledger.runtime.tasks import is_cancelled
+from ledger.runtime.tasks import is_cancelled, run_all
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.store.writes import BATCH_WRITES_MAX, Put
+from ledger.store.writes import BATCH_WRITES_MAX, Delete, Put
 from ledger.totals.total import Total
 
 WAITING_MAX = 10_000
@@ -40,7 +41,33 @@ CLOSE_SECONDS_MAX = 1.0
 NEGLECTED_SETTLES = 2.0
 """A long collection that stays unmerged for this many times `settle` needs a hint."""
 
+BATCHES_AT_ONCE = 8
+"""Batches of hints that one caller has under way."""
+
 log = logging.getLogger(__name__)
+
+
+async def leave_hints(store: Store, hints: Iterable[Hint]) -> bool:
+    """Write hints; return whether all are known to be written.
+
+    Raises:
+        StoreError: DynamoDB failed.
+    """
+    return await write_all(store, [Put(hint.item) for hint in hints])
+
+
+async def write_all(store: Store, writes: Sequence[Put | Delete]) -> bool:
+    """Write in batches, each once; return whether all is known to be written.
+
+    Raises:
+        StoreError: DynamoDB failed.
+    """
+    starts = range(0, len(writes), BATCH_WRITES_MAX)
+    jobs = [
+        partial(store.write_batch, writes[start : start + BATCH_WRITES_MAX]) for start in starts
+    ]
+    outcomes = await run_all(jobs, at_once=BATCHES_AT_ONCE)
+    return not any(outcome.unprocessed or outcome.unknown for outcome in outcomes)
 
 
 @dataclass(frozen=True, slots=True)

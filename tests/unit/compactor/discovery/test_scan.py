@@ -12,16 +12,16 @@ import pytest
 from support.budgets import AT_HOME, granted
 from support.ledgers import HOME, net
 
-from compactor.discovery import scan
+from compactor.discovery import summary
 from compactor.discovery.scan import (
     Cursor,
     Finder,
     Found,
-    Summary,
     load_cursor,
     next_search,
     save_cursor,
 )
+from compactor.discovery.summary import Summary
 from compactor.plan import Observation, Rules, decide, older_than
 from ledger.core.descriptions import description_item
 from ledger.core.entry import Item, Key, entry_id
@@ -369,8 +369,9 @@ async def test_damaged_cursor(name: str) -> None:
 async def test_a_net_that_does_not_count_is_found() -> None:
     """It arrived late from a lost region, and nothing else is to be done there."""
     outdated, last = (net("counter", 5, (), generation=number) for number in (1, 2))
-    assert (await found_in(store_of(last))).due == []
-    assert (await found_in(store_of(outdated, last))).due == ["counter"]
+    rules = replace(RULES, generation=2)
+    assert (await found_in(store_of(last), rules=rules)).due == []
+    assert (await found_in(store_of(outdated, last), rules=rules)).due == ["counter"]
 
 
 async def test_what_is_left_out_of_merging_is_no_backlog() -> None:
@@ -388,14 +389,14 @@ async def test_a_long_collection_is_counted_without_its_keys(
     monkeypatch: pytest.MonkeyPatch, fresh: int
 ) -> None:
     """Sort keys are kept up to a bound; the settled ones behind it are only counted."""
-    monkeypatch.setattr(scan, "KEYS_MAX", 5)
+    monkeypatch.setattr(summary, "KEYS_MAX", 5)
     ids = [*old(20), *old(fresh, seconds=10)]
-    summary = Summary("counter", older_than(RULES.settle, now=NOW))
+    seen = Summary("counter", older_than(RULES.settle, now=NOW))
     for one in ids:
-        summary.add(entry("counter", one))
-    assert len(summary.entries) == 5
-    assert summary.backlog(RULES) == (20, str(ids[0]))
-    assert summary.is_due(summary.backlog(RULES), RULES, now=NOW)
+        seen.add_all([entry("counter", one)])
+    assert len(seen.entries) == 5
+    assert seen.backlog(RULES) == (20, str(ids[0]))
+    assert seen.is_due(seen.backlog(RULES), RULES, now=NOW)
     found = await found_in(store_of(*(entry("counter", one) for one in ids)))
     assert (found.due, found.backlog_entries) == (["counter"], 20)
 

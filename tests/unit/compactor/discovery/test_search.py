@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 from support.compacting import SETTLE, World
-from support.ledgers import HOME, SOUTH, WEST
+from support.ledgers import HOME, SOUTH, WEST, net
 
-from compactor.discovery.hints import Book, delete_hints, leave_hints, read_hints
+from compactor.discovery.hints import Book, delete_hints, read_hints
 from compactor.report import CompactorReport
 from ledger.core import keys
+from ledger.core.entry import Item, entry_id
 from ledger.core.errors import AccessDenied, Throttled, Unreachable
 from ledger.core.hints import HINT_PARTITIONS, Hint, hint_for
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, Lost, Raises
 from ledger.store.writes import BatchOutcome, BatchWrite
 from ledger.testing.clock import START
+from ledger.writing.hints import leave_hints
 
 SCAN_EVERY = 300.0
 SPAN = SETTLE / 3
@@ -316,3 +318,69 @@ def test_book_keeps_a_hint_that_was_asked() -> None:
         assert book.asked_until(partition) == moments[1]
     assert book.asked_until("b") is None
     assert set(book.take_served()) == {first, Hint("a", moments[2])}
+
+
+async def test_what_is_young_at_a_search_does_not_wait_for_the_next() -> None:
+    """Entries that no writer's hint names are merged once they have settled, without a search."""
+    world = World()
+    one = world.instance(scan_every=SCAN_EVERY)
+    world.write(entries=6)
+    world.regions.deliver()
+    assert figures(await world.run_once(one)) == (True, 0, 0, 0)
+    await world.clock.advance(SETTLE)
+    assert figures(await world.run_once(one)) == (False, 0, 0, 0)  # the span of its hint
+    await world.clock.advance(SPAN)
+    found = [figures(await world.run_once(one)) for _ in range(4)]
+    assert found == [(False, 1, 6, 0), (False, 1, 0, 6), (False, 1, 0, 0), (False, 0, 0, 0)]
+    assert world.is_right()
+
+
+async def test_a_hint_for_what_is_young_that_cannot_be_left_repeats_the_search() -> None:
+    """The place of the search is kept only once its hints are written."""
+    world = World()
+    one = world.instance(scan_every=SCAN_EVERY)
+    world.write(entries=6)
+    world.regions.deliver()
+    one.faults[HOME] = lambda call: (
+        Raises(Throttled("slow down")) if call.operation == "write_batch" else None
+    )
+    assert (await world.run_once(one)).searched
+    one.faults.clear()
+    assert [(await world.run_once(one)).searched for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("entries", [2, 6])
+async def test_a_hint_for_what_is_young_is_left_where_it_will_be_worth_a_visit(
+    entries: int,
+) -> None:
+    """With fewer entries than `fold_min` a visit would find nothing to do."""
+    world = World()
+    world.write(entries=entries)
+    world.regions.deliver()
+    await world.run_once(world.instance(scan_every=SCAN_EVERY))
+    assert hints_shown(world) == (["counter"] if entries >= 3 else [])
+
+
+@pytest.mark.parametrize("damage", ["entry", "amount", "net", "digest", "generation", "sum"])
+async def test_a_damaged_item_is_found_however_small_the_collection_is(damage: str) -> None:
+    """The search sees what no total of the counter can be taken with, and the pass reports it."""
+    world = World()
+    world.regions.put(HOME, damaged_item(damage))
+    world.regions.deliver()
+    report = await world.run_once(world.instance(scan_every=SCAN_EVERY))
+    assert [*report.quarantined] == ["counter"]
+    assert "damaged" in report.sentence()
+
+
+def damaged_item(damage: str) -> Item:
+    """Return the only item of a counter, which cannot be counted."""
+    key: Item = {"pk": {"S": "counter"}, "sk": {"S": str(entry_id(START, 1))}}
+    whole = net("counter", 5, ())
+    return {
+        "entry": key,
+        "amount": {**key, "change": {"S": "5"}},
+        "net": {name: value for name, value in whole.items() if name != "until"},
+        "digest": {**whole, "change": {"N": "50"}},
+        "generation": net("counter", 5, (), generation=2),
+        "sum": {"pk": {"S": "counter"}, "sk": {"S": "~sum#eu.1#0"}, "version": {"N": "1"}},
+    }[damage]
