@@ -143,7 +143,8 @@ def rebuild(*, config: Config = None, as_json: AsJson = False) -> None:
 
 
 def _rebuilt(done: Rebuilt) -> str:
+    then = " (`compactor run --once --search` merges them)" if done.unmerged else ""
     return (
         f"{done.collections:,} collections made of {done.entries:,} entries, {done.unmerged:,} of"
-        f" their entries not merged; {done.there:,} were there"
+        f" their entries not merged{then}; {done.there:,} were there"
     )

@@ -21,6 +21,7 @@ from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
 from ledger.importing.batches import Batch
 from ledger.importing.beginning import Beginning, Begun
 from ledger.importing.form import Form, format_of
+from ledger.importing.hinting import ImportHints
 from ledger.importing.source import Source, open_source
 from ledger.importing.survey import StopSign, Survey, second_pass, survey
 from ledger.importing.writing import BatchDone, BatchWriter, check_home
@@ -183,7 +184,8 @@ class Importer:
             retrier=self._retrier,
             stop=self._stop,
         )
-        run = _Run(writer, begun, second_pass(source, surveyed), self._stop, self._on_batch)
+        hints = ImportHints(self._store, self._settings, clock=self._clock)
+        run = _Run(writer, hints, begun, second_pass(source, surveyed), self._stop, self._on_batch)
         async with anyio.create_task_group() as workers:
             for _worker in range(BATCHES_PARALLEL):
                 workers.start_soon(run.work)
@@ -218,6 +220,7 @@ class _Run:
     def __init__(
         self,
         writer: BatchWriter,
+        hints: ImportHints,
         begun: Begun,
         batches: Iterator[Batch],
         stop: StopSign,
@@ -225,6 +228,7 @@ class _Run:
     ) -> None:
         self.failure: LedgerError | None = None
         self._writer = writer
+        self._hints = hints
         self._begun = begun
         self._batches = batches
         self._stop = stop
@@ -243,6 +247,7 @@ class _Run:
                 done = await self._write_or_skip(batch)
                 if done is not None:
                     self._add(done)
+                    await self._hints.wrote(batch)
         except LedgerError as error:
             self.failure = self.failure or error
 

@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from ledger.core.entry import Item, entry_of
 from ledger.core.errors import Throttled
+from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.batches import batch_number
 from ledger.importing.form import Form
@@ -135,8 +136,9 @@ async def imported(
 
 
 def entries_of(table: Table) -> list[Item]:
-    """Return every item but the markers."""
-    return [item for item in table.items() if item["pk"]["S"] != IMPORT_PARTITION]
+    """Return every item but markers and hints."""
+    others = (IMPORT_PARTITION, *HINT_PARTITIONS)
+    return [item for item in table.items() if item["pk"]["S"] not in others]
 
 
 def markers_of(table: Table) -> list[Item]:

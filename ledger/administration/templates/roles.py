@@ -286,6 +286,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         ),
         Grant("ReadMarkers", ("Query",), only_keys=(CONTRACT_PARTITION, IMPORT_PARTITION)),
         Grant("LookAtMarkers", ("GetItem",), Where.HOME, only_keys=(IMPORT_PARTITION,)),
+        Grant("LeaveHints", ("BatchWriteItem",), Where.HOME, only_keys=HINT_PARTITIONS),
     ),
     Role.METHODS: (
         Grant("ReadTheContract", ("Query",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),

@@ -24,7 +24,9 @@ from support.importing import (
     surveyed,
 )
 
+from ledger.core.entry import key_of
 from ledger.core.errors import AccessDenied, ImportRefused, OutcomeUnknown, Throttled
+from ledger.core.hints import HINT_PARTITIONS, hint_of
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.form import BATCH_ROWS, ColumnChoice, Form, Format
 from ledger.importing.importer import BATCHES_PARALLEL, Importer
@@ -34,7 +36,7 @@ from ledger.importing.writing import WRITE_DEADLINES
 from ledger.runtime.clock import system_random
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.reads import Page
-from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
+from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Rejected, Unknown, Write
 from ledger.testing.clock import ManualClock
 
 ROWS = 500
@@ -437,3 +439,44 @@ async def test_asked_to_stop_while_checking_nothing_was_done() -> None:
 def test_the_marker_partition_is_the_designs() -> None:
     """Markers lie where the design has them, so that policies and tools find them."""
     assert IMPORT_PARTITION == "~import"
+
+
+async def test_hints_lead_to_the_counters_that_are_worth_a_merge() -> None:
+    """A counter of which enough rows were imported does not wait for the compactor's search."""
+    table = Table()
+    few = "".join(f"few,{number}\n" for number in range(SETTINGS.compactor.fold_min - 1))
+    many = "".join(f"many,{number}\n" for number in range(SETTINGS.compactor.fold_min))
+    await imported(f"counter,change\n{few}{many}", FateStore(table))
+    assert hinted_in(table) == ["many"]
+
+
+async def test_a_repeated_run_leaves_the_hints_of_one_that_was_killed() -> None:
+    """Its rows are there, and the hints that it had not written yet are not."""
+    table = Table()
+    await imported(csv_of(ROWS), FateStore(table))
+    left = hinted_in(table)
+    for key in [key_of(item) for item in table.items() if item["pk"]["S"] in HINT_PARTITIONS]:
+        table.set(key, None)
+    await imported(csv_of(ROWS), FateStore(table))
+    assert hinted_in(table) == left != []
+
+
+async def test_an_import_without_the_right_to_leave_hints_is_finished() -> None:
+    """They only save time: what cannot be left is found by the search."""
+    table = Table()
+    report = await imported(csv_of(ROWS), HintlessStore(table))
+    assert (report.finished, hinted_in(table)) == (True, [])
+
+
+class HintlessStore(FateStore):
+    """A store whose role may not write hints."""
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Refuse every write."""
+        raise AccessDenied(f"{len(writes)} hints")
+
+
+def hinted_in(table: Table) -> list[str]:
+    """Return the counters that hints name."""
+    hints = map(hint_of, (item for item in table.items() if item["pk"]["S"] in HINT_PARTITIONS))
+    return sorted(hint.counter for hint in hints if hint is not None)
