@@ -13,7 +13,8 @@ later is a new, empty replica.
 
 from collections.abc import Iterable, Sequence
 
-from ledger.contract.changing import POLL_SECONDS, ContractWriter, Report
+from ledger.contract.changing import POLL_SECONDS, ContractWriter
+from ledger.contract.waiting import Report
 from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractChangeRefused, InvalidInput
 from ledger.runtime.clock import Clock

@@ -277,7 +277,7 @@ class RestoredBudgets(TableBudgets):
         budget, changer = window.budget, LimitChanger(self.reach(self.home))
         if await self.limit_of(window) is None:
             return None
-        is_reclaimed = not self.regions.terms.gone or await self._is_reclaimed(window)
+        is_reclaimed = not self.regions.terms.lost or await self._is_reclaimed(window)
         if not await changer.is_torn(budget, is_reclaimed=is_reclaimed, is_restored=True):
             return None
         return await changer.go_on(budget, is_reclaimed=is_reclaimed, is_restored=True)

@@ -14,8 +14,9 @@ from typing import Any
 
 import anyio
 
-from ledger.contract.changing import ContractWriter, Report, Waiting
+from ledger.contract.changing import ContractWriter
 from ledger.contract.reading import read_contract
+from ledger.contract.waiting import Report, Waiting
 from ledger.core.contract import DURATIONS, Shards, ShardStep, Terms
 from ledger.core.contract_item import Contract, newest_of
 from ledger.core.errors import InvalidInput, LedgerError, StateConflict

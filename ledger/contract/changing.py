@@ -10,13 +10,16 @@ old and new, so it may stay pending for any time. `ledger.core.contract` has the
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from ledger.contract.leaving import count_alone
 from ledger.contract.reading import read_contract
+from ledger.contract.waiting import Alone, Report, Waiting
 from ledger.core.clock_offset import check_offset
-from ledger.core.contract import Terms, is_pending, is_waited, seconds_to_wait
+from ledger.core.contract import Terms, is_pending, is_waited, parted, seconds_to_wait
 from ledger.core.contract_item import Contract, contract_item, newest_of
 from ledger.core.errors import (
     ContractChangeRefused,
@@ -33,37 +36,14 @@ from ledger.store.port import Store
 from ledger.store.writes import Applied, Put, Unknown
 
 POLL_SECONDS = 2.0
+COMPARED_EVERY_SECONDS = 60.0
+"""How often a region that leaves is compared with the others, while it has what they have not."""
+REMOVING = "DELETING"
+"""The state of a replica that is being removed. Source: DynamoDB API, ReplicaDescription."""
 WRITE_TRIES_MAX = 10
 _TICK_SECONDS = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """What a change waits for: regions that do not show a revision, time, or replicas' removal."""
-
-    revision: int
-    regions: tuple[str, ...] = ()
-    seconds_left: float = 0.0
-    replicas: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What is waited for, and the minutes left."""
-        return self.revision, self.regions, self.seconds_left // 60, self.replicas
-
-    def __str__(self) -> str:
-        if self.regions:
-            return f"revision {self.revision} has not arrived in {', '.join(self.regions)}"
-        if self.replicas:
-            return (
-                f"revision {self.revision} comes into force once the replica in"
-                f" {', '.join(self.replicas)} is removed: when `ledger verify` finds nothing that"
-                " is only there, remove it with `aws dynamodb update-table --replica-updates`"
-            )
-        return f"revision {self.revision} comes into force in {self.seconds_left:.0f} s"
-
-
-Report = Callable[[Waiting], None]
 Refine = Callable[[Contract], Terms]
 """Returns the wanted terms, given those in force."""
 
@@ -166,15 +146,7 @@ class ContractWriter:
         contract = await self.newest()
         self._check_clocks(contract.terms)
         terms = contract.terms
-        wanted = refine(contract)
-        out = tuple(region for region in terms.regions if region not in wanted.regions)
-        wanted = replace(
-            wanted,
-            lost=terms.lost,
-            left=(*terms.left, *out),
-            given_up_at=terms.given_up_at,
-            left_at=terms.left_at,
-        )
+        wanted = replace(refine(contract), lost=terms.lost, given_up_at=terms.given_up_at)
         if contract.coming is None:
             if wanted == contract.terms:
                 return await self._until_all_show(contract)
@@ -219,9 +191,8 @@ class ContractWriter:
         await self._until_removed(pending)
         self._check_clocks(coming)
         self._check_dates(pending)
-        is_undated = bool(coming.left) and coming.left_at is None  # by an earlier release
-        if coming.left != pending.terms.left or is_undated:  # their replicas are gone by now
-            coming = replace(coming, left_at=self._clock.now())
+        if out := pending.leaving:  # their replicas are gone by now: as if they were lost
+            coming = parted(coming, out, self._clock.now())
         done = replace(pending, terms=coming, coming=None, through="")
         return await self._until_all_show(await self._step(pending, done))
 
@@ -272,13 +243,13 @@ class ContractWriter:
             _check_home(terms.home, home)
             return await self._until_all_show(contract)
         new = (name for name in lost if name in terms.regions or name not in terms.lost)
-        gone = (*terms.lost, *dict.fromkeys(new))
+        gone = tuple(dict.fromkeys(new))
         remaining = tuple(region for region in terms.regions if region not in lost)
         if home not in remaining:
             raise InvalidInput(f"the new home must be one of {', '.join(remaining)}, got {home!r}")
         self._check_clocks(terms)
-        now = self._clock.now()
-        wanted = replace(terms, home=home, regions=remaining, lost=gone, given_up_at=now)
+        wanted = replace(terms, home=home, regions=remaining)
+        wanted = parted(wanted, gone, self._clock.now())
         self._check_reach(replace(contract, coming=wanted))
         if terms.home not in lost:
             _check_home(terms.home, home)
@@ -405,15 +376,35 @@ class ContractWriter:
         """Wait until no region that a change takes out is a replica any more.
 
         Once in force, such a region is no longer observed; while it is a replica it still shows its
-        items.
+        items. Its removal is asked for once nothing is in it alone, which goes with it.
         """
-        while still := tuple(set(pending.leaving) & set(await self._listed(pending))):
-            self._report(Waiting(pending.revision, replicas=still))
-            await self._clock.sleep(self._poll_seconds)
+        alone: Alone | None = None
+        while still := {
+            region: state
+            for region, state in (await self._listed(pending)).items()
+            if region in pending.leaving
+        }:
+            works = [region for region, state in still.items() if state != REMOVING]
+            if not works or alone is None or not alone.is_none:
+                alone = await self._alone(pending, works)
+            self._report(Waiting(pending.revision, replicas=(*still,), alone=alone))
+            is_asked = alone is None or alone.is_none
+            await self._clock.sleep(self._poll_seconds if is_asked else COMPARED_EVERY_SECONDS)
 
-    async def _listed(self, contract: Contract) -> Collection[str]:
-        """Return the replicas that the contract's home lists."""
-        return await self._store(contract.written_through).replicas() or ()
+    async def _alone(self, pending: Contract, leaving: Iterable[str]) -> Alone | None:
+        """Return what only these leaving regions have; None if the removal of all has begun."""
+        others = [self._stores[region] for region in (pending.coming or pending.terms).regions]
+        found: list[Alone] = []
+        for region in leaving:
+            with suppress(TableMissing):  # removed just now
+                found.append(await count_alone(self._stores[region], others, clock=self._clock))
+        if not found:
+            return None
+        return Alone(sum(each.items for each in found), all(each.is_whole for each in found))
+
+    async def _listed(self, contract: Contract) -> Mapping[str, str]:
+        """Return the replicas that the contract's home lists, with their states."""
+        return await self._store(contract.written_through).replicas() or {}
 
 
 async def _shown_in(store: Store) -> Contract | TableMissing | None:

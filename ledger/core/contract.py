@@ -85,9 +85,9 @@ class Terms:
     """What must be equal in all processes of a table; durations in seconds.
 
     `regions` are observed by compactors; those in `closed` are not written to. `lost` lists the
-    regions given up for good, each as often as it was lost, since a region may be added again as
-    a new replica and be lost again; the latest loss was at `given_up_at`. `left` lists those taken
-    out while they worked, in the same way, the latest at `left_at`. `announced` are
+    regions that are gone for good, given up or taken out: some of their last writes may be in one
+    region, others under way, others nowhere. Each is named as often as that happened, since a
+    region may be added again as a new replica; it last happened at `given_up_at`. `announced` are
     shards that a pending change brings: readers query them, writers do not use them. `unmerged` are
     patterns of counters whose entries are never merged, so that each stays to be read; `periods`
     are the rules of sums by period, the first pattern that matches applies; `archive` the places
@@ -116,9 +116,7 @@ class Terms:
     index: tuple[str, ...] = ()
     budgets: Mapping[str, BudgetRule] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
     given_up_at: datetime | None = None
-    left_at: datetime | None = None
     generation: int = 1
     closed: tuple[str, ...] = ()
     announced: Shards | None = None
@@ -130,24 +128,19 @@ class Terms:
         return tuple(region for region in self.regions if region not in self.closed)
 
     @property
-    def gone(self) -> frozenset[str]:
-        """The regions of which an epoch is over: lost, or taken out."""
-        return frozenset((*self.lost, *self.left))
-
-    @property
     def generation_max(self) -> int:
         """The highest generation of net changes that a region can show by these terms.
 
-        While a loss is pending it is the coming one: nets of that generation are made as soon as it
-        is in force, when a view of the announcement may still be in use. No view is older: each
-        region showed the announcement before the wait began, and no view read more than
+        While a region is about to go it is the coming one: nets of that generation are made as
+        soon as that is in force, when a view of the announcement may still be in use. No view is
+        older: each region showed the announcement before the wait began, and no view read more than
         `contract_life` ago is acted on.
         """
         return max(self.generation, 1 + len(self.lost))
 
     def epoch_of(self, region: str) -> int:
         """Return the epoch of a region: 1, and one more each time it was lost or taken out."""
-        return 1 + self.lost.count(region) + self.left.count(region)
+        return 1 + self.lost.count(region)
 
     def is_over(self, region: str, epoch: int) -> bool:
         """Return whether nothing is written in this epoch of a region any more."""
@@ -229,13 +222,24 @@ def stricter(old: Terms, new: Terms) -> Terms:
         contract_life=min(old.contract_life, new.contract_life),
         unmerged=tuple(dict.fromkeys((*old.unmerged, *new.unmerged))),
         index=tuple(dict.fromkeys((*old.index, *new.index))),  # no guarantee depends on it
-        lost=max(old.lost, new.lost, key=len),
-        left=max(old.left, new.left, key=len),
+        lost=(*max(old.lost, new.lost, key=len), *taken_out(old, new)),
         given_up_at=new.given_up_at or old.given_up_at,
         closed=_only_in_one(old, new),
         announced=None if new.shards == old.shards else new.shards,
         budgets_coming=tuple(pattern for pattern in new.budgets if pattern not in old.budgets),
     )
+
+
+def taken_out(old: Terms, new: Terms) -> tuple[str, ...]:
+    """Return the regions that a change takes out while they work: they become lost with it."""
+    given_up = new.lost[len(old.lost) :]
+    out = (region for region in old.regions if region not in new.regions)
+    return tuple(region for region in out if region not in given_up)
+
+
+def parted(terms: Terms, regions: tuple[str, ...], at: datetime) -> Terms:
+    """Return terms in which these regions are gone for good, each once more, since a moment."""
+    return replace(terms, lost=(*terms.lost, *regions), given_up_at=at)
 
 
 def seconds_to_wait(old: Terms, new: Terms, *, contract_life: float | None = None) -> float:

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger.core.budgets import BudgetRule
-from ledger.core.contract import DURATIONS, ShardStep, Terms, is_pending, stricter
+from ledger.core.contract import DURATIONS, ShardStep, Terms, is_pending, stricter, taken_out
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import ContractDamaged, UpgradeNeeded
 from ledger.core.periods import PeriodRule
@@ -57,7 +57,7 @@ class Contract:
     def obeyed(self) -> Terms:
         """The terms to obey now: those in force, or the stricter of them and the coming ones.
 
-        Their `generation` is that of net changes: one more for each region that was lost. Any of
+        Their `generation` is that of net changes: one more for each region that is gone. Any of
         them may have been home before, and have left a net that did not reach every region.
         """
         terms = self.terms if self.coming is None else stricter(self.terms, self.coming)
@@ -93,9 +93,7 @@ class Contract:
     @property
     def leaving(self) -> tuple[str, ...]:
         """The regions that a pending change takes out while they work."""
-        coming = self.terms if self.coming is None else self.coming
-        out = (region for region in self.terms.regions if region not in coming.regions)
-        return tuple(region for region in out if region not in self.giving_up)
+        return () if self.coming is None else taken_out(self.terms, self.coming)
 
     def is_older_than(self, other: "Contract") -> bool:
         """Return whether `other` supersedes this: a higher generation, then a higher revision."""
@@ -177,10 +175,6 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["regions"] = list(terms.regions)
     values["unmerged"] = list(terms.unmerged)
     values["lost"] = list(terms.lost)
-    values["left"] = list(terms.left)
-    values["left_at"] = terms.left_at.isoformat() if terms.left_at else None
-    if not terms.left:
-        del values["left"], values["left_at"]
     values["archive"] = list(terms.archive)
     if not terms.archive:
         del values["archive"]
@@ -234,7 +228,6 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         regions=tuple(str(region) for region in values["regions"]),
         unmerged=tuple(str(pattern) for pattern in values.get("unmerged", ())),
         lost=tuple(str(region) for region in values["lost"]),
-        left=tuple(str(region) for region in values.get("left", ())),
         periods={
             str(pattern): PeriodRule(**rule) for pattern, rule in values.get("periods", {}).items()
         },
@@ -244,7 +237,6 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
             str(pattern): BudgetRule(**rule) for pattern, rule in values.get("budgets", {}).items()
         },
         given_up_at=_time(values.get("given_up_at")),
-        left_at=_time(values.get("left_at")),
         shards={
             str(pattern): tuple(_step(step) for step in steps)
             for pattern, steps in values["shards"].items()

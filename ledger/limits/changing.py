@@ -165,7 +165,7 @@ class LimitChanger:
         place = await Place.of(self._reach, budget)
         await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
         done = await change_now(place)
-        if place.terms.gone and done.limit > done.target:
+        if place.terms.lost and done.limit > done.target:
             with suppress(ContractStale, StoreError):  # as far as can be done now: the next goes on
                 await go_down(place)
                 done = await change_now(place)

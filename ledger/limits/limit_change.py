@@ -94,10 +94,9 @@ def _may_be_of_gone(place: Place) -> bool:
     Not if that began once nothing was written there any more, by the wait after the contract's
     change.
     """
-    terms = place.terms
-    gone = [at for at in (terms.given_up_at, terms.left_at) if at is not None]
+    gone_at = place.terms.given_up_at
     begins = EPOCH + timedelta(seconds=place.window.begins)
-    return not gone or begins <= max(gone) + timedelta(seconds=place.wait)
+    return gone_at is None or begins <= gone_at + timedelta(seconds=place.wait)
 
 
 def _regions_of(accounts: Iterable[Account]) -> tuple[str, ...]:

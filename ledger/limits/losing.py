@@ -130,7 +130,7 @@ async def reclaim_lost(
             " written again: run this again"
         )
     found = _stakes(regions, counter, accounts, shown, entries)
-    gone = _lost_accounts(regions, regions.terms.gone, shown, shares or {}, named)
+    gone = _lost_accounts(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
     others = {account: item for account, item in gone.items() if account not in accounts}
     debt = _debt_of(_stakes(regions, counter, others, _as_cut(regions, others, shown), entries))
     minted = {}
@@ -158,7 +158,7 @@ async def is_all_reclaimed(
     """
     shown = await _shown(regions, counter)
     named = _named(spends.get(counter, ()), counter)
-    accounts = _lost_accounts(regions, regions.terms.gone, shown, shares or {}, named)
+    accounts = _lost_accounts(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
     everything = [item for items in shown.values() for item in items.values()]
     return all(is_reclaimed(everything, account) for account in accounts)
 
@@ -199,29 +199,23 @@ async def check_lost(regions: Regions, lost: str) -> None:
         StoreError: a region cannot be asked.
     """
     terms = regions.terms
-    if lost not in terms.gone | {*terms.regions}:
+    if lost not in {*terms.lost, *terms.regions}:
         raise InvalidInput(
             f"{lost} is not a region of the table that was lost or taken out: the contract names"
-            f" {', '.join(sorted(terms.gone)) or 'none'}"
+            f" {', '.join(sorted({*terms.lost})) or 'none'}"
         )
-    if terms.home == NO_HOME or lost not in terms.gone:
+    if terms.home == NO_HOME or lost not in terms.lost:
         raise ContractChangeRefused(
             f"the table's contract in force must name {lost} as lost or taken out before its rights"
             f" are reclaimed: `compactor take-home HOME --lost {lost}` if it is lost"
         )
-    times = [terms.given_up_at] * (lost in terms.lost) + [terms.left_at] * (lost in terms.left)
-    known = [at for at in times if at is not None]
+    if terms.given_up_at is None:
+        raise ContractChangeRefused(f"the contract does not say when {lost} was given up")
     until = timedelta(seconds=ARRIVED_SECONDS + terms.clock_skew)
-    if len(known) < len(times):
-        raise ContractChangeRefused(
-            f"when {lost} was given up, or taken out, is not in the contract, as an earlier release"
-            " wrote it: a change by `ledger table set` dates what was taken out, and a day later"
-            " it is reclaimed"
-        )
-    if regions.clock.now() <= max(known) + until:
+    if regions.clock.now() <= terms.given_up_at + until:
         raise ContractChangeRefused(
             f"what {lost} wrote may arrive for a day after it was given up, or taken out, which was"
-            f" at {max(known).isoformat()}: reclaim after that"
+            f" at {terms.given_up_at.isoformat()}: reclaim after that"
         )
     if lost in terms.regions:
         return

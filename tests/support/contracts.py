@@ -7,8 +7,9 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 
-from ledger.contract.changing import ContractWriter, Waiting
+from ledger.contract.changing import ContractWriter
 from ledger.contract.reading import read_contract
+from ledger.contract.waiting import Waiting
 from ledger.core.contract import Terms
 from ledger.core.contract_item import (
     CONTRACT_PARTITION,

@@ -1,9 +1,18 @@
 """Mutants of the rules for a lost region, which only worlds that lose one can show."""
 
 from compactor import deciding, pass_terms, taking
+from ledger.contract import changing
 from ledger.lab.simulator import loss_mutations as mutations
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.mutant import Mutant
+from ledger.lab.simulator.scenario import draw
+
+
+def takes_out(seed: int) -> bool:
+    """Return whether a region is taken out of the world of a seed."""
+    loss = draw(seed).loss if is_lossy(seed) else None
+    return loss is not None and loss.is_taken_out
+
 
 LOSS_MUTANTS = (
     Mutant(
@@ -56,5 +65,13 @@ LOSS_MUTANTS = (
         60,
         ((pass_terms, "rules_of", mutations.forget_at_once),),
         worlds=is_lossy,
+    ),
+    Mutant(
+        "left-not-lost",
+        "a region that is taken out counts as lost: what it wrote may have arrived in part",
+        "an entry that one region got from it stays there alone: regions differ for ever",
+        60,
+        ((changing, "parted", mutations.parted_in_silence),),
+        worlds=takes_out,
     ),
 )

@@ -7,6 +7,7 @@ from compactor import pass_terms, succession
 from compactor.plan import Observation, Plan, Rules, is_committed
 from compactor.succession import Succession, newest_net
 from ledger.core import keys
+from ledger.core.contract import Terms
 from ledger.settings import Settings
 
 _succeed, _rules_of = succession.succeed, pass_terms.rules_of
@@ -62,6 +63,11 @@ def in_place(
 def forget_at_once(settings: Settings) -> Rules:
     """Forget the ids of what a lost region wrote like all others."""
     return replace(_rules_of(settings), given_up=None)
+
+
+def parted_in_silence(terms: Terms, _regions: tuple[str, ...], _at: datetime) -> Terms:
+    """Note nothing of a region that is taken out."""
+    return terms
 
 
 async def removed_at_once(*_stores_table_and_lost: object) -> None:

@@ -5,8 +5,9 @@
     region stops ─── given up ─── removed, in one region after the other ─── operators take over
       its last writes arrive late, or never ────┤   (or even later)
 
-Or the region works on until it is removed: it is given up, and not lost yet. Which seeds lose one
-goes by a remainder, so that the worlds of others stay what they were.
+Or the region works on until it is removed: it is given up, and not lost yet. Or it is taken out, by
+a change of the contract that it is to show, and removed though not all of it may have arrived.
+Which seeds lose one goes by a remainder, so that the worlds of others stay what they were.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,6 +43,8 @@ CUT_SHARE = 0.35
 FIRST_PERIOD, PERIODS_MAX = 2, 5
 """The busy periods in which a region is lost: once there are nets, and before the world is old."""
 PERIODS_AFTER = 2
+TAKEN_OUT_SHARE = 0.5
+"""The share of losses of a region that is not the home in which it is taken out."""
 ABOUT_SHARE = 0.4
 AFTER_SHARE = 0.3
 ABOUT_SECONDS = 200.0
@@ -59,6 +62,7 @@ class Loss:
     `arrives_until`; of what was on its way when it stopped a share of `never_share` never arrives,
     item by item and region by region, the rest up to `late_seconds` later. In the last
     `slow_seconds` its writes take as long to arrive; `cut_links` deliver nothing any more.
+    One that `is_taken_out` works until it is removed; then there is no table in it.
     """
 
     region: str
@@ -72,6 +76,7 @@ class Loss:
     ahead_seconds: float = 0.0
     slow_seconds: float = 0.0
     cut_links: tuple[tuple[str, str], ...] = ()
+    is_taken_out: bool = False
 
     @property
     def remaining(self) -> tuple[str, ...]:
@@ -134,6 +139,23 @@ def draw_loss(chance: Random, regions: Sequence[str], at: float, terms: Terms) -
         slow_seconds=SLOW_AHEAD_SECONDS if is_slow_ahead else chance.choice(SLOW_SECONDS),
         ahead_seconds=ahead,
         cut_links=tuple(link for link in either if chance.random() < CUT_SHARE),
+    )
+
+
+def taken_out(chance: Random, loss: Loss, homes: Sequence[str]) -> Loss:
+    """Return a loss of a region that is never the home as one that is taken out, or as it is."""
+    if loss.region in homes or chance.random() >= TAKEN_OUT_SHARE:
+        return loss
+    removed = {
+        region: at + chance.uniform(*WORKS_ON_SECONDS) for region, at in loss.removed.items()
+    }
+    later = max(removed.values()) - max(loss.removed.values())
+    return replace(
+        loss,
+        removed=removed,
+        stops_at=min(removed.values()),
+        arrives_until=loss.arrives_until + later,
+        is_taken_out=True,
     )
 
 

@@ -35,6 +35,7 @@ from ledger.lab.simulator.losses import (
     is_lossy,
     operations_about,
     outages_with,
+    taken_out,
 )
 from ledger.lab.simulator.planned import BusyPeriod, Operation, Outage, SteadyRead
 from ledger.lab.simulator.process import Reliability
@@ -187,7 +188,7 @@ def draw(seed: int) -> Scenario:
         clocks_off=profile.clocks_off,
     )
     if is_lossy(seed):
-        drawn = _losing(drawn)
+        drawn = _losing(drawn, homes=regions[: 2 if moves else 1])
     elif is_contracted(seed):
         drawn = _contracted(drawn)
     return _spending(_moving(drawn) if moves else drawn)
@@ -240,12 +241,13 @@ def _moving(drawn: Scenario) -> Scenario:
     return replace(drawn, settings=settings, contract=replace(plan, changes=(*plan.changes, move)))
 
 
-def _losing(drawn: Scenario) -> Scenario:
+def _losing(drawn: Scenario, *, homes: tuple[str, ...]) -> Scenario:
     """Let a scenario lose a region while there is work, and go on without it."""
     chance = stream(drawn.seed, "loss")
     at = draw_moment(chance, drawn.busy)
     settings, plan = unchanging(drawn.settings, contract_life=chance.choice(LIVES_SECONDS))
     loss = draw_loss(chance, drawn.regions, at, settings.terms)
+    loss = taken_out(stream(drawn.seed, "taken out"), loss, homes)
     busy = busy_with(chance, drawn.busy, loss, settings.terms)
     after = in_force_at(loss, settings.terms), busy[-1].ends
     late = chance.choice((drawn.compactor_faults.late_transactions, LATE_SHARE, LATE_SHARE))

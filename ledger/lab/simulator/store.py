@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from ledger.core.clock_offset import ClockOffset, MeasuredOffset, measured
 from ledger.core.entry import Item
-from ledger.core.errors import LedgerError, StoreError, Throttled, Unreachable
+from ledger.core.errors import LedgerError, StoreError, TableMissing, Throttled, Unreachable
 from ledger.core.keys import BUDGET_PREFIX, NET_PREFIX
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Process
@@ -373,6 +373,8 @@ class SimStore:
     def _error(self, fate: str) -> LedgerError:
         if fate == "throttled":
             return Throttled(f"{self.region}: still throttled, or in conflict, after every try")
+        if self._world.is_missing(self.region):
+            return TableMissing(f"{self.region}: the table is not in this region")
         return Unreachable(f"{self.region}: no connection")
 
     def _source(self, partition: str, *, consistent: bool) -> MemoryStore:

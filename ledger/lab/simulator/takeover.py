@@ -4,12 +4,14 @@ Each operator may crash, and is replaced by another who does the same. Two of th
 different homes; who comes second goes by what the first one wrote.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import anyio
 
 from compactor import taking
 from ledger.contract.changing import ContractWriter
+from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractChangeRefused, InvalidInput, StoreError
 from ledger.lab.simulator.leaders import Leaders
 from ledger.lab.simulator.losses import Loss
@@ -18,6 +20,7 @@ from ledger.lab.simulator.process import Reliability
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import Supervisor
+from ledger.store.port import Store
 
 TABLE = "ledger"
 SECOND_OPERATOR_SECONDS = 60.0
@@ -85,17 +88,26 @@ class Takeover:
             self._supervisor.restart, self._take, name, loss, home
         )
         faults = self._supervisor.scenario.faults
-        stores = {region: SimStore(process, region, faults) for region in loss.remaining}
+        regions = self._supervisor.scenario.regions if loss.is_taken_out else loss.remaining
+        stores = {region: SimStore(process, region, faults) for region in regions}
         writer = ContractWriter(stores, clock=process.clock, poll_seconds=POLL_SECONDS)
         while not self.is_done.is_set():
             try:
-                await taking.check_removed(stores.values(), TABLE, [loss.region])
-                contract = await writer.take_over(home, lost=[loss.region])
-                self._taken(loss, contract.terms.home)
+                self._taken(loss, (await self._without(writer, stores, loss, home)).terms.home)
             except (ContractChangeRefused, InvalidInput, StoreError) as error:
                 self._world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
                 home = await self._home_now(writer, loss.region, home)
             await process.clock.sleep(POLL_SECONDS)
+
+    @staticmethod
+    async def _without(
+        writer: ContractWriter, stores: Mapping[str, Store], loss: Loss, home: str
+    ) -> Contract:
+        """Bring a contract without the region into force, as an operator does."""
+        if loss.is_taken_out:
+            return await writer.change(lambda now: replace(now.terms, regions=loss.remaining))
+        await taking.check_removed(stores.values(), TABLE, [loss.region])
+        return await writer.take_over(home, lost=[loss.region])
 
     @staticmethod
     async def _home_now(writer: ContractWriter, lost: str, home: str) -> str:

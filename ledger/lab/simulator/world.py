@@ -135,6 +135,10 @@ class World(Replicas):
         """Return whether a region serves no request."""
         return region in self.down or region in self.lost
 
+    def is_missing(self, region: str) -> bool:
+        """Return whether a region that was taken out has no table any more."""
+        return self._loss is not None and self._loss.is_taken_out and region in self.lost
+
     def described(self, region: str) -> dict[str, str] | None:
         """Return the replicas beside a region as that describes them; None where none is lost."""
         return None if self._loss is None else self._loss.described(region, self.loop.time())

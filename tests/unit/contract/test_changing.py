@@ -8,7 +8,8 @@ import pytest
 from support.contracts import REGIONS, ContractWorld, all_show, established, make_terms, to
 from support.ledgers import AWAY, HOME, SOUTH
 
-from ledger.contract.changing import POLL_SECONDS, Waiting
+from ledger.contract.changing import POLL_SECONDS
+from ledger.contract.waiting import Waiting
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract import Terms, is_pending, seconds_to_wait
 from ledger.core.contract_item import Contract, contract_item, contract_key
@@ -200,11 +201,11 @@ async def test_a_region_leaves_in_force_once_its_replica_is_removed() -> None:
     leaving = Leaving(world)
     smaller = make_terms(regions=(HOME, AWAY))
     done = await world.operator().change(to(smaller))
-    left_at = done.terms.left_at
-    assert left_at is not None
+    gone_at = done.terms.given_up_at
+    assert gone_at is not None
     assert leaving.removed_at is not None
-    assert leaving.removed_at <= left_at <= world.now()
-    assert (done.terms, done.coming) == (replace(smaller, left=(SOUTH,), left_at=left_at), None)
+    assert leaving.removed_at <= gone_at <= world.now()
+    assert (done.terms, done.coming) == (replace(smaller, lost=(SOUTH,), given_up_at=gone_at), None)
     assert leaving.seen == [(SOUTH,), (SOUTH,)]
     assert world.elapsed >= WAIT
     assert "once the replica in ap-southeast-2 is removed" in str(
@@ -228,24 +229,10 @@ async def test_each_region_that_leaves_is_waited_for_anew() -> None:
 
     world.on_sleep = removed
     second = (await world.operator().change(to(replace(before, regions=(HOME,))))).terms
-    assert second.left == (SOUTH, AWAY)
-    assert first.left_at is not None
-    assert second.left_at is not None
-    assert second.left_at > first.left_at + timedelta(days=1)
-
-
-async def test_what_an_earlier_release_took_out_is_dated_by_the_next_change() -> None:
-    """When it was is not known: at the latest by then."""
-    world = ContractWorld()
-    earlier = replace(make_terms(regions=(HOME, AWAY)), left=(SOUTH,))
-    del world.stores[SOUTH]
-    await world.operator().establish(earlier)
-    begun = world.now()
-    done = await world.operator().change(to(replace(earlier, settle=earlier.settle + 60)))
-    assert done.terms.left_at is not None
-    assert begun < done.terms.left_at <= world.now()
-    again = await world.operator().change(to(replace(done.terms, settle=earlier.settle)))
-    assert again.terms.left_at == done.terms.left_at
+    assert second.lost == (SOUTH, AWAY)
+    assert first.given_up_at is not None
+    assert second.given_up_at is not None
+    assert second.given_up_at > first.given_up_at + timedelta(days=1)
 
 
 async def test_when_a_region_left_stays_known_after_later_changes() -> None:
@@ -256,7 +243,7 @@ async def test_when_a_region_left_stays_known_after_later_changes() -> None:
     left = (await world.operator().change(to(smaller))).terms
     later = (await world.operator().change(to(replace(smaller, settle=5000.0)))).terms
     assert later == replace(left, settle=5000.0)
-    assert left.left_at is not None
+    assert left.given_up_at is not None
 
 
 async def test_a_run_that_ended_after_the_removal_is_finished_by_another() -> None:
@@ -267,7 +254,8 @@ async def test_a_run_that_ended_after_the_removal_is_finished_by_another() -> No
     world.stores[SOUTH].is_missing = True
     world.stores[HOME].described = {AWAY: "ACTIVE"}
     done = await world.operator().finish(await world.operator().newest())
-    assert done.terms == smaller
+    assert done.terms == replace(smaller, lost=(SOUTH,), given_up_at=done.terms.given_up_at)
+    assert done.obeyed.generation == 2
 
 
 async def test_a_region_that_leaves_must_show_it_while_it_is_a_replica() -> None:
@@ -371,17 +359,17 @@ async def test_a_region_that_was_lost_stays_so(regions: tuple[str, ...]) -> None
 
 async def test_a_region_that_is_added_again_has_another_epoch() -> None:
     """What it writes from then on is told from what it wrote before, taken out or lost."""
-    world = await established(replace(make_terms(regions=(HOME, AWAY)), left=(SOUTH,)))
+    world = await established(replace(make_terms(regions=(HOME, AWAY)), lost=(SOUTH,)))
     before = (await world.operator().newest()).terms
     done = await world.operator().change(to(make_terms(regions=REGIONS)))
-    assert (done.terms.left, done.terms.epoch_of(SOUTH), done.terms.epoch_of(AWAY)) == (
+    assert (done.terms.lost, done.terms.epoch_of(SOUTH), done.terms.epoch_of(AWAY)) == (
         (SOUTH,),
         2,
         1,
     )
     assert (before.is_over(SOUTH, 1), done.terms.is_over(SOUTH, 1)) == (True, True)
     assert not done.terms.is_over(SOUTH, 2)
-    assert replace(done.terms, lost=(SOUTH,)).epoch_of(SOUTH) == 3
+    assert replace(done.terms, lost=(SOUTH, SOUTH)).epoch_of(SOUTH) == 3
 
 
 async def test_a_change_is_withdrawn_without_a_wait() -> None:

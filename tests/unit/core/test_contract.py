@@ -197,6 +197,16 @@ def test_a_region_that_either_terms_have_lost_is_lost() -> None:
     assert stricter(lost, both).lost == ("sa-east-1", "eu-north-1")
 
 
+def test_a_region_that_is_about_to_be_taken_out_is_lost() -> None:
+    """Nets of the next generation are made as soon as it is out, beside the announcement."""
+    new = replace(OLD, regions=OLD.regions[:-1])
+    pending = stricter(OLD, new)
+    assert (pending.lost, pending.regions) == (OLD.regions[-1:], OLD.regions)
+    assert (pending.generation, pending.generation_max) == (1, 2)
+    again = stricter(replace(OLD, lost=OLD.regions[-1:]), replace(new, lost=OLD.regions[-1:]))
+    assert again.epoch_of(OLD.regions[-1]) == 3
+
+
 def test_the_latest_loss_is_dated() -> None:
     """Ids up to its date are remembered, beside the announcement too."""
     first = replace(OLD, given_up_at=START)
@@ -207,7 +217,7 @@ def test_the_latest_loss_is_dated() -> None:
 
 def test_each_term_has_its_rule() -> None:
     """A term that is added is noticed here, so that a pending change of it is thought about."""
-    others = {"home", "regions", "shards", "unmerged", "periods", "lost", "left", "given_up_at"}
+    others = {"home", "regions", "shards", "unmerged", "periods", "lost", "given_up_at"}
     others |= {"generation", "closed", "announced", "archive", "index", "budgets"}
-    others |= {"budgets_coming", "left_at"}
+    others |= {"budgets_coming"}
     assert {field.name for field in fields(Terms)} == {*NUMBERS, *others}

@@ -45,7 +45,6 @@ class Remaining:
         self.reached = dict(self.stores)
         self.clock = ManualClock(instant=True)
         self.given_up_at = self.clock.now()
-        self.left_at: datetime | None = None
         self.is_lost = True
 
     async def reach(self) -> Reach:
@@ -66,10 +65,8 @@ class Remaining:
             home=WEST,
             regions=(WEST, SOUTH),
             lost=(HOME,) if self.is_lost else (),
-            left=() if self.left_at is None else (HOME,),
             generation=2,
             given_up_at=self.given_up_at if self.is_lost else None,
-            left_at=self.left_at,
         )
         return Reach(
             store=self.stores[WEST],
@@ -529,30 +526,17 @@ async def test_a_lowering_is_not_done_before_what_the_limit_names_is_reclaimed(
     assert [done.limit, done.unreclaimed] == [0, ()]
 
 
-@pytest.mark.parametrize(
-    ("lost", "left", "is_named"),
-    [
-        (-3_600, None, True),
-        (600, None, True),
-        (3_600, None, False),
-        (None, 600, True),
-        (None, 3_600, False),
-        (3_600, 600, True),
-        (600, 3_600, True),
-    ],
-)
+@pytest.mark.parametrize(("lost", "is_named"), [(-3_600, True), (600, True), (3_600, False)])
 async def test_of_a_window_that_began_after_a_loss_nobody_who_is_gone_has_any(
-    lost: int | None, left: int | None, *, is_named: bool
+    lost: int, *, is_named: bool
 ) -> None:
     """Its share is named until others are shared: it cannot have made it, an hour later.
 
-    So many seconds before it began a region was lost, or taken out: the later of both counts.
+    So many seconds before it began a region was lost.
     """
     world = Remaining("month", home=made(10), other=made(10))
     begins = datetime(2026, 12, 1, tzinfo=UTC)
-    world.is_lost = lost is not None
-    world.given_up_at = begins - timedelta(seconds=lost or 0)
-    world.left_at = None if left is None else begins - timedelta(seconds=left)
+    world.given_up_at = begins - timedelta(seconds=lost)
     world.clock.pass_by((begins - world.clock.now()).total_seconds() + 7_200)
     done = await LimitChanger(await world.reach()).lower_limit(BUDGET, 10, None)
     assert [done.limit, done.target] == [10, 10]
@@ -563,15 +547,10 @@ async def test_of_a_window_that_began_after_a_loss_nobody_who_is_gone_has_any(
     assert above.unreclaimed == (HOME,), "its share keeps the limit above, until it is reclaimed"
 
 
-@pytest.mark.parametrize("is_taken_out", [True, False])
 @pytest.mark.parametrize("is_lowered", [True, False])
-async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(
-    *, is_lowered: bool, is_taken_out: bool
-) -> None:
+async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(*, is_lowered: bool) -> None:
     """By what a reclaim does last, or a confirmation: else it could be spent."""
     world = Remaining("month", home=made(10), other=made(10))
-    if is_taken_out:
-        world.left_at, world.is_lost = world.given_up_at, False
     changer = LimitChanger(await world.reach())
     if is_lowered:
         await changer.lower_limit(BUDGET, 0, None)

@@ -260,18 +260,9 @@ async def test_nothing_is_minted_before_every_region_shows_the_item_that_cut() -
         ({"lost": (), "regions": (HOME, WEST, SOUTH)}, "must name ap-southeast-2 as lost"),
         ({"home": NO_HOME}, "must name ap-southeast-2 as lost"),
         ({"given_up_at": START + timedelta(seconds=2)}, "for a day after"),
-        ({"given_up_at": None}, "is not in the contract"),
-        ({"left": (SOUTH,), "left_at": START + timedelta(seconds=2)}, "for a day after"),
-        ({"left": (SOUTH,), "left_at": None}, "is not in the contract"),
+        ({"given_up_at": None}, "does not say when"),
     ],
-    ids=[
-        "not lost",
-        "pending",
-        "too early",
-        "when is unknown",
-        "taken out too late",
-        "when it was taken out is unknown",
-    ],
+    ids=["not lost", "pending", "too early", "when is unknown"],
 )
 async def test_it_is_refused_before_its_time(terms: dict[str, object], message: str) -> None:
     """Nothing is written: what it had may still be spent, or arrive."""
@@ -508,15 +499,14 @@ async def test_what_was_cut_off_by_a_region_lost_since_is_compared_with_its_last
     assert shown_rights(world.regions, AT_HOME).available == 100
 
 
-async def test_a_region_that_left_is_reclaimed_as_one_that_was_lost() -> None:
-    """It had all that it did not spend: a day after it was taken out that is minted again."""
+async def test_a_region_that_is_gone_is_reclaimed_a_day_later() -> None:
+    """It had all that it did not spend: a day after it was given up that is minted again."""
     world = world_of()
-    left = {"lost": (), "left": (SOUTH,), "given_up_at": None, "generation": 1}
-    early = remaining(world, **left, left_at=world.clock.now() + timedelta(days=1))
+    early = remaining(world, given_up_at=world.clock.now() + timedelta(days=1))
     with pytest.raises(ContractChangeRefused, match="for a day after it was given up, or taken"):
         await stakes(early, SOUTH, "counter")
     assert not await is_all_reclaimed(early, "counter", await lost_spends(early), None)
-    assert await reclaimed(world, remaining(world, **left, left_at=START)) == [26]
+    assert await reclaimed(world, remaining(world)) == [26]
     assert spendable(world) == 100
 
 
@@ -622,10 +612,9 @@ async def test_what_came_from_a_region_that_left_is_minted_for_that() -> None:
     put_rights(world.regions, took(granted(AT_SOUTH, at=START, minted=0), gone))
     world.regions.put(HOME, rights_item(gone, "counter"))
     world.regions.deliver()
-    regions = remaining(world, left=("sa-east-1",))
+    regions = remaining(world, lost=("sa-east-1", SOUTH))
     assert (await stakes(regions, SOUTH, "counter"))[AT_SOUTH].amount == 0
-    west_left = replace(regions, terms=replace(regions.terms, left_at=START))
-    assert (await stakes(west_left, "sa-east-1", "counter"))[left].amount == 9
+    assert (await stakes(regions, "sa-east-1", "counter"))[left].amount == 9
 
 
 async def test_what_only_a_lost_region_had_is_minted_at_home() -> None:
@@ -843,7 +832,7 @@ async def test_what_came_from_a_region_that_left_and_was_lost_later_counts_once(
     put_rights(world.regions, took(granted(AT_SOUTH, at=START, minted=0), gone))
     world.regions.put(HOME, rights_item(gone, "counter"))
     world.regions.deliver()
-    regions = remaining(world, left=(again,), left_at=START, lost=(again, SOUTH))
+    regions = remaining(world, lost=(again, again, SOUTH))
     found = {
         **await stakes(regions, SOUTH, "counter"),
         **await stakes(regions, again, "counter"),

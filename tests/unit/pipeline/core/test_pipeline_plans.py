@@ -120,7 +120,7 @@ def test_reduce_adds_to_the_sum_of_its_own_region() -> None:
 
 def test_a_region_that_was_added_again_adds_to_other_sums() -> None:
     """Its former ones may be copied already."""
-    terms = replace(SETTINGS.terms, left=(HOME,), lost=(HOME,))
+    terms = replace(SETTINGS.terms, lost=(HOME, HOME))
     settings = SETTINGS.under(terms, home=HOME)
     [add, _] = reduced(made("m1", "a"), settings=settings).actions
     assert add.key == ("a", f"~sum#{HOME}.3#0")
