@@ -79,7 +79,8 @@ class CounterLayout:
             Unreachable: there was no answer; the counter is unchanged.
         """
         layout = self.remembered.get(self._name)
-        if layout is None or layout.kind != self._kind:
+        # What is remembered never refuses: the counter may be of this kind, or written here, by now.
+        if layout is None or layout.kind != self._kind or self._is_elsewhere(layout):
             layout = self._checked(await self.renewed())
         if self.is_guarded and not layout.region:
             layout = await self._claimed()
@@ -252,9 +253,12 @@ class CounterLayout:
         await self._answered(layouts.claim(self._name, self._store.region))
         return await self.renewed()
 
+    def _is_elsewhere(self, layout: Layout) -> bool:
+        return self.is_guarded and layout.region not in {"", self._store.region}
+
     def _check_region(self, layout: Layout) -> None:
         here = self._store.region
-        if self.is_guarded and layout.region not in {"", here}:
+        if self._is_elsewhere(layout):
             raise RegionConflict(
                 f"counter {self._name!r} is written by {layout.region}, and this is {here}: one"
                 f" region writes a counter of this method, or changes are lost; write it there, or"

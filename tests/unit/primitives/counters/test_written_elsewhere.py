@@ -66,6 +66,30 @@ async def test_a_counter_is_handed_over(counter: Regions, method: str) -> None:
     assert await here.value() == await there.value() == 2
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+@pytest.mark.parametrize("looked", ["value", "shards", "add"])
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_process_that_looked_before_the_hand_over_writes_after_it(
+    counter: Regions, method: str, looked: str, *, is_lost: bool
+) -> None:
+    """What it remembers of the counter refuses nothing: it looks once more before it does."""
+    here, there = counter(HOME, method=method), counter(AWAY, method=method)
+    await here.add(1, token="a")
+    if looked == "value":
+        assert await there.value() == 1
+    else:
+        with pytest.raises(RegionConflict):
+            await (there.shards() if looked == "shards" else there.add(1, token="b"))
+    if is_lost:
+        await counter(AWAY, method=method).hand_over(AWAY, lost=HOME)
+    else:
+        await here.hand_over(AWAY)
+    assert isinstance(await there.add(1, token="b"), Applied)
+    assert await there.value() == 2
+    await there.hand_over(HOME)
+    assert isinstance(await here.add(1, token="c"), Applied), "and back"
+
+
 async def test_only_the_region_that_writes_hands_over(counter: Regions) -> None:
     """Another one does not know what is on its way."""
     await counter(HOME).add(1)
