@@ -79,7 +79,7 @@ class CounterLayout:
             Unreachable: there was no answer; the counter is unchanged.
         """
         layout = self.remembered.get(self._name)
-        # What is remembered never refuses: the counter may be of this kind, or written here, by now.
+        # What is remembered never refuses: it may be of this kind, or written here, by now.
         if layout is None or layout.kind != self._kind or self._is_elsewhere(layout):
             layout = self._checked(await self.renewed())
         if self.is_guarded and not layout.region:
