@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from math import ceil, floor
 
 from ledger.core.errors import ClockOff
 
@@ -107,6 +108,34 @@ class Quiet:
             and self.answered_min <= answered < self.answered_max
             and sent <= answered
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RegionTime:
+    """The least and the most that a region's clock may show now, in seconds since 1970.
+
+    What must not be too early goes by the least, and what must not be dated too early by the most.
+    """
+
+    least: float
+    most: float
+
+    @staticmethod
+    def of(now: datetime, offset: ClockOffset | None, *, skew: float) -> "RegionTime":
+        """Return it by this machine's clock and its measured offset, else by the skew allowed."""
+        known = ClockOffset(-skew, skew) if offset is None else offset
+        seconds = now.timestamp()
+        return RegionTime(seconds - known.most, seconds - known.least)
+
+    @property
+    def earliest(self) -> int:
+        """The least, in whole seconds."""
+        return floor(self.least)
+
+    @property
+    def latest(self) -> int:
+        """The most, in whole seconds."""
+        return ceil(self.most)
 
 
 def check_offset(offset: ClockOffset | None, *, skew: float, region: str) -> None:

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from ledger.core.budgets import BudgetRule, budget_in
 from ledger.core.periods import PeriodRule
@@ -95,8 +96,9 @@ class Terms:
     counters that can be listed by prefix; `budgets` are the rules of those that have a limit, the
     first pattern that matches counts, and none is ever taken back. `budgets_coming` are patterns of
     those that a pending change brings: no process spends by them, and compactors go by them
-    already. `home`, `closed`, `announced` and `budgets_coming` are `NO_HOME`, empty and None in
-    terms that are in force, except that `home` is then a region.
+    already. `either` are the old and the new terms of a pending change. `home`, `closed`,
+    `announced`, `budgets_coming` and `either` are `NO_HOME`, empty and None in terms that are in
+    force, except that `home` is then a region.
     """
 
     format: int
@@ -121,6 +123,15 @@ class Terms:
     closed: tuple[str, ...] = ()
     announced: Shards | None = None
     budgets_coming: tuple[str, ...] = ()
+    either: "tuple[Terms, Terms] | None" = None
+
+    def longest(self, name: Literal["retry_horizon", "clock_skew", "contract_life"]) -> float:
+        """Return the longest that a duration is for any process, in seconds.
+
+        While a change is pending some go by the old terms and some by the new: by the shorter one
+        bounds what one does itself, by the longer what others may do.
+        """
+        return max(float(getattr(terms, name)) for terms in (self, *(self.either or ())))
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -227,6 +238,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         closed=_only_in_one(old, new),
         announced=None if new.shards == old.shards else new.shards,
         budgets_coming=tuple(pattern for pattern in new.budgets if pattern not in old.budgets),
+        either=None if old == new else (old, new),
     )
 
 

@@ -33,7 +33,7 @@ DIGEST_BYTES = 8
 GENERATION_DIGITS = 4
 
 _SORT_KEY = re.compile(r"table#([0-9]{4})", flags=re.ASCII)
-_NEVER_STORED = {"closed", "announced", "budgets_coming", "generation"}
+_NEVER_STORED = {"closed", "announced", "budgets_coming", "either", "generation"}
 """Terms that only `stricter` creates, and the generation, which the sort key holds."""
 
 

@@ -20,7 +20,7 @@ from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.halves import target_of
 from ledger.limits.lost import reclaimed_in
 from ledger.limits.reach import Reach
-from ledger.limits.reading import Shown, budget_of, date_in, scanned
+from ledger.limits.reading import Shown, budget_of, scanned
 from ledger.limits.rights import (
     Account,
     Rights,
@@ -199,9 +199,9 @@ class Administrator:
         terms = self._reach.settings.current.terms
         is_over = partial(
             plan.is_over,
-            date=date_in(self._reach.store, self._reach.clock, clock_skew=terms.clock_skew),
+            date=self._reach.items(self._reach.store).time.earliest,
             signature_lifetime=terms.signature_lifetime,
-            clock_skew=terms.clock_skew,
+            clock_skew=terms.longest("clock_skew"),
         )
         items = dict(shown.items)
         target: Decimal | None = None

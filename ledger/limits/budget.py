@@ -89,7 +89,7 @@ class Hold:
             As `settle`.
         """
         parts = self._parts()
-        until = expiry_of(expires, parts.clock.now())
+        until = expiry_of(expires, parts.spender.latest())
         with arranging(timeout, AGAIN):
             await parts.settings.renew()
             return Hold(await parts.holder.extend(self.entry, until), self._parts)
@@ -131,8 +131,7 @@ class Budgets:
         that lie elsewhere are waited for; `timeout` bounds the whole call, in seconds.
 
         Whatever regions, processes and retries do, all that is ever applied comes to no more than
-        the limit, as long as clocks are within the contract's `clock_skew` and what the pattern's
-        `on_outage` lets through is left aside.
+        the limit; what the pattern's `on_outage` lets through is left aside.
 
         Raises:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was spent.
@@ -141,6 +140,7 @@ class Budgets:
             OutcomeUnknown: no answer in time; with a key the same call is harmless.
             KeyConflict: the key stands for another change.
             NotSent: `timeout` ended before anything was sent.
+            ClockOff: this machine's clock is off by more than `clock_skew`; nothing was spent.
             StoreError: DynamoDB could not do it; nothing was spent.
         """
         asked = Asked(
@@ -210,7 +210,7 @@ class Budgets:
             note=note,
             key=key,
             at=at,
-            hold=expiry_of(expires, parts.clock.now()),
+            hold=expiry_of(expires, parts.spender.now() if light else parts.spender.latest()),
             wait=_waited(wait),
         )
         await parts.settings.renew()

@@ -15,7 +15,6 @@ lowered by what was asked of another.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 
@@ -248,7 +247,7 @@ class LimitChanger:
             limit = windows.raise_window(
                 limit, place.window.begins, amounts.total_wide(known.values())
             )
-        if not is_reclaimed or (not is_restored and self._may_arrive()):
+        if not is_reclaimed or (not is_restored and self._may_arrive(place)):
             return limit, []
         missing = halves.missing_of(limit, items, place.window, now)
         if missing.limit < limit.newest.limit:
@@ -264,11 +263,12 @@ class LimitChanger:
         assert isinstance(after, Rights)  # noqa: S101 (no step refuses)
         return limit, [write_of(before, after, place.window.counter)]
 
-    def _may_arrive(self) -> bool:
+    @staticmethod
+    def _may_arrive(place: Place) -> bool:
         """Return whether what the region that was lost last has written may still arrive."""
-        terms = self._reach.settings.current.terms
-        wait = timedelta(seconds=losing.ARRIVED_SECONDS + terms.clock_skew)
-        return terms.given_up_at is not None and self._reach.clock.now() <= terms.given_up_at + wait
+        given_up_at = place.terms.given_up_at
+        wait = losing.arrived_seconds(place.terms)
+        return given_up_at is not None and place.time.least <= given_up_at.timestamp() + wait
 
     def _check_weights(self, weights: Mapping[str, int] | None) -> None:
         """Check weights, also where nothing is shared by them: of a budget without windows."""

@@ -142,7 +142,7 @@ class Holder:
             return None
         for allowance in own:
             allowance.take(more)
-        now = whole_seconds(self._reach.clock.now())
+        now = self._reach.items(store).time.latest
         expires = min(allowance.grant.expires for allowance in own)
         timed = replace(update, not_after=EPOCH + timedelta(seconds=expires))
         try:
@@ -173,7 +173,7 @@ class Holder:
             for budget, there in shown.items():
                 counter = budget or entry.counter
                 resolved.check(await self._highest_limit(control, counter, there))
-        now = self._reach.clock.now().timestamp()
+        now = control.time.latest
         apart = holds.charge_apart(resolved, items, now=now, over=over)
         if isinstance(apart, Short):
             more = resolved.difference
@@ -250,7 +250,7 @@ class Holder:
         raise Unreachable(f"hold {entry.id} was made in two regions, which do not agree on it yet")
 
     async def _store_in(self, region: str | None) -> Store:
-        return self._reach.store if region is None else await self._reach.store_of(region)
+        return await self._reach.store_of(region or self._reach.store.region)
 
     async def _read(self, store: Store, entry: Entry) -> tuple[Item, Spend]:
         item = await store.get(Get(_key_of(entry)))

@@ -6,13 +6,16 @@ unknown outcome it is read again, too: a plan knows its own earlier write by wha
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
+from ledger.core.clock_offset import RegionTime
 from ledger.core.errors import Unreachable
 from ledger.limits.calendar import Window
+from ledger.limits.control import ControlStore, time_in
 from ledger.limits.reading import Shown, read_budget, read_own
-from ledger.limits.rights import Account, Rights, write_of
+from ledger.limits.rights import Account, Rights, of_late, write_of
 from ledger.limits.rolling import dated, margin_of, rolled
 from ledger.limits.windows import Limit
 from ledger.runtime.clock import Clock
@@ -30,7 +33,7 @@ class ControlItems:
     def __init__(
         self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
     ) -> None:
-        self.store = store
+        self.store = ControlStore(store, lambda: settings.current.terms)
         self._settings = settings
         self._clock = clock
         self._retrier = Retrier.of(
@@ -66,10 +69,14 @@ class ControlItems:
         found = await read_own(self.store, counter, account)
         return Rights(account) if found is None else self.as_of_now(found)
 
+    @property
+    def time(self) -> RegionTime:
+        """Between which times the region's clock is now; to be asked after an answer of it."""
+        return time_in(self.store, self._clock, self._settings.current.terms)
+
     def as_of_now(self, rights: Rights) -> Rights:
         """Return an item as of now: of a rolling limit, what has left the window is returned."""
-        margin = margin_of(self._settings.current.terms)
-        return rolled(rights, self._clock.now().timestamp(), margin=margin)
+        return rolled(rights, self.time, margin=margin_of(self._settings.current.terms))
 
     async def change(
         self,
@@ -87,6 +94,7 @@ class ControlItems:
 
         Raises:
             DamagedItem: the item cannot be read whole; nothing of it may be granted.
+            ClockOff: this machine's clock is off; nothing was written.
             StoreError: DynamoDB could not do it in time; a write without an answer may be there.
         """
         deadline = self._clock.monotonic() + seconds
@@ -97,7 +105,9 @@ class ControlItems:
             after = plan(before)
             if not isinstance(after, Rights) or after.version == before.version:
                 return after
-            after = dated(after, self._clock.now().timestamp())
+            time = self.time
+            late = of_late(after.resolved, time.earliest)
+            after = dated(replace(after, resolved=late), time.most)
             outcome = await self.store.write(write_of(before, after, counter))
             if isinstance(outcome, Applied):
                 tries.succeeded()

@@ -214,7 +214,7 @@ class LetThrough:
             items = await self._items_of(through)
             entries = await self._open(keys, through.names) if items is not None else {}
             if items is not None and entries:
-                now = self._clock.now().timestamp()
+                now = self._items.time.most
                 writes = charge_let_through(entries, items, through.counter, now=now)
                 if not isinstance(await self._items.store.transact(writes), Applied):
                     return False  # another wrote in between, or that is not known: read again

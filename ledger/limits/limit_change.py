@@ -81,7 +81,7 @@ async def change_now(place: Place) -> LimitChange:
     regions = _regions_of(left)
     since = limit.newest.since
     is_confirmed = limit.announced is None
-    if since is None or (is_confirmed and since <= place.seconds):
+    if since is None or (is_confirmed and since <= place.time.earliest):
         return LimitChange(place.budget, now, goal, unreclaimed=regions)
     begins = EPOCH + timedelta(seconds=since)
     later = limit.newest.limit

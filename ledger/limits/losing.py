@@ -47,6 +47,14 @@ Spends = Mapping[str, Sequence[Spend]]
 """Entries of grants by accounts that are over, by the budget that the grants are of."""
 
 
+def arrived_seconds(terms: Terms) -> float:
+    """Return how long after the time that the contract has of a loss nothing arrives any more.
+
+    That time is of the clock of the machine that wrote it, which may have been behind.
+    """
+    return ARRIVED_SECONDS + terms.longest("clock_skew")
+
+
 @dataclass(frozen=True, slots=True)
 class Minted:
     """What was at stake in a lost account, and what was minted again for it."""
@@ -211,8 +219,8 @@ async def check_lost(regions: Regions, lost: str) -> None:
         )
     if terms.given_up_at is None:
         raise ContractChangeRefused(f"the contract does not say when {lost} was given up")
-    until = timedelta(seconds=ARRIVED_SECONDS + terms.clock_skew)
-    if regions.clock.now() <= terms.given_up_at + until:
+    until = terms.given_up_at + timedelta(seconds=arrived_seconds(terms))
+    if regions.time(terms.home).least <= until.timestamp():
         raise ContractChangeRefused(
             f"what {lost} wrote may arrive for a day after it was given up, or taken out, which was"
             f" at {terms.given_up_at.isoformat()}: reclaim after that"
@@ -253,7 +261,7 @@ def _lost_accounts(
                 (item for item in items if item.account == account),
                 share=shares.get(account, Decimal(0)),
             ),
-            regions.now(),
+            regions.time(regions.terms.home),
             margin=margin_of(regions.terms),
         )
         for account in sorted(known)
@@ -387,7 +395,7 @@ async def _change(
         after = None if before is None else plan(before)
         if before is None or after is None:
             return False
-        after = dated(after, regions.now())
+        after = dated(after, regions.time(account.region).most)
         if isinstance(await store.write(write_of(before, after, counter)), Applied):
             return True
     raise ContractChangeRefused(
@@ -418,7 +426,7 @@ def _stakes(
 
 def _counting(regions: Regions, base: Rights, spends: Iterable[Spend]) -> list[Spend]:
     """Return the entries that still count: of a rolling limit those that have not come back."""
-    margin, now = margin_of(regions.terms), regions.now()
+    margin, now = margin_of(regions.terms), regions.time(regions.terms.home).least
     return [spend for spend in spends if not has_returned(base, spend.id, now, margin=margin)]
 
 

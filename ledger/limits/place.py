@@ -6,6 +6,7 @@ from decimal import Decimal
 from math import ceil
 
 from ledger.core.budgets import BudgetRule
+from ledger.core.clock_offset import RegionTime
 from ledger.core.contract import NO_HOME, Terms, seconds_to_wait
 from ledger.core.errors import (
     BudgetMissing,
@@ -68,14 +69,20 @@ class Place:
 
     @property
     def seconds(self) -> int:
-        """Now, in whole seconds since 1970."""
+        """Now, in whole seconds since 1970, by the clock that said which window runs."""
         return whole_seconds(self.reach.clock.now())
+
+    @property
+    def time(self) -> RegionTime:
+        """Between which times home's clock is now; to be asked after an answer of it."""
+        return self.home.time
 
     @property
     def wait(self) -> int:
         """The contract's wait, in seconds; who confirms may have another clock than who looked."""
         terms = self.reach.settings.current.terms
-        return ceil(seconds_to_wait(terms, terms) + 2 * terms.clock_skew)
+        wait = seconds_to_wait(*(terms.either or (terms, terms)))
+        return ceil(wait + 2 * terms.longest("clock_skew"))
 
     def keeps(self, account: Account) -> bool:
         """Return whether an account is not one of a region that was lost or taken out."""

@@ -43,7 +43,6 @@ from ledger.limits.rights import (
     added,
     following,
     noted,
-    of_late,
     without,
 )
 
@@ -121,7 +120,7 @@ def take(
         return Crowded(len(rights.grants))
     grant = Grant(amount, since, expires, token, counter)
     grants = {**rights.grants, rights.version + 1: grant}
-    return following(rights, grants=grants, resolved=of_late(rights.resolved, since))
+    return following(rights, grants=grants)
 
 
 def granted_to(rights: Rights, token: str) -> int | None:

@@ -18,8 +18,8 @@ from ledger.core.ids import EPOCH
 
 RAISES_KEPT = 10
 """How many ids an item keeps however old they are: about 1 KB."""
-RAISE_SECONDS = 30 * 24 * 3_600
-"""For how long a repeat of a raise is known as one."""
+RAISE_SECONDS = (30 * 24 + 1) * 3_600
+"""For how long a repeat of a raise is known as one: 30 days, and an hour in which clocks differ."""
 RAISES_MAX = 300
 """How many ids an item has at most: each write of it is charged for all."""
 

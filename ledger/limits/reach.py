@@ -27,7 +27,7 @@ class Reach:
     others: Callable[[], Awaitable[Mapping[str, Store]]]
 
     async def store_of(self, region: str) -> Store:
-        """Return the store of a region.
+        """Return the store of a region, through which nothing is written by a clock that is off.
 
         Raises:
             Unreachable: it cannot be reached from here.
@@ -37,7 +37,7 @@ class Reach:
             stores.update(await self.others())
         if region not in stores:
             raise Unreachable(f"region {region} cannot be reached from here")
-        return stores[region]
+        return self.items(stores[region]).store
 
     def items(self, store: Store) -> ControlItems:
         """Return the control items of budgets in the region of a store."""

@@ -2,12 +2,9 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from math import floor
 
 from ledger.core import keys
 from ledger.core.entry import Item
-from ledger.core.ids import EPOCH
 from ledger.limits.rights import (
     RIGHTS_PREFIX,
     Account,
@@ -19,7 +16,6 @@ from ledger.limits.rights import (
 )
 from ledger.limits.spends import View
 from ledger.limits.windows import LIMIT_PREFIX, Limit, limit_of, newest_of
-from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
 
@@ -147,14 +143,3 @@ async def read_view(store: Store, counter: str, budgets: Iterable[str]) -> View:
         for budget, items in shown.items()
         for account, rights in items.items()
     }
-
-
-def date_in(store: Store, clock: Clock, *, clock_skew: float) -> int:
-    """Return a time that the region's own clock has passed by now, in whole seconds since 1970.
-
-    To be asked after an answer of the region: by its `Date` this machine is ahead of the region's
-    clock by a measured offset at most, where there is one, else by `clock_skew`.
-    """
-    offset = store.clock_offset
-    ahead = clock_skew if offset is None else offset.most
-    return floor((clock.now() - EPOCH - timedelta(seconds=ahead)).total_seconds())

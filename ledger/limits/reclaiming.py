@@ -19,16 +19,18 @@ from decimal import Decimal
 from functools import partial
 
 from ledger.core import keys
+from ledger.core.clock_offset import RegionTime
 from ledger.core.contract import Terms
 from ledger.core.entry import ADJUSTED, GRANT, HELD, HOLD, RESOLVED, Item, Key
 from ledger.core.errors import BudgetUndecided, StoreError
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS, EntryId, earliest
 from ledger.limits.calendar import window_in
+from ledger.limits.control import ControlStore, time_in
 from ledger.limits.holds import Resolved, apart_writes, charge_apart, expire
 from ledger.limits.let_through import ENTRIES_MAX, Charged, charge_let_through, item_to_charge
 from ledger.limits.lost import is_minted_again
 from ledger.limits.plan import Gone, Short, excess_of, is_over, reclaim
-from ledger.limits.reading import date_in, read_budget, read_own, read_rights, scanned
+from ledger.limits.reading import read_budget, read_own, read_rights, scanned
 from ledger.limits.rights import Account, Grant, GrantName, Rights, account_in, write_of
 from ledger.limits.rolling import dated
 from ledger.limits.spends import (
@@ -60,13 +62,15 @@ class Regions:
     terms: Terms
     clock: Clock
 
-    def now(self) -> float:
-        """Return the time of day, in seconds since 1970."""
-        return self.clock.now().timestamp()
+    def __post_init__(self) -> None:
+        """Let no write be sent while this machine's clock is off."""
+        stores = self.stores.items()
+        guarded = {region: ControlStore(store, lambda: self.terms) for region, store in stores}
+        object.__setattr__(self, "stores", guarded)
 
-    def date(self, region: str) -> int:
-        """Return a time that a region has passed; to be asked after an answer of it."""
-        return date_in(self.stores[region], self.clock, clock_skew=self.terms.clock_skew)
+    def time(self, region: str) -> RegionTime:
+        """Return between which times a region's clock is; to be asked after an answer of it."""
+        return time_in(self.stores[region], self.clock, self.terms)
 
     def is_over(self, grant: Grant, date: int) -> bool:
         """Return whether no request that names a grant can land any more, by its region's date."""
@@ -74,7 +78,7 @@ class Regions:
             grant,
             date,
             signature_lifetime=self.terms.signature_lifetime,
-            clock_skew=self.terms.clock_skew,
+            clock_skew=self.terms.longest("clock_skew"),
         )
 
     def keeps(self, account: Account) -> bool:
@@ -124,7 +128,7 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
         StoreError: the account's region cannot be read, or failed.
     """
     region = shown.account.region
-    date = regions.date(region)
+    date = regions.time(region).earliest
     if not any(regions.is_over(grant, date) for grant in shown.grants.values()):
         return Reclaimed(shown)
     store = regions.stores[region]
@@ -157,7 +161,7 @@ async def close_over(regions: Regions, counter: str, shown: Rights) -> Reclaimed
         closings.append(Closing(names[version], charged, excess, version in agreed))
     if not closings:
         return Reclaimed(rights, waiting=len(over))
-    after = dated(replace(after, version=rights.version + 1), regions.now())
+    after = dated(replace(after, version=rights.version + 1), regions.time(region).most)
     outcome = await store.write(write_of(rights, after, counter))
     if not isinstance(outcome, Applied):
         return Reclaimed(None, waiting=len(over))
@@ -199,7 +203,7 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
         return None
     region = regions.terms.home if is_left_open(regions, hold) else hold.grants[0].account.region
     store = regions.stores[region]
-    resolved = expire(hold, regions.date(region), captures=rule.on_expiry == "settle")
+    resolved = expire(hold, regions.time(region).earliest, captures=rule.on_expiry == "settle")
     if resolved is None:
         return None
     items: dict[str, Charged] = {}
@@ -210,7 +214,7 @@ async def resolve_expired(regions: Regions, key: Key, hold: Spend) -> Resolved |
         items[name.budget] = charged
     made = {budget: charged.made for budget, charged in items.items()}
     gone = {name.account for name in hold.grants if not regions.keeps(name.account)}
-    apart = charge_apart(resolved, made, now=regions.now(), gone=gone)
+    apart = charge_apart(resolved, made, now=regions.time(region).latest, gone=gone)
     if isinstance(apart, Short):
         return None
     read = {budget: charged.before for budget, charged in items.items()}
@@ -273,7 +277,8 @@ async def _charge_open(
         entries = {key: spend for key, spend in entries.items() if key[1] < settled}
     if not entries:
         return 0
-    writes = charge_let_through(entries, items, counter, now=regions.now())
+    now = regions.time(account.region).most
+    writes = charge_let_through(entries, items, counter, now=now)
     is_applied = isinstance(await store.transact(writes), Applied)
     return len(entries) if is_applied and items else 0
 
@@ -350,10 +355,10 @@ async def _read(store: Store, counter: str, expires: int, terms: Terms) -> list[
     """Return the spends of a counter under grants that expire by then, with whole names.
 
     However old: how old an entry could be when it was sent is said by the terms of then, and what
-    is old and not merged is little. An id may be ahead of the clock by which it is sent, and that
-    may be set back before it is.
+    is old and not merged is little. An id may be ahead of the clock by which it is made, and that
+    may be set back by twice the skew before it is sent.
     """
-    last = EPOCH + timedelta(seconds=expires + 2 * terms.clock_skew)
+    last = EPOCH + timedelta(seconds=expires + 3 * terms.longest("clock_skew"))
     bound = str(EntryId((last - EPOCH) // MICROSECOND, 2**SUFFIX_BITS - 1))
     found: list[Spend] = []
     for shard in range(terms.shards_read(counter)):

@@ -101,7 +101,8 @@ class _Look:
         elif window is not None and rule is not None:
             self.budgets.add(window.budget)
             ends = None if window.ends is None else window.ends + rule.late
-            if ends is None or self._regions.now() <= ends + self._regions.terms.clock_skew:
+            skew = self._regions.terms.longest("clock_skew")
+            if ends is None or self._regions.time(self._store.region).least <= ends + skew:
                 self.windows[counter] = window
 
     async def _counts(self, name: GrantName) -> bool:
@@ -200,7 +201,8 @@ async def recount_budget(
                 " the limit that is only announced: `ledger budget confirm`, then run this again"
             )
     found: dict[Account, Recounted] = {}
-    for after in recounted(items, Entries(own, reopened), taken, counter, regions.now()):
+    now = regions.time(regions.terms.home).latest
+    for after in recounted(items, Entries(own, reopened), taken, counter, now):
         account = after.account
         put = Put(rights_item(after, counter), condition_of(read[account]))
         if not isinstance(await regions.stores[account.region].write(put), Applied):

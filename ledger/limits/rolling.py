@@ -9,8 +9,11 @@ charged itself; no other has to know.
 
 So an amount comes back after the window, and up to a 24th of it and the margin later. Any span as
 long as the window, by the ids of its entries, has no more than the limit: when the last of them was
-granted the others were not returned yet, since an id is at most `retry_horizon` older than its
-grant, and each of four clocks (of either id, of the bucket, of the return) is within `clock_skew`.
+granted the others were not returned yet. For an id is at most `retry_horizon` older than its grant,
+by a clock that may be behind by `clock_skew`; and the id of one with a key is at most `clock_skew`
+ahead of a clock that may be ahead by as much. A bucket and its return go by the time of the item's
+region: a bucket by the most that it may be, a return by the least. One skew is spare, for what a
+measured offset leaves open.
 
 An item is looked at as of a time (`rolled`), and what that changes is written with whatever is
 written next: nothing sweeps. What a write charges is dated by it (`dated`), or else by the next
@@ -24,6 +27,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.budgets import BUCKETS
+from ledger.core.clock_offset import RegionTime
 from ledger.core.contract import Terms
 from ledger.core.ids import parse
 from ledger.limits.rights import Rights
@@ -35,7 +39,7 @@ _ZERO = Decimal(0)
 
 def margin_of(terms: Terms) -> float:
     """Return how long after its window an amount is kept, in seconds."""
-    return terms.retry_horizon + 4 * terms.clock_skew
+    return terms.longest("retry_horizon") + 4 * terms.longest("clock_skew")
 
 
 def returned_by(rights: Rights, bucket: int, margin: float) -> float:
@@ -75,6 +79,8 @@ def lasting(rights: Rights) -> Decimal:
 def dated(rights: Rights, now: float) -> Rights:
     """Return an item in which all that was charged is in a bucket, what is new in that of now.
 
+    `now` is the latest that it may be.
+
     What was charged too much and is taken back lowers the oldest buckets, so that it does not come
     back twice; that of what lasts it does not. The version stays.
     """
@@ -99,8 +105,8 @@ def dated(rights: Rights, now: float) -> Rights:
     return replace(rights, buckets=kept, returned=returned)
 
 
-def rolled(rights: Rights, now: float, *, margin: float) -> Rights:
-    """Return an item as of a time: what has left the window by then is returned.
+def rolled(rights: Rights, time: RegionTime, *, margin: float) -> Rights:
+    """Return an item as of a time: what has left the window by then for sure is returned.
 
     The version stays: it is as it was read, and what differs is written with the next change.
 
@@ -109,8 +115,8 @@ def rolled(rights: Rights, now: float, *, margin: float) -> Rights:
     """
     if not rights.bucket:
         return rights
-    item = dated(rights, now)
-    due = [at for at in item.buckets if returned_by(item, at, margin) <= now]
+    item = dated(rights, time.most)
+    due = [at for at in item.buckets if returned_by(item, at, margin) <= time.least]
     if not due:
         return item
     returned = amounts.total((item.returned, *(item.buckets[at] for at in due)))

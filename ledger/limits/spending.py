@@ -138,6 +138,10 @@ class Spender:
         """Return the time of day."""
         return self._clock.now()
 
+    def latest(self) -> datetime:
+        """Return the latest that it may be by this region's clock."""
+        return EPOCH + timedelta(seconds=self._around.items.time.most)
+
     def at_hand(self, name: str, counter: str) -> AtHand | None:
         """Return the grant of this name, for entries of a counter, if it is at hand here."""
         keeper = self._keeper_of(GrantName.parse(name), counter)
@@ -275,6 +279,7 @@ class Spender:
         hold.release()
 
     def _sought(self, asked: Asked) -> _Sought:
+        self._writer.check_clock()  # it says which window that is, and a refusal rests on it
         at = self._clock.now()
         if asked.key is not None:
             at = time_of(asked.budgets[0], checked_key(asked.key), asked.at)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
+from ledger.core.clock_offset import RegionTime
 from ledger.core.errors import StoreError
 from ledger.core.ids import EPOCH
 from ledger.limits import windows
@@ -52,21 +53,23 @@ def with_step(place: Place, limit: Limit, step: LimitStep) -> Limit:
     """Return the limit with a step in force, or announced."""
     if place.window.is_whole:
         return replace(limit, revision=limit.revision + 1, steps=(step,))
-    return windows.announce(limit, step, now=place.seconds, wait=place.wait)
+    return windows.announce(limit, step, now=place.time.latest, wait=place.wait)
 
 
 async def due_of(place: Place, limit: Limit) -> Limit | None:
     """Return the limit once what is due for an announced step is done; None if nothing is due."""
-    step, now = limit.announced, place.seconds
+    step, time = limit.announced, place.time
     if step is None or step.since is None:
         return None
-    if now >= step.since:
+    if time.earliest >= step.since:
         seconds = POSTPONED_SECONDS[min(limit.postponed, len(POSTPONED_SECONDS) - 1)]
         since = _since(place, limit, seconds=seconds)
-        return windows.postpone(limit, since, now=now, wait=place.wait)
+        return windows.postpone(limit, since, now=time.latest, wait=place.wait)
     if limit.shown is not None:
-        oldest = previous_of(place.window, place.rule).begins
-        return windows.confirm(limit, now=now, looked=limit.shown, wait=place.wait, oldest=oldest)
+        oldest = _oldest(place, time)
+        return windows.confirm(
+            limit, now=time.earliest, looked=limit.shown, wait=place.wait, oldest=oldest
+        )
     try:
         shown = [
             (await items.read(place.budget)).limit
@@ -75,7 +78,14 @@ async def due_of(place: Place, limit: Limit) -> Limit | None:
     except StoreError:
         return None  # that region has yet to show it
     is_shown = all(other is not None and other.revision >= limit.revision for other in shown)
-    return windows.note_shown(limit, now) if is_shown else None
+    return windows.note_shown(limit, place.time.latest) if is_shown else None
+
+
+def _oldest(place: Place, time: RegionTime) -> int:
+    """Return when the oldest window begins of which any process may still make an item."""
+    behind = time.least - place.terms.longest("clock_skew")
+    runs = window_of(place.budget, place.rule, EPOCH + timedelta(seconds=behind))
+    return previous_of(runs, place.rule).begins
 
 
 def _since(place: Place, limit: Limit, *, seconds: int) -> int:
@@ -84,7 +94,7 @@ def _since(place: Place, limit: Limit, *, seconds: int) -> int:
     Not before the newest in force does. There is to be so much time beside the wait. What takes
     the place of another that is announced begins with that, if there is.
     """
-    at = place.reach.clock.now() + timedelta(seconds=place.wait + seconds)
+    at = EPOCH + timedelta(seconds=place.time.latest + place.wait + seconds)
     at = max(at, EPOCH + timedelta(seconds=limit.begins - 1))
     announced = None if limit.announced is None else limit.announced.since
     if announced is not None and announced > whole_seconds(at):

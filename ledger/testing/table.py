@@ -9,6 +9,7 @@ from weakref import WeakSet
 from compactor.job import Compactor
 from compactor.report import CompactorReport
 from ledger import sync
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.feed.memory import MemoryStream
@@ -77,6 +78,8 @@ class MemoryGlobalTable:
         self._world = ManualWorld(
             regions, randomness=self._random, page_items_max=page_items_max, clock=self.clock
         )
+        for replica in self._world.replicas.values():
+            replica.clock_offset = ClockOffset(0.0, 0.0)  # all of it is on one clock
         self._world.streams.update(
             (region, MemoryStream(f"{region}/memory", clock=self.clock)) for region in regions
         )

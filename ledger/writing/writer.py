@@ -72,7 +72,7 @@ class Writer:
             clock=self._clock,
             settings=self._settings.writer,
             on_group=on_group,
-            check=self._check_clock,
+            check=self.check_clock,
             spans=spans,
         )
 
@@ -87,7 +87,7 @@ class Writer:
 
         `end` is the event loop's time at which this call ends, here and in all other calls.
         """
-        self._check_clock()
+        self.check_clock()
         if self._group is None:
             return self._direct.until(end).put(self._planner.plan(change))
         if change.is_plain:
@@ -117,7 +117,7 @@ class Writer:
         Raises:
             InvalidInput, ContractConflict, ClockOff: as `record`.
         """
-        self._check_clock()
+        self.check_clock()
         return self._planner.plan(change, spending=spending)
 
     def put(self, planned: Planned, *, end: float = NEVER) -> Awaitable[Entry]:
@@ -132,7 +132,7 @@ class Writer:
         The clock is read when its id is made, together with the calls that share its request.
         """
         if self._group is None:
-            self._check_clock()
+            self.check_clock()
             return self._direct.until(end).put(self._planner.plan(Change(counter, change)))
         counter, amount = keys.checked_new_counter(counter), amounts.addend(change)
         if self._settings.combine and self._combines(counter):
@@ -141,7 +141,7 @@ class Writer:
 
     async def record_many(self, changes: Sequence[Change], *, end: float = NEVER) -> list[Entry]:
         """Write many changes, each independently; see `Ledger.record_many`."""
-        self._check_clock()
+        self.check_clock()
         planned = self._planner.plan_many(changes)
         return await large_write.send_all(self._direct.until(end), planned)
 
@@ -149,7 +149,7 @@ class Writer:
         self, changes: Sequence[Change], *, end: float = NEVER
     ) -> list[Entry]:
         """Write up to 100 changes, all or none; see `Ledger.record_together`."""
-        self._check_clock()
+        self.check_clock()
         planned = [self._planner.plan(change) for change in changes]
         return await self._direct.until(end).transaction(planned)
 
@@ -157,13 +157,13 @@ class Writer:
         self, entries: Sequence[Entry], *, together: bool, end: float = NEVER
     ) -> list[Entry]:
         """Write the same entries again; see `Ledger.retry`."""
-        self._check_clock()
+        self.check_clock()
         planned = self._planner.replan(entries)
         if together:
             return await self._direct.until(end).transaction(planned)
         return await large_write.send_all(self._direct.until(end), planned)
 
-    def _check_clock(self) -> None:
+    def check_clock(self) -> None:
         """Refuse to make or judge ids by a clock that is off.
 
         Raises:

@@ -25,7 +25,7 @@ from ledger.testing.clock import START, ManualClock
 
 COUNTER, LIMIT = "key/42", 100
 SHARES = {AT_HOME: Decimal(10), AT_WEST: Decimal(60), AT_SOUTH: Decimal(30)}
-LATER = START + timedelta(seconds=ARRIVED_SECONDS + 120)
+LATER = START + timedelta(seconds=ARRIVED_SECONDS + 180)
 
 
 def settings_of() -> Settings:

@@ -8,6 +8,7 @@ from typing import Any
 from support.compacting import World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
+from ledger.core.clock_offset import RegionTime
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
@@ -31,6 +32,11 @@ def whole(*numbers: Decimal | int) -> list[int]:
 def seconds(at: datetime) -> int:
     """Return a time in whole seconds since 1970."""
     return int((at - EPOCH).total_seconds())
+
+
+def exactly(now: float) -> RegionTime:
+    """Return a time that is known exactly, in seconds since 1970."""
+    return RegionTime(now, now)
 
 
 def granted(

@@ -88,7 +88,9 @@ def margin_of(settings: Settings) -> float:
     It is signed within `contract_life` of when that was seen, and lands within the life of the
     signature; the clocks of who wrote the item, of who signs, and of who waits may each be off.
     """
-    return settings.contract_life + settings.signature_lifetime + 3 * settings.clock_skew
+    terms = settings.terms
+    life = terms.longest("contract_life") + terms.signature_lifetime
+    return life + 3 * terms.longest("clock_skew")
 
 
 def has_moved(record: Record, state: State) -> bool:

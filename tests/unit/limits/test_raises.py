@@ -39,7 +39,7 @@ def test_more_raises_than_ids_are_kept_are_refused() -> None:
     """Each write of home's item is charged for all; the error says what to do, and until when."""
     full = range(1, RAISES_MAX + 1)
     with pytest.raises(
-        StateConflict, match="in larger steps, the next one after 1970-01-31T00:00:01Z"
+        StateConflict, match="in larger steps, the next one after 1970-01-31T01:00:01Z"
     ):
         after(*full, RAISE_SECONDS + 1)
     assert len(after(*full, RAISE_SECONDS + 2)) == RAISES_MAX

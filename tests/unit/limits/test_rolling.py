@@ -6,6 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from support.budgets import exactly
 
 from ledger import Table
 from ledger.core.budgets import BUCKETS
@@ -107,8 +108,8 @@ def test_a_bucket_comes_back_after_the_window_and_the_margin() -> None:
     rights = item(charged=Decimal(4), buckets={10: Decimal(4)})
     due = rolling.returned_by(rights, 10, 60.0)
     assert due == 35 * HOUR + 60
-    assert rolling.rolled(rights, due - 1, margin=60.0).available == 6
-    back = rolling.rolled(rights, due, margin=60.0)
+    assert rolling.rolled(rights, exactly(due - 1), margin=60.0).available == 6
+    back = rolling.rolled(rights, exactly(due), margin=60.0)
     assert (int(back.available), int(back.spent)) == (10, 0)
     assert not back.buckets
     assert back.version == rights.version
