@@ -156,6 +156,7 @@ class _Doctor:
         jobs = [partial(self._looked, seen, other) for other in more]
         passes, hot, known = await run_all(jobs, at_once=len(jobs))
         probed = await self._probed(seen, looks) if self.probe else None
+        sampled = self.region or seen.settings.home
         lags = partial(judging.lag_findings, probed, passes, seconds_max=self.seconds_max)
         return in_order(
             [
@@ -169,7 +170,8 @@ class _Doctor:
                 *seen_findings(seen),
                 *lags(regions=seen.settings.regions),
                 *judging.compactor_findings(passes),
-                *judging.hot_findings(hot, region=self.region or seen.settings.home),
+                *judging.unmerged_findings(hot, region=sampled, now=looks.clock.now()),
+                *judging.hot_findings(hot, region=sampled),
             ]
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ledger.administration.diagnosis.unmerged import NOTHING_SAMPLED, Unmerged
 from ledger.core.ids import parse
 
 UNITS_PER_ENTRY = 2.0
@@ -37,12 +38,13 @@ class HotCollection:
 class HotSample:
     """The collections that were looked at, busiest first, and in how many pages of the table.
 
-    `unseen` is why the table itself was not sampled.
+    `unseen` is why the table itself was not sampled, `unmerged` what waits there to be merged.
     """
 
     collections: Sequence[HotCollection]
     pages: int
     unseen: str = ""
+    unmerged: Unmerged = NOTHING_SAMPLED
 
 
 def rate_of(

@@ -4,6 +4,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from math import ceil
 
 from ledger.administration.diagnosis.finding import Check, Finding, State
@@ -257,6 +258,29 @@ def _what_is_wrong(passes: PassesSeen) -> Iterator[tuple[State, str, str]]:
         what = f"merging falls behind: {passes.late_seconds:,.0f} s late{_left(passes)}"
         do = "run more processes: each `compactor run --every 60s` takes a share"
         yield State.WARNING, what, do
+
+
+def unmerged_findings(
+    found: HotSample | Failed, *, region: str, now: datetime
+) -> Iterator[Finding]:
+    """Yield how many entries of the sample are due to be merged, and since when."""
+    if isinstance(found, Failed) or not found.unmerged.sampled:
+        return  # the line of the hot counters says why
+    seen = found.unmerged
+    among = f"of {seen.sampled:,} collections in {found.pages} MB of the table at most"
+    if seen.since is None:
+        what = f"{among} none has settled entries that are due to be merged"
+        yield Finding(Check.COMPACTOR, region, State.OK, what)
+        return
+    what = (
+        f"{among} {seen.due:,} have {seen.entries:,} settled entries that are not merged, the"
+        f" first of them due since {seen.since:%Y-%m-%dT%H:%M:%SZ}"
+    )
+    if (now - seen.since).total_seconds() > LATE_SECONDS:
+        do = "merge them now: `compactor run --once --search`; see `compactor status`"
+        yield Finding(Check.COMPACTOR, region, State.WARNING, what, do)
+    else:
+        yield Finding(Check.COMPACTOR, region, State.OK, what)
 
 
 def hot_findings(found: HotSample | Failed, *, region: str) -> Iterator[Finding]:

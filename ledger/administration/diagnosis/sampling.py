@@ -1,4 +1,4 @@
-"""Search for hot counters: through the newest hints, and a few pages of the table.
+"""A sample of the table: its hot counters, by the newest hints and a few pages; what waits there.
 
 One entry in a hundred leaves a hint, so a hot counter has left some. The pages of the table are of
 random segments, and show the collections with most entries. Of each candidate the newest entries
@@ -23,6 +23,7 @@ from botocore.exceptions import ClientError
 from ledger.administration.diagnosis.asking import NotingTransport
 from ledger.administration.diagnosis.hot import UNITS_PER_ENTRY, HotCollection, HotSample, rate_of
 from ledger.administration.diagnosis.trials import DENIED_CODES
+from ledger.administration.diagnosis.unmerged import SampledKeys
 from ledger.administration.estimating import PARTITION_WRITES, SHARD_SHARE
 from ledger.core import keys
 from ledger.core.entry import Key
@@ -45,6 +46,7 @@ UNITS_PER_PAGE = 128.0
 SEGMENTS = (10_000, 100, 1)
 """Numbers of segments, of each of which one is drawn while pages are left: large tables show a page
 in the first, small ones are read whole by the last."""
+_SAMPLED = ("pk", "sk", "merged")
 SUSPECT_RATE = 0.5 * SHARD_SHARE * PARTITION_WRITES / UNITS_PER_ENTRY
 """Entries a second, over however short a time, that trigger a closer look."""
 SUSPECT_SPAN_SECONDS_MIN = 0.1
@@ -58,9 +60,9 @@ async def hot_collections(
     A role that may not scan sees those that hints name. Errors are botocore's, as the transport's.
     """
     found = dict.fromkeys(await _hinted(transport, settings))
-    unseen = ""
+    unseen, keys_seen = "", SampledKeys()
     try:
-        found |= dict.fromkeys(await _scanned(transport, settings, randomness, pages))
+        found |= dict.fromkeys(await _scanned(transport, settings, randomness, pages, keys_seen))
     except ClientError as error:
         if error_code(error) not in DENIED_CODES:
             raise
@@ -68,7 +70,7 @@ async def hot_collections(
     candidates = list(found)[:CANDIDATES_MAX]
     rates = [await _looked_at(transport, settings, clock, candidate) for candidate in candidates]
     busiest = sorted(filter(None, rates), key=lambda one: -one.rate)
-    return HotSample(busiest, pages, unseen)
+    return HotSample(busiest, pages, unseen, keys_seen.unmerged(settings, now=clock.now()))
 
 
 async def _hinted(transport: NotingTransport, settings: Settings) -> list[str]:
@@ -82,22 +84,33 @@ async def _hinted(transport: NotingTransport, settings: Settings) -> list[str]:
 
 
 async def _scanned(
-    transport: NotingTransport, settings: Settings, randomness: Random, pages: int
+    transport: NotingTransport,
+    settings: Settings,
+    randomness: Random,
+    pages: int,
+    seen: SampledKeys,
 ) -> Sequence[str]:
-    """Return the collections with many items in a budget of pages; of a small table, all."""
+    """Return the collections with many items in a budget of pages; of a small table, all.
+
+    `seen` takes the keys.
+    """
     left, counts = pages * UNITS_PER_PAGE, Counter[str]()
     for segments in SEGMENTS:
         after: Key | None = None
         segment = randomness.randrange(segments)
         while left > 0:
-            scan = Scan(attributes=("pk", "sk"), segment=segment, segments=segments, after=after)
+            scan = Scan(attributes=_SAMPLED, segment=segment, segments=segments, after=after)
             answer = await transport.send("scan", scan_request(scan, settings.table))
             left -= float(answer["ConsumedCapacity"]["CapacityUnits"])
             counts.update(str(item["pk"]["S"]) for item in answer["Items"])
+            seen.add(answer["Items"])
             last = answer.get("LastEvaluatedKey")
             if last is None:
                 break
             after = (last["pk"]["S"], last["sk"]["S"])
+        else:
+            if after is not None:
+                seen.leave_out(after[0])
     return [name for name, count in counts.most_common() if count >= ENTRIES_PER_PAGE_MIN]
 
 
