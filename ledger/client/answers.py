@@ -5,6 +5,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -18,6 +19,7 @@ from ledger.core.errors import (
     RetryHorizonPassed,
     Throttled,
 )
+from ledger.core.http_times import retry_after_seconds
 from ledger.wire.problems import MEDIA_TYPE, error_of
 
 _REFUSED = frozenset(
@@ -46,36 +48,33 @@ class Unanswered:
     """The request may have been carried out or not; `cause` is what came in place of an answer."""
 
     cause: str
+    retry_after_seconds: float = 0.0
 
 
 Judged = Answered | Failed | Unanswered
 
 
-def judged(status: int, headers: Mapping[str, str], body: bytes) -> Judged:
+def judged(status: int, headers: Mapping[str, str], body: bytes, *, now: datetime) -> Judged:
     """Return what an answer says; one that is not of the service itself is no answer to a write."""
+    wait = retry_after_seconds(headers.get("retry-after"), now=now)
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     fields = _object(body) if media in {"application/json", MEDIA_TYPE} else None
     if fields is not None and media == MEDIA_TYPE:
-        return failed(fields, headers.get("retry-after"))
+        return Failed(error_of(fields), wait)
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         if fields is None:
             return Unanswered(f"an answer of status {status} that is not the service's")
         return Answered(status, fields)
-    return _of_another(status, headers.get("retry-after"))
+    return _of_another(status, wait)
 
 
-def failed(problem: Mapping[str, Any], retry_after: str | None = None) -> Failed:
-    """Return what a problem says."""
-    return Failed(error_of(problem), _seconds(retry_after))
-
-
-def _of_another(status: int, retry_after: str | None) -> Judged:
+def _of_another(status: int, wait: float) -> Judged:
     """Judge an answer of what stands between: a proxy, a load balancer, another server."""
     said = f"status {status}, not from the ledger's service"
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unanswered(said)
+        return Unanswered(said, wait)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return Failed(Throttled(said), _seconds(retry_after))
+        return Failed(Throttled(said), wait)
     if status in _REFUSED:
         return Failed(AccessDenied(said))
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
@@ -99,10 +98,3 @@ def _object(body: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _seconds(retry_after: str | None) -> float:
-    """Return what Retry-After asks for in seconds; 0 for a date, and for none."""
-    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
-        return 0.0
-    return float(retry_after)

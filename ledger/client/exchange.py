@@ -166,7 +166,7 @@ class Exchange:
             return False
         if not doubts and not backoff.allows(tries.requests + 1, throttled=throttled):
             return False
-        seconds = max((failure.retry_after_seconds for failure in failures), default=0.0)
+        seconds = max((attempt.retry_after_seconds for attempt in failed), default=0.0)
         return await tries.again(
             "throttled" if throttled else "unanswered",
             throttled=throttled,
@@ -197,7 +197,8 @@ class Exchange:
             raise InvalidInput(f"the request cannot be sent: {error}") from None
         except _UNANSWERED as error:
             return Unanswered(_text(error))
-        return judged(answer.status_code, answer.headers, answer.content)
+        now = self.clock.now()
+        return judged(answer.status_code, answer.headers, answer.content, now=now)
 
     def stream_request(self, request: Request) -> httpx.Request:
         """Return a request whose answer goes on for ever."""

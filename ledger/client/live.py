@@ -85,7 +85,12 @@ async def _events(exchange: Exchange, request: Request) -> AsyncGenerator[tuple[
     response = await exchange.streamed(exchange.stream_request(request))
     try:
         if response.headers.get("content-type", "").partition(";")[0] != "text/event-stream":
-            outcome = judged(response.status_code, response.headers, await response.aread())
+            outcome = judged(
+                response.status_code,
+                response.headers,
+                await response.aread(),
+                now=exchange.clock.now(),
+            )
             raise outcome.error if isinstance(outcome, Failed) else Unreachable("no events came")
         events, lines = Events(), aiter(response.aiter_lines())
         while True:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 
-from ledger.client.answers import Failed, Unanswered, failed, is_definite
+from ledger.client.answers import Failed, Unanswered, is_definite
 from ledger.client.exchange import Done, Exchange, Final, InDoubt, Outcome
 from ledger.client.requests import NamedChange, change_portions, recording
 from ledger.core.errors import LedgerError, OutcomeUnknown, safe_repeat
 from ledger.core.values import Entry
 from ledger.runtime.tasks import run_all
+from ledger.wire.problems import error_of
 from ledger.wire.values import Fields, entry_of
 
 REQUESTS_AT_ONCE = 4
@@ -49,7 +50,7 @@ async def _finals(
 
 def _outcome(result: Fields) -> Outcome[Entry]:
     if result.get("entry") is None:
-        return failed(result["problem"])
+        return Failed(error_of(result["problem"]))
     return Done(written(result))
 
 

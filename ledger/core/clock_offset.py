@@ -16,9 +16,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
-from functools import lru_cache
+from datetime import datetime, timedelta
 from math import ceil, floor
 
 from ledger.core.errors import ClockOff
@@ -27,7 +25,6 @@ WINDOW_SECONDS = 60.0
 """How long answers are combined: quartz drifts by a few milliseconds in that time."""
 DATE_SECONDS = 1.0
 """Resolution of a `Date`."""
-DATES_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +149,3 @@ def check_offset(offset: ClockOffset | None, *, skew: float, region: str) -> Non
         region=region,
         offset_seconds=offset.middle,
     )
-
-
-@lru_cache(DATES_KEPT)  # all answers of a second share it
-def date_of(text: str) -> datetime | None:
-    """Return the time in a `Date` header, None if it has none."""
-    try:
-        date = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return date.replace(tzinfo=UTC) if date.tzinfo is None else date

@@ -89,4 +89,4 @@ def retry_after_seconds(header: str | None) -> float:
     """Return the wait that a header of whole milliseconds asks for; 0 if it cannot be read."""
     if header is None or not (header.isascii() and header.isdigit()):
         return 0.0
-    return int(header) / 1000
+    return float(header) / 1000

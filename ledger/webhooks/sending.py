@@ -18,6 +18,7 @@ import anyio
 import httpx
 
 from ledger.core.errors import InvalidInput
+from ledger.core.http_times import retry_after_seconds
 from ledger.runtime.clock import Clock
 from ledger.webhooks.addresses import Resolve, checked_address, resolved
 from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Event, wait_after
@@ -126,9 +127,5 @@ class Sender:
             return None, f"no answer within {TRY_SECONDS_MAX:g} s", 0.0
         except (httpx.HTTPError, httpx.InvalidURL, OSError, InvalidInput, UnicodeError) as error:
             return None, str(error) or type(error).__name__, 0.0
-        return answer.status_code, str(answer.status_code), _retry_after(answer.headers)
-
-
-def _retry_after(headers: httpx.Headers) -> float:
-    text = headers.get("retry-after", "")
-    return min(WAIT_SECONDS_MAX, float(text)) if text.isdecimal() else 0.0
+        asked = retry_after_seconds(answer.headers.get("retry-after"), now=self._clock.now())
+        return answer.status_code, str(answer.status_code), min(WAIT_SECONDS_MAX, asked)

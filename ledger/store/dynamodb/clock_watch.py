@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from ledger.core.clock_offset import ClockOffset, MeasuredOffset, Quiet, date_of, measured
+from ledger.core.clock_offset import ClockOffset, MeasuredOffset, Quiet, measured
+from ledger.core.http_times import date_of
 from ledger.runtime.clock import Clock
 
 DATE_HEADER = "date"

@@ -9,7 +9,6 @@ from ledger.core.clock_offset import (
     ClockOffset,
     MeasuredOffset,
     Quiet,
-    date_of,
     measured,
 )
 
@@ -130,20 +129,6 @@ def test_the_answers_of_a_second_are_quiet() -> None:
     assert not quiet.covers("noon", at(0.1), at(0.3))
     assert not quiet.covers("noon", at(0.1), at(WINDOW_SECONDS + 1))
     assert not quiet.covers("noon", at(0.2), at(0.1))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Sat, 21 Nov 2026 12:00:00 GMT", NOON),
-        ("Sat, 21 Nov 2026 13:00:00 +0100", NOON),
-        ("noon", None),
-        ("", None),
-    ],
-)
-def test_a_date_is_read_or_left(text: str, expected: datetime | None) -> None:
-    """A header that is no date, as of a server that is not DynamoDB, tells nothing."""
-    assert date_of(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import base64
 import hmac
 from datetime import timedelta
+from email.utils import format_datetime
 from hashlib import sha256
 
 import pytest
@@ -105,6 +106,18 @@ async def test_a_receiver_may_ask_for_time_or_for_no_more() -> None:
     sent = await sending.sender().send(hook_of(), EVENT)
     assert (sent.ended, sent.tries) == (Ended.GONE, 2)
     assert sending.clock.now() - start == timedelta(seconds=120)
+
+
+@pytest.mark.parametrize(("ahead", "waited"), [(20, 20), (3_600, WAIT_SECONDS_MAX), (-3_600, 1)])
+async def test_a_receiver_may_name_the_time(ahead: float, waited: float) -> None:
+    """Retry-After as a date is heeded as seconds are: up to a bound, and never to be earlier."""
+    sending = Sending(receiver := Receiver([503, 200]))
+    start = sending.clock.now()
+    at = format_datetime(start + timedelta(seconds=ahead), usegmt=True)
+    receiver.headers = {"retry-after": at}
+    await sending.sender().send(hook_of(), EVENT)
+    took = (sending.clock.now() - start).total_seconds()
+    assert took == waited if ahead > 0 else took <= waited
 
 
 @pytest.mark.parametrize(
