@@ -15,13 +15,19 @@ from ledger.core.errors import InvalidInput, LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.descriptors import connections_allowed
 from ledger.runtime.extras import install
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import say
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.port import Access, OpenAccess
-from ledger.service.options import ServiceOptions, Tls
+from ledger.service.options import (
+    CONNECTIONS_MAX,
+    CONNECTIONS_OF_ADDRESS_MAX,
+    ServiceOptions,
+    Tls,
+)
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
 from ledger.settings.variables import TOKENS_VARIABLE
@@ -68,6 +74,17 @@ def serve(
     drain: Annotated[
         str, typer.Option(help="Time from SIGTERM until new requests are refused.")
     ] = "5s",
+    connections: Annotated[
+        int, typer.Option(min=1, help="Connections at a time.")
+    ] = CONNECTIONS_MAX,
+    connections_per_address: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Connections of one address at a time. Behind a proxy all have the proxy's: give"
+            " as many as it opens.",
+        ),
+    ] = CONNECTIONS_OF_ADDRESS_MAX,
     log_format: LogFormatOption = LogFormat.TEXT,
     config: Config = None,
 ) -> None:
@@ -81,11 +98,19 @@ def serve(
     access = _access_of(tokens, host=host, insecure=insecure)
     tls = _tls_of(tls_certificate, tls_key, tls_clients)
     options = ServiceOptions(
-        host, port, drain_seconds=seconds_of(drain), tls=tls, loopback_only=insecure
+        host,
+        port,
+        drain_seconds=seconds_of(drain),
+        connections=connections,
+        of_address=connections_per_address,
+        tls=tls,
+        loopback_only=insecure,
     )
     settings = None if local else Settings.load(config)
     regions = LOCAL_REGIONS if settings is None else (region_of(settings, region),)
     begin_logging(log_format)
+    allowed = connections_allowed(connections, listeners=len(regions))
+    options = replace(options, connections=allowed)
     run_tuned(_serve(settings, regions, options, access))
 
 

@@ -4,24 +4,33 @@ A separate thread answers, so an answer alone says nothing about the process: `/
 heartbeat that the event loop leaves, and how long the current work has taken.
 """
 
+import asyncio
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from socketserver import ThreadingMixIn
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import anyio
 
 from ledger.core.errors import LedgerError
+from ledger.runtime.connections import (
+    HEAD_BYTES_MAX,
+    HEAD_SECONDS_MAX,
+    HEADERS_MAX,
+    STALL_SECONDS_MAX,
+    Bounds,
+    Connections,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 CLOSE_SECONDS_MAX = 5.0
+CONNECTIONS = Bounds(in_all=64, of_address=16)
+"""How many may ask at a time: a probe and a scraper every few seconds."""
 BEAT_SECONDS = 1.0
 """How often a loop leaves its heartbeat."""
 LOOP_SECONDS_MAX = 15.0
@@ -96,15 +105,6 @@ class MetricsServer:
         self.close()
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
-class _Handler(WSGIRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Log nothing: probes and scrapes come every few seconds."""
-
-
 def serve(
     port: int,
     registry: "CollectorRegistry",
@@ -124,32 +124,94 @@ def serve(
     # Imported here: not every program needs the client library.
     from prometheus_client import make_wsgi_app  # noqa: PLC0415
 
+    listener = _Listener(_with_health(make_wsgi_app(registry), health), host, port)
+    thread = threading.Thread(
+        target=asyncio.run, args=(listener.run(),), name="metrics", daemon=True
+    )
+    thread.start()
     try:
-        server = make_server(
-            host,
-            port,
-            _with_health(make_wsgi_app(registry), health),
-            server_class=_server_class(host, port),
-            handler_class=_Handler,
-        )
+        in_use = listener.port.result()
     except (OSError, OverflowError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise LedgerError(
             f"metrics cannot be served on {host} port {port}: {reason.lower()}; choose another port"
         ) from error
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
-    return MetricsServer(host, server.server_port, _closer(server, thread))
+
+    def close() -> None:
+        listener.end()
+        thread.join(CLOSE_SECONDS_MAX)
+
+    return MetricsServer(host, in_use, close)
 
 
-def _server_class(host: str, port: int) -> type[WSGIServer]:
-    """Return a server of the host's address family.
+class _Listener:
+    """Answers one request on each connection, of which there are few, each for a short time."""
 
-    Raises:
-        OSError: the name cannot be resolved.
-    """
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    return type("_FamilyServer", (_Server,), {"address_family": family})
+    def __init__(self, app: Any, host: str, port: int) -> None:
+        self._app = app
+        self._place = host, port
+        self._connections = Connections[asyncio.StreamWriter](CONNECTIONS)
+        self.port = Future[int]()
+
+    async def run(self) -> None:
+        """Listen until the end; `port` has the port, or why there is none."""
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        host, port = self._place
+        try:
+            server = await asyncio.start_server(self._answer, host, port, limit=HEAD_BYTES_MAX)
+        except (OSError, OverflowError) as error:
+            self.port.set_exception(error)
+            return
+        self.port.set_result(server.sockets[0].getsockname()[1])
+        await self._ended.wait()
+        server.close()
+
+    def end(self) -> None:
+        """End, from another thread."""
+        self._loop.call_soon_threadsafe(self._ended.set)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = writer.get_extra_info("peername")
+        for leaving in self._connections.enter(writer, peer[0] if peer else None):
+            leaving.transport.abort()
+        try:
+            async with asyncio.timeout(HEAD_SECONDS_MAX):
+                writer.write(await self._answer_of(reader))
+            async with asyncio.timeout(STALL_SECONDS_MAX):
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, EOFError, asyncio.CancelledError):
+            pass  # it left, or was late (a TimeoutError is an OSError), or all ends
+        finally:
+            writer.transport.abort()
+            self._connections.leave(writer)
+
+    async def _answer_of(self, reader: asyncio.StreamReader) -> bytes:
+        """Read the head of a request; return the answer."""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return _message("431 Request Header Fields Too Large", (), b"")
+        request, *lines = head.decode("latin-1").split("\r\n")
+        method, _, target = request.partition(" ")
+        path, _, query = target.partition(" ")[0].partition("?")
+        if method not in {"GET", "HEAD"} or len(lines) > HEADERS_MAX + 2:
+            return _message("400 Bad Request", (), b"")
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "QUERY_STRING": query}
+        for line in lines:
+            name, _, value = line.partition(":")
+            environ[f"HTTP_{name.strip().upper().replace('-', '_')}"] = value.strip()
+        started: list[Any] = []
+        body = b"".join(self._app(environ, lambda *start: started.extend(start)))
+        return _message(started[0], started[1], body if method == "GET" else b"")
+
+
+def _message(status: str, headers: Iterable[tuple[str, str]], body: bytes) -> bytes:
+    named = {name.lower(): value for name, value in headers}
+    named |= {"content-length": str(len(body)), "connection": "close", "cache-control": "no-store"}
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in named.items())]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
 def _with_health(metrics: Any, health: Health | None) -> Any:
@@ -160,17 +222,7 @@ def _with_health(metrics: Any, health: Health | None) -> Any:
         trouble = health.trouble()
         body = json.dumps({"status": trouble or "ok", **health.ages()}).encode() + b"\n"
         status = "503 Service Unavailable" if trouble else "200 OK"
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        start_response(status, headers)
+        start_response(status, [("Content-Type", "application/json")])
         return [body]
 
     return answer
-
-
-def _closer(server: WSGIServer, thread: threading.Thread) -> Callable[[], None]:
-    def close() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join(CLOSE_SECONDS_MAX)
-
-    return close

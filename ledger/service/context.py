@@ -24,6 +24,8 @@ RESULTS = "ledger_results"
 """Where an endpoint leaves how many changes of a request ended with each status, for metrics."""
 REQUEST = "ledger_request"
 """Where it leaves the request's id, which log and answer have."""
+IS_FULL = "ledger_is_full"
+"""Where a connection leaves, in the `state` of a scope, that too many requests are under way."""
 READY_COUNTER = "ledger-service-ready"
 """The counter whose total is read to see whether the table answers; it need not have entries."""
 READY_SECONDS_MAX = 2.0

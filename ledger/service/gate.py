@@ -2,10 +2,10 @@
 
 ::
 
-    each name once? ── host right? ── draining? ── body too large? ── whose token? ── within rate?
-          400              421           503             413              401             429
-                                                                                           │
-    access log, metrics, X-Request-Id, no-store  <── answer ── endpoint  <─────────────────┘
+    each name once? ── host right? ── draining, full? ── body too large? ── whose token? ── in its rate?
+          400              421             503                413              401            429
+                                                                                               │
+    access log, metrics, X-Request-Id, no-store  <── answer ── endpoint  <─────────────────────┘
 
 No answer is kept by a cache on the way, but for the page's files, which say so themselves.
 
@@ -36,12 +36,13 @@ from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, retry_after
 from ledger.service.compressing import Compressed, takes_gzip
-from ledger.service.context import GRANT, GRANT_NOW, LOOK, REQUEST, RESULTS, Context
+from ledger.service.context import GRANT, GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
 from ledger.service.heads import check_headers, check_query
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.wire.problems import (
     INVALID,
     MISDIRECTED,
+    OVERLOADED,
     SHUTTING_DOWN,
     TOO_LARGE,
     TOO_MANY_REQUESTS,
@@ -49,7 +50,7 @@ from ledger.wire.problems import (
 )
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""What probes ask without a token, also while an instance is draining."""
+"""What probes ask without a token, also while an instance is draining, or full."""
 _REQUEST_ID_HEADER = b"x-request-id"
 _CLOSE = (b"connection", b"close")
 _NO_STORE = (b"cache-control", b"no-store")
@@ -145,6 +146,13 @@ class Gate:
                 SHUTTING_DOWN,
                 detail,
                 headers=retry_after(0),
+                retryable=True,
+            )
+        if scope.get("state", {}).get(IS_FULL) and path not in OPEN_PATHS:
+            raise Refused(
+                OVERLOADED,
+                "too many requests are under way, in all or from one address",
+                headers=retry_after(0) | {"Connection": "close"},
                 retryable=True,
             )
         length = headers.get("content-length", "0")

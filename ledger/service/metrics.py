@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from ledger.runtime.metrics import LATENCY_BUCKETS_SECONDS, MetricMaker, RegistryMetrics
 from ledger.service.gate import Seen
+from ledger.wire.problems import Kind
 
 REQUESTS = "ledger_service_requests"
 access_log = logging.getLogger("ledger.service.access")
@@ -53,6 +54,10 @@ class ServiceMetrics(RegistryMetrics):
             self._results.labels(str(status)).inc(number)
         if seen.problem is not None:
             self._refused.labels(seen.problem).inc()
+
+    def refused(self, kind: Kind) -> None:
+        """Count what was refused before it was a request."""
+        self._refused.labels(kind.name).inc()
 
 
 def answered_in(registry: CollectorRegistry) -> dict[str, int]:

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BODY_BYTES_MAX = 1024 * 1024
+CONNECTIONS_MAX = 4_096
+CONNECTIONS_OF_ADDRESS_MAX = 256
+"""Connections of one process, and of one address, which a proxy's callers share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,5 +26,7 @@ class ServiceOptions:
     port: int = 8080
     drain_seconds: float = 5.0
     body_max: int = BODY_BYTES_MAX
+    connections: int = CONNECTIONS_MAX
+    of_address: int = CONNECTIONS_OF_ADDRESS_MAX
     tls: Tls | None = None
     loopback_only: bool = False

@@ -6,7 +6,7 @@
                answers close their connections        idle ones are closed   stop_seconds at most
 """
 
-import logging
+import asyncio
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -21,12 +21,16 @@ from prometheus_client import CollectorRegistry
 from ledger.core.errors import LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
+from ledger.runtime.connections import Bounds, Connections
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.service.access.port import Access
 from ledger.service.context import Context
 from ledger.service.instance import instance_app
+from ledger.service.metrics import ServiceMetrics
 from ledger.service.options import ServiceOptions
+from ledger.service.protocol import BoundedProtocol
+from ledger.wire.problems import Kind
 
 STOP_SECONDS_MAX = 30
 """How long requests under way may take once no new ones come."""
@@ -34,10 +38,8 @@ KEEP_ALIVE_SECONDS = 75
 """How long an idle connection is kept: longer than load balancers (60 s) and clients do, so that
 they close it, and none is closed here with a request on the way to it."""
 BACKLOG = 2_048
-CONNECTIONS_MAX = 4_096
-"""Connections and tasks of one process; further ones are answered 503 by uvicorn."""
-
-uvicorn_log = logging.getLogger("uvicorn.error")
+LOOK_SECONDS = 1.0
+"""How often connections are looked at for being late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,13 @@ class Running:
         )
         self._ledger = instance.ledger
         self._options = instance.options
-        self._server = _Server(_config(app, instance.options), instance.on_listening)
+        bounds = Bounds(instance.options.connections, instance.options.of_address)
+        self._server = _Server(
+            _config(app, instance.options),
+            bounds,
+            instance.on_listening,
+            ServiceMetrics.of(instance.registry).refused,
+        )
 
     async def run(self) -> None:
         """Serve until the instance has left.
@@ -98,13 +106,16 @@ class Running:
         host, port = self._options.host, self._options.port
         async with self._ledger, self.context.fleet, background_tasks() as tasks:
             tasks.start_soon(_shut_down, self.context, self._server, self._options.drain_seconds)
+            tasks.start_soon(self._server.end_late_connections)
             try:
                 await self._server.serve()
-            except SystemExit:  # as uvicorn ends where it cannot listen
+            except OSError:
                 raise LedgerError(
                     f"cannot listen on {host} port {port}: it is taken or not allowed; choose"
                     " another port"
                 ) from None
+            finally:
+                self._server.close()
 
 
 async def _shut_down(context: Context, server: uvicorn.Server, drain_seconds: float) -> None:
@@ -116,29 +127,60 @@ async def _shut_down(context: Context, server: uvicorn.Server, drain_seconds: fl
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which says when it listens, and leaves signals to us."""
+    """uvicorn's server with bounded connections; it says when it listens, and takes no signals."""
 
-    def __init__(self, config: uvicorn.Config, on_listening: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        bounds: Bounds,
+        on_listening: Callable[[int], None],
+        on_refused: Callable[[Kind], None],
+    ) -> None:
         super().__init__(config)
+        self.servers = []
+        self._connections = Connections[BoundedProtocol](bounds)
         self._on_listening = on_listening
+        self._on_refused = on_refused
 
-    async def startup(self, sockets: Any = None) -> None:
-        """Listen; why that fails is told by the program that runs it, not by a log's line."""
-        uvicorn_log.addFilter(_is_no_failure)
-        try:
-            await super().startup(sockets)
-        finally:
-            uvicorn_log.removeFilter(_is_no_failure)
-        if self.started:
-            self._on_listening(self.servers[0].sockets[0].getsockname()[1])
+    async def startup(self, sockets: Any = None) -> None:  # noqa: ARG002 (as uvicorn calls it)
+        """Listen.
+
+        Raises:
+            OSError: the port is taken or not allowed.
+        """
+        listener = await asyncio.get_running_loop().create_server(
+            self._connection, self.config.host, self.config.port, backlog=BACKLOG
+        )
+        self.servers = [listener]
+        self.started = True
+        self._on_listening(listener.sockets[0].getsockname()[1])
+
+    def _connection(self) -> BoundedProtocol:
+        return BoundedProtocol(
+            self.config,
+            self.server_state,
+            connections=self._connections,
+            on_refused=self._on_refused,
+        )
+
+    async def end_late_connections(self) -> None:
+        """End connections whose callers let them wait for too long, until cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            await anyio.sleep(LOOK_SECONDS)
+            for connection in self._connections.all():
+                connection.end_if_late(clock())
+
+    def close(self) -> None:
+        """Listen no more, and cut off what is left, also where serving was cancelled."""
+        for listener in self.servers:
+            listener.close()
+        for connection in self._connections.all():
+            connection.end()
 
     def capture_signals(self) -> Any:
         """Take no signals: `stopped_by_signals` does."""
         return nullcontext()
-
-
-def _is_no_failure(record: logging.LogRecord) -> bool:
-    return not isinstance(record.msg, OSError)
 
 
 def _config(app: Any, options: ServiceOptions) -> uvicorn.Config:
@@ -159,15 +201,13 @@ def _config(app: Any, options: ServiceOptions) -> uvicorn.Config:
         port=options.port,
         lifespan="off",
         log_config=None,
-        log_level="warning",
+        log_level="error",  # its warnings are of requests, which anybody may send
         access_log=False,
         server_header=False,
         date_header=True,
         proxy_headers=False,
         ws="none",
         http="httptools",
-        backlog=BACKLOG,
-        limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS_MAX,
         **tls,

@@ -108,6 +108,25 @@ TOO_LARGE = Kind(
     "The body is too large",
     "Nothing was written. Send fewer entries at a time, or ask for a higher --body-max.",
 )
+HEAD_TOO_LARGE = Kind(
+    "head-too-large",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "The head of the request is too large",
+    "Nothing was written. Send fewer and shorter headers, and ask for fewer ids at a time.",
+)
+TOO_SLOW = Kind(
+    "request-too-slow",
+    HTTPStatus.REQUEST_TIMEOUT,
+    "The request did not come to its end in time",
+    "Nothing was written. Repeat the request.",
+)
+OVERLOADED = Kind(
+    "overloaded",
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "Too many requests are under way",
+    "Nothing was written. Repeat the request after Retry-After seconds. The bounds are those of"
+    " `--connections` and `--connections-per-address`.",
+)
 TOO_MANY_REQUESTS = Kind(
     "too-many-requests",
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -136,6 +155,9 @@ _OF_SERVICE = (
     NOT_ACCEPTABLE_BODY,
     MISDIRECTED,
     TOO_LARGE,
+    HEAD_TOO_LARGE,
+    TOO_SLOW,
+    OVERLOADED,
     TOO_MANY_REQUESTS,
     SHUTTING_DOWN,
     DEFECT,
@@ -424,6 +446,9 @@ _KINDS_OF_SERVICE: Mapping[str, type[LedgerError]] = MappingProxyType(
         FORBIDDEN.name: errors.AccessDenied,
         MISDIRECTED.name: errors.AccessDenied,
         TOO_LARGE.name: errors.InvalidInput,
+        HEAD_TOO_LARGE.name: errors.InvalidInput,
+        TOO_SLOW.name: errors.NotSent,
+        OVERLOADED.name: errors.NotSent,
         TOO_MANY_REQUESTS.name: errors.Throttled,
         SHUTTING_DOWN.name: errors.NotSent,
     }

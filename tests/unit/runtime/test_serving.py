@@ -1,6 +1,7 @@
 """Metrics and health over HTTP, answered by a thread of its own."""
 
 import json
+import socket
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -10,6 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from ledger.core.errors import LedgerError
+from ledger.runtime import serving
+from ledger.runtime.connections import HEAD_BYTES_MAX, PLACES_KEPT
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.serving import (
     BEAT_SECONDS,
@@ -45,6 +48,14 @@ def health_of(port: int) -> tuple[int, dict[str, Any]]:
     """Return status and content of /healthz."""
     status, body = asked(port, "/healthz")
     return status, json.loads(body)
+
+
+def is_ended(connection: socket.socket) -> bool:
+    """Return whether the other side ends a connection."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 def test_metrics_are_served_until_closed() -> None:
@@ -124,6 +135,48 @@ def test_without_health_the_path_is_the_metrics() -> None:
     """As any path is, in the client library."""
     with serve(0, CollectorRegistry()) as server:
         assert asked(server.port, "/healthz") == asked(server.port, "/")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nA: " + b"a" * HEAD_BYTES_MAX, b"431"),
+        (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\n\r\n", b"400"),
+        (b"HEAD / HTTP/1.1\r\n\r\n", b"200"),
+    ],
+)
+def test_a_request_that_is_none_of_a_page_is_refused(sent: bytes, status: bytes) -> None:
+    """A head that is too long is, whether it ends or not."""
+    with (
+        serve(0, CollectorRegistry()) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as connection,
+    ):
+        connection.sendall(sent)
+        assert connection.recv(1_000).split()[1] == status
+
+
+def test_connections_that_ask_nothing_lock_nobody_out() -> None:
+    """Those that have waited longest give way."""
+    with serve(0, CollectorRegistry(), health=Health()) as server:
+        place = ("127.0.0.1", server.port)
+        most = serving.CONNECTIONS.of_address + PLACES_KEPT
+        idle = [socket.create_connection(place) for _ in range(most + 1)]
+        assert health_of(server.port)[0] == 200
+        assert is_ended(idle[0])
+        for connection in idle:
+            connection.close()
+
+
+def test_a_head_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the time that a head may take, whatever has come of it."""
+    monkeypatch.setattr(serving, "HEAD_SECONDS_MAX", 0.1)
+    with (
+        serve(0, CollectorRegistry()) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as connection,
+    ):
+        connection.sendall(b"GET / HT")
+        assert is_ended(connection)
 
 
 async def test_a_loop_leaves_its_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,284 @@
+"""A connection to the service: how much, how long and how often it may ask.
+
+uvicorn bounds neither the head of a request nor its time with its fast parser (`httptools`); its
+other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protocol with bounds:
+
+::
+
+    made ── TLS, head: 10 s ── body: 30 s ── answer ── idle: 75 s ──┐
+                 ^                                                  │
+                 └───────────────── a byte comes ───────────────────┘
+
+- A head ends at 32 KB and 100 headers, with a 431. So do, in a row, other bytes that are no body:
+  trailers, extensions of chunks.
+- A head that is late ends its connection, a body with a 408. Who takes nothing of an answer for
+  30 s is cut off.
+- Connections of one address, and all, are bounded: `ledger.runtime.connections` says which gives
+  way. TLS begins once a connection is counted, so an unfinished handshake is one, too.
+- An error in what follows a request whose answer is under way ends the connection after the answer:
+  the answer of a change is never replaced by that of the next request.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
+
+import orjson
+from uvicorn import Config
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+from uvicorn.protocols.utils import get_remote_addr
+from uvicorn.server import ServerState
+
+from ledger.runtime.connections import (
+    HEAD_BYTES_MAX,
+    HEAD_SECONDS_MAX,
+    HEADERS_MAX,
+    STALL_SECONDS_MAX,
+    Connections,
+)
+from ledger.service.answers import NOT_APPLIED
+from ledger.service.context import IS_FULL
+from ledger.wire.problems import HEAD_TOO_LARGE, INVALID, MEDIA_TYPE, TOO_SLOW, Kind, Problem
+
+BODY_SECONDS_MAX = 30.0
+"""How long a body may take, from the end of the head on."""
+PIPELINED_MAX = 16
+"""Requests that may wait on a connection for the answers of those before them."""
+PIECE_BYTES = 8 * 1024
+"""How much is parsed between two looks at what was counted."""
+_HEADER_BYTES = len(b": \r\n")
+_BAD_HTTP = Problem(INVALID, "the request is not valid HTTP/1.1", NOT_APPLIED)
+_LONG_HEAD = Problem(
+    HEAD_TOO_LARGE,
+    f"a head may have up to {HEAD_BYTES_MAX:,} bytes and {HEADERS_MAX} headers",
+    NOT_APPLIED,
+)
+_LATE = Problem(
+    TOO_SLOW,
+    f"a head may take {HEAD_SECONDS_MAX:g} s, a body {BODY_SECONDS_MAX:g} s",
+    {"outcome": "not_applied", "retryable": True},
+)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection; who runs the server calls `end_if_late` each second."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        *,
+        connections: "Connections[BoundedProtocol]",
+        on_refused: Callable[[Kind], None],
+    ) -> None:
+        super().__init__(config, server_state, {})
+        self._connections = connections
+        self._on_refused = on_refused
+        self._problem = _BAD_HTTP
+        self._answered: RequestResponseCycle | None = None
+        self._early = b""
+        self._late_at = self._stalled_at = inf
+        self._is_open = self._is_resting = self._is_deaf = False
+        self._head_bytes = self._bytes_in_a_row = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, and begin TLS, or take requests."""
+        self.transport = transport
+        self._wait(HEAD_SECONDS_MAX)
+        peer = get_remote_addr(transport)
+        leaving = self._connections.enter(self, peer[0] if peer else None)
+        for connection in leaving:
+            connection.end()
+        if self in leaving:
+            return
+        if self.config.ssl is None:
+            self._open(transport)
+        else:
+            self._handshake = self.loop.create_task(self._encrypt(transport, self.config.ssl))
+
+    def _open(self, transport: asyncio.Transport) -> None:
+        self._is_open = True
+        super().connection_made(transport)
+
+    async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        """Begin TLS; what came with the end of the handshake is parsed after it."""
+        try:
+            encrypted = await self.loop.start_tls(
+                transport, self, context, server_side=True, ssl_handshake_timeout=HEAD_SECONDS_MAX
+            )
+        except OSError:
+            encrypted = None
+        if encrypted is None or self.transport.is_closing():
+            self.end()
+            return
+        self._open(encrypted)
+        if self._early:
+            self.data_received(self._early)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection; a request that is answered meanwhile learns of it."""
+        self._connections.leave(self)
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+        super().connection_lost(exc)
+
+    def end(self) -> None:
+        """Cut the connection off."""
+        self._connections.leave(self)
+        self.transport.abort()
+
+    def end_if_late(self, now: float) -> None:
+        """End the connection if its caller has let it wait for too long."""
+        if now >= self._stalled_at or (now >= self._late_at and not self._is_answering):
+            self.end()
+        elif now >= self._late_at:
+            self._refuse(_LATE)
+
+    @property
+    def _is_answering(self) -> bool:
+        return self._answered is not None and not self._answered.response_complete
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, in pieces, so that nothing is parsed after what is refused."""
+        if not self._is_open:
+            self._early += data
+            return
+        if self._is_resting:
+            self._is_resting = False
+            self._wait(HEAD_SECONDS_MAX)
+        for start in range(0, len(data), PIECE_BYTES):
+            if self._is_deaf or self.transport.is_closing():
+                return
+            piece = data[start : start + PIECE_BYTES]
+            self._bytes_in_a_row += len(piece)
+            super().data_received(piece)
+            if self._bytes_in_a_row > HEAD_BYTES_MAX:
+                self._refuse(_LONG_HEAD)
+
+    def on_message_begin(self) -> None:
+        """Begin a request, whose head may begin while the one before it is answered."""
+        self._head_bytes = 0
+        if self._late_at == inf:
+            self._wait(HEAD_SECONDS_MAX)
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the target."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, or a trailer: these count, and are nothing else."""
+        self._count(len(name) + len(value) + _HEADER_BYTES)
+        if len(self.headers) >= HEADERS_MAX:
+            self._count(HEAD_BYTES_MAX)
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        """Count bytes of a head.
+
+        Raises:
+            ValueError: there are too many, so the parser stops, and `send_400_response` is called.
+        """
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES_MAX:
+            self._problem = _LONG_HEAD
+            raise ValueError(self._problem.detail)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, or to wait for the answers before."""
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise ValueError("too many requests wait for answers")
+        self._bytes_in_a_row = 0
+        self._wait(BODY_SECONDS_MAX)
+        self.scope["state"][IS_FULL] = self._connections.work(self)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._bytes_in_a_row = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the request is whole: from now on its caller waits."""
+        self._bytes_in_a_row = 0
+        self._late_at = inf
+        super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless one waits already, or the connection ends."""
+        is_last = not self.pipeline
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._wait(STALL_SECONDS_MAX)
+        elif is_last:
+            self._connections.wait(self)
+            if self._late_at == inf:  # else a part of a request has come already
+                self._is_resting = True
+                # uvicorn closes it before, but waits for what was not taken.
+                self._wait(self.timeout_keep_alive + STALL_SECONDS_MAX)
+
+    def pause_writing(self) -> None:
+        """Note that the caller does not take the answer."""
+        self._stalled_at = self.loop.time() + STALL_SECONDS_MAX
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Note that it does again."""
+        self._stalled_at = inf
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (as uvicorn calls it)
+        """Refuse what cannot be parsed."""
+        self._refuse(self._problem)
+
+    def _refuse(self, problem: Problem) -> None:
+        """End the connection by a problem, or, where another request is answered, after that."""
+        if self._is_deaf:
+            return
+        self._is_deaf = True
+        self._on_refused(problem.kind)
+        answered = self._answered
+        if answered is not None and self._is_answering:
+            if answered is not self.cycle or not answered.more_body:
+                answered.keep_alive = False
+                self.pipeline.clear()
+                self._late_at = inf
+                return
+            answered.disconnected = True
+            answered.message_event.set()
+            if answered.response_started:
+                self.end()
+                return
+        self.transport.write(b"".join(_answer_of(problem, self.server_state.default_headers)))
+        self.transport.close()
+        self._wait(STALL_SECONDS_MAX)
+
+    def _wait(self, seconds: float) -> None:
+        self._late_at = self.loop.time() + seconds
+
+
+def _answer_of(problem: Problem, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    """Yield an answer that ends its connection."""
+    body = orjson.dumps(problem.fields())
+    yield STATUS_LINE[problem.kind.status]
+    for name, value in (
+        *headers,
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+        (b"connection", b"close"),
+    ):
+        yield b"%b: %b\r\n" % (name, value)
+    yield b"\r\n" + body

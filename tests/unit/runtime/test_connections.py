@@ -1,0 +1,87 @@
+"""Which connections there may be, and which gives way."""
+
+import pytest
+
+from ledger.runtime.connections import PLACES_KEPT, Bounds, Connections
+
+OF_ADDRESS = PLACES_KEPT + 2
+"""As many as one address may have while it may have two that are busy."""
+
+
+def test_a_new_connection_takes_the_place_of_the_one_that_waited_longest() -> None:
+    """Of its address, once this has as many as it may have; a busy one keeps its place."""
+    connections = Connections[int](Bounds(1_000, 2))
+    for guest in range(OF_ADDRESS):
+        assert connections.enter(guest, "10.0.0.1") == []
+    connections.work(0)
+    assert connections.enter(100, "10.0.0.1") == [1]
+    assert connections.enter(101, "10.0.0.2") == []
+    connections.wait(0)
+    assert [connections.enter(guest, "10.0.0.1") for guest in (102, 103)] == [[2], [3]]
+    assert len(connections.all()) == OF_ADDRESS + 1
+
+
+def test_a_connection_that_answered_waits_anew() -> None:
+    """It gives way after all that have waited longer."""
+    connections = Connections[str](Bounds(1, 1_000))
+    for guest in ("a", "b", *map(str, range(PLACES_KEPT - 1))):
+        connections.enter(guest, "10.0.0.1")
+    connections.work("a")
+    connections.wait("a")
+    assert connections.enter("c", "10.0.0.2") == ["b"]
+
+
+def test_where_all_are_busy_a_new_connection_is_not_taken() -> None:
+    """Nothing that is under way is cut off."""
+    connections = Connections[int](Bounds(1_000, 2))
+    for guest in range(OF_ADDRESS):
+        connections.enter(guest, "10.0.0.1")
+        connections.work(guest)
+    assert connections.enter(100, "10.0.0.1") == [100]
+    assert 100 not in connections.all()
+    connections.leave(0)
+    assert connections.enter(101, "10.0.0.1") == []
+
+
+@pytest.mark.parametrize("bounds", [Bounds(2, 1_000), Bounds(1_000, 2)])
+def test_requests_beyond_the_bound_are_told_apart(bounds: Bounds) -> None:
+    """Places are kept for them, so that they are answered: as probes, or by a refusal."""
+    connections = Connections[int](bounds)
+    for guest in range(3):
+        connections.enter(guest, "10.0.0.1")
+    assert [connections.work(guest) for guest in range(3)] == [False, False, True]
+    connections.wait(0)
+    assert connections.work(1) is False
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_one"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        (None, "", True),
+    ],
+)
+def test_addresses_of_one_holder_count_together(
+    one: str | None, other: str, *, is_one: bool
+) -> None:
+    """A subnet of IPv6 does, as does an address of IPv4 in its form of IPv6."""
+    connections = Connections[int](Bounds(1_000, 1))
+    for guest in range(PLACES_KEPT):
+        connections.enter(guest, one)
+    assert connections.enter(100, other) == []
+    assert connections.enter(101, one) == ([0] if is_one else [])
+
+
+def test_what_left_is_forgotten() -> None:
+    """Twice changes nothing, and nothing brings it back."""
+    connections = Connections[int](Bounds(10, 10))
+    connections.enter(1, "10.0.0.1")
+    connections.leave(1)
+    connections.leave(1)
+    connections.wait(1)
+    assert connections.work(1) is False
+    assert connections.all() == []

@@ -1,0 +1,329 @@
+"""A connection to the service: bounds of what may come, and of its time."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+from support.serving import served
+from uvicorn.server import ServerState
+
+from ledger.runtime.connections import (
+    HEAD_BYTES_MAX,
+    HEAD_SECONDS_MAX,
+    HEADERS_MAX,
+    PLACES_KEPT,
+    STALL_SECONDS_MAX,
+    Bounds,
+    Connections,
+)
+from ledger.service.protocol import (
+    BODY_SECONDS_MAX,
+    PIECE_BYTES,
+    PIPELINED_MAX,
+    BoundedProtocol,
+)
+
+HEAD = b"POST /v1/x HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+WHOLE = HEAD + b"Content-Length: 2\r\n\r\n{}"
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self, address: str = "10.0.0.1") -> None:
+        super().__init__({"peername": (address, 1)})
+        self.sent = b""
+        self.is_aborted = self._is_closing = False
+
+    def write(self, data: Any) -> None:
+        """Keep what is written."""
+        if not self._is_closing:
+            self.sent += data
+
+    def is_closing(self) -> bool:
+        """Return whether it was closed."""
+        return self._is_closing
+
+    def close(self) -> None:
+        """Close it."""
+        self._is_closing = True
+
+    def abort(self) -> None:
+        """Cut it off."""
+        self._is_closing = self.is_aborted = True
+
+    def pause_reading(self) -> None:
+        """Do nothing."""
+
+    def resume_reading(self) -> None:
+        """Do nothing."""
+
+    @property
+    def statuses(self) -> list[int]:
+        """The statuses that were answered."""
+        return [int(part[:3]) for part in self.sent.split(b"HTTP/1.1 ")[1:]]
+
+
+class Answers:
+    """An application that answers once it may, and notes what it read."""
+
+    def __init__(self) -> None:
+        self.read: list[bytes] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with 200."""
+        try:
+            self.read.append(await Request(scope, receive).body())
+        except ClientDisconnect:
+            self.read.append(b"(left)")
+        await self.may_answer.wait()
+        await PlainTextResponse("ok")(scope, receive, send)
+
+
+class Caller:
+    """One connection, as its caller has it."""
+
+    def __init__(
+        self,
+        app: Any,
+        connections: Connections[BoundedProtocol] | None = None,
+        address: str = "10.0.0.1",
+    ) -> None:
+        self.wire, self.refused = Wire(address), list[str]()
+        config = uvicorn.Config(app, lifespan="off", http="httptools", log_config=None)
+        config.load()
+        self.protocol = BoundedProtocol(
+            config,
+            ServerState(),
+            connections=connections or Connections(Bounds(100, 100)),
+            on_refused=lambda kind: self.refused.append(kind.name),
+        )
+        self.protocol.connection_made(self.wire)
+
+    async def send(self, *pieces: bytes) -> None:
+        """Send pieces, and let what they begin go on."""
+        for piece in pieces:
+            self.protocol.data_received(piece)
+            await settled()
+
+    def later(self, seconds: float) -> None:
+        """Look at the connection so many seconds from now."""
+        self.protocol.end_if_late(asyncio.get_running_loop().time() + seconds)
+
+
+async def settled() -> None:
+    """Let tasks run until they wait."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def in_steps(data: bytes, size: int = 1_000) -> list[bytes]:
+    """Return data in pieces."""
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+LONG = b"a" * (HEAD_BYTES_MAX + 2 * PIECE_BYTES)
+LONG_HEADS = [
+    b"GET /" + LONG,
+    HEAD + b"A: " + LONG,
+    HEAD + LONG + b": a\r\n\r\n",
+    HEAD + b"".join(b"a%d: b\r\n" % number for number in range(HEADERS_MAX)) + b"\r\n",
+    CHUNKED + b"2\r\n{}\r\n0\r\nA: " + LONG,
+    CHUNKED + b"2\r\n{}\r\n0\r\n" + b"a: b\r\n" * (HEADERS_MAX + 1) + b"\r\n",
+    CHUNKED + b"2;" + LONG + b"\r\n{}\r\n0\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("cut", [lambda data: [data], in_steps])
+@pytest.mark.parametrize("sent", LONG_HEADS, ids=range(len(LONG_HEADS)))
+async def test_a_head_that_is_too_long_is_refused(
+    sent: bytes, cut: Callable[[bytes], list[bytes]]
+) -> None:
+    """Whatever of it is long, at once or in pieces; what follows is not parsed."""
+    app = Answers()
+    caller = Caller(app)
+    await caller.send(*cut(sent), *[LONG] * 10, b"\r\n\r\n" + WHOLE)
+    assert caller.wire.statuses == [431]
+    assert b'"outcome":"not_applied"' in caller.wire.sent
+    assert caller.wire.is_closing()
+    assert caller.refused == ["head-too-large"]
+    assert app.read in ([], [b"(left)"])
+
+
+async def test_a_head_within_the_bounds_is_taken() -> None:
+    """As long as it may be, with as many headers as there may be, and a long body beside it."""
+    caller = Caller(Answers())
+    rest = HEADERS_MAX - 2  # Host and Content-Length are two
+    filler = b"".join(b"a%d: b\r\n" % number for number in range(rest - 1))
+    room = HEAD_BYTES_MAX - 2_000
+    head = HEAD + filler + b"Z: " + b"z" * room + b"\r\nContent-Length: 300000\r\n\r\n"
+    await caller.send(head + b" " * 300_000)
+    await caller.send(CHUNKED + b"1\r\n \r\n" * 10_000 + b"0\r\n\r\n")
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, 200], False)
+
+
+async def test_what_is_no_request_is_a_problem() -> None:
+    """Its answer has the form of all others."""
+    caller = Caller(Answers())
+    await caller.send(b"no request\r\n\r\n")
+    assert caller.wire.statuses == [400]
+    assert b"application/problem+json" in caller.wire.sent
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET / HT", HEAD])
+async def test_a_head_ends_in_its_time(sent: bytes) -> None:
+    """However much of it came; a byte now and then gives it no more time."""
+    caller = Caller(Answers())
+    caller.later(HEAD_SECONDS_MAX - 1)
+    await caller.send(sent)
+    assert not caller.wire.is_closing()
+    caller.later(HEAD_SECONDS_MAX)
+    assert caller.wire.is_aborted
+
+
+@pytest.mark.parametrize("sent", [b"\r\n", b"GET / HT"])
+async def test_the_head_of_a_later_request_ends_in_its_time(sent: bytes) -> None:
+    """It begins with the first byte after the answer before."""
+    caller = Caller(Answers())
+    await caller.send(WHOLE)
+    caller.later(HEAD_SECONDS_MAX)
+    assert not caller.wire.is_closing()
+    await caller.send(sent, b"\r\n" if sent == b"\r\n" else b"T")
+    caller.later(HEAD_SECONDS_MAX)
+    assert caller.wire.is_aborted
+
+
+async def test_a_body_ends_in_its_time() -> None:
+    """The caller is told; the endpoint sees that the body came to no end."""
+    app = Answers()
+    caller = Caller(app)
+    await caller.send(HEAD + b"Content-Length: 10\r\n\r\n{")
+    caller.later(BODY_SECONDS_MAX - 1)
+    assert caller.wire.statuses == []
+    caller.later(BODY_SECONDS_MAX)
+    await settled()
+    assert (caller.wire.statuses, app.read) == ([408], [b"(left)"])
+    assert caller.wire.is_closing()
+
+
+async def test_a_body_that_nobody_reads_ends_in_its_time() -> None:
+    """A request that was refused at once holds no connection for ever."""
+    caller = Caller(PlainTextResponse("no", 401))
+    await caller.send(CHUNKED + b"1\r\n \r\n", b"1\r\n \r\n")
+    assert caller.wire.statuses == [401]
+    caller.later(BODY_SECONDS_MAX)
+    assert caller.wire.is_aborted
+
+
+async def test_a_request_under_way_has_the_time_that_it_takes() -> None:
+    """Its own deadline ends it."""
+    app = Answers()
+    app.may_answer.clear()
+    caller = Caller(app)
+    await caller.send(WHOLE)
+    caller.later(1_000_000)
+    app.may_answer.set()
+    await settled()
+    assert caller.wire.statuses == [200]
+
+
+@pytest.mark.parametrize("follows", [b"no request\r\n\r\n", HEAD + b"A: " + LONG, b"GET / HT"])
+async def test_no_later_request_takes_the_answer_of_one_before(follows: bytes) -> None:
+    """What cannot be parsed, is too long, or late, ends the connection after that answer."""
+    app = Answers()
+    app.may_answer.clear()
+    caller = Caller(app)
+    await caller.send(WHOLE, follows)
+    caller.later(HEAD_SECONDS_MAX)
+    assert caller.wire.sent == b""
+    app.may_answer.set()
+    await settled()
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200], True)
+
+
+async def test_requests_that_wait_on_a_connection_are_bounded() -> None:
+    """Beyond it nothing is parsed: the connection ends after the answer under way."""
+    app = Answers()
+    app.may_answer.clear()
+    caller = Caller(app)
+    await caller.send(WHOLE * (PIPELINED_MAX + 1))
+    assert len(caller.protocol.pipeline) == PIPELINED_MAX
+    await caller.send(WHOLE * 1_000)
+    assert len(caller.protocol.pipeline) == 0
+    app.may_answer.set()
+    await settled()
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200], True)
+
+
+async def test_who_does_not_take_the_answer_is_cut_off() -> None:
+    """Unless they go on in time."""
+    caller = Caller(Answers())
+    await caller.send(WHOLE)
+    caller.protocol.pause_writing()
+    caller.protocol.resume_writing()
+    caller.later(STALL_SECONDS_MAX)
+    assert not caller.wire.is_aborted
+    caller.protocol.pause_writing()
+    caller.later(STALL_SECONDS_MAX)
+    assert caller.wire.is_aborted
+
+
+async def test_an_answer_that_is_never_taken_does_not_keep_a_connection() -> None:
+    """Closing waits for what is not sent yet: it is cut off in the end."""
+    caller = Caller(PlainTextResponse("no", headers={"Connection": "close"}))
+    await caller.send(WHOLE)
+    assert (caller.wire.is_closing(), caller.wire.is_aborted) == (True, False)
+    caller.later(STALL_SECONDS_MAX)
+    assert caller.wire.is_aborted
+
+
+async def test_whoever_leaves_is_known_to_have_left() -> None:
+    """To the request that is answered, also where another waits behind it."""
+    left = asyncio.Event()
+
+    async def waits(_scope: Scope, receive: Receive, _send: Send) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        left.set()
+
+    caller = Caller(waits)
+    await caller.send(WHOLE + WHOLE)
+    caller.protocol.connection_lost(None)
+    await settled()
+    assert left.is_set()
+
+
+async def test_a_new_connection_takes_the_place_of_one_that_asks_nothing() -> None:
+    """So nobody is locked out by connections that are opened and left alone."""
+    connections = Connections[BoundedProtocol](Bounds(100, 1))
+    idle = [Caller(Answers(), connections) for _ in range(PLACES_KEPT + 2)]
+    caller = Caller(Answers(), connections)
+    await caller.send(WHOLE)
+    assert caller.wire.statuses == [200]
+    assert [one.wire.is_aborted for one in idle] == [True] * 2 + [False] * PLACES_KEPT
+
+
+async def test_while_the_service_is_full_probes_are_answered() -> None:
+    """All else is refused, with when to come again."""
+    connections = Connections[BoundedProtocol](Bounds(1, 100))
+    app = Answers()
+    app.may_answer.clear()
+    async with served() as service:
+        busy = Caller(app, connections)
+        await busy.send(WHOLE)
+        caller = Caller(service.app, connections, "10.0.0.2")
+        await caller.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        await caller.send(b"GET /v1/session HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert caller.wire.statuses == [200, 503]
+    assert b"retry-after: 1\r\n" in caller.wire.sent
+    assert b"/problems/overloaded" in caller.wire.sent
+    app.may_answer.set()
+    await settled()
