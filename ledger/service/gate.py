@@ -2,10 +2,10 @@
 
 ::
 
-    each name once? ── host right? ── draining, full? ── body too large? ── whose token? ── in its rate?
-          400              421             503                413              401            429
-                                                                                               │
-    access log, metrics, X-Request-Id, no-store  <── answer ── endpoint  <─────────────────────┘
+    each name once? ── host right? ── draining, full? ── body too large? ── whose token? ── rate?
+          400              421             503                413              401           429
+                                                                                              │
+    access log, metrics, X-Request-Id, no-store  <── answer ── endpoint  <────────────────────┘
 
 No answer is kept by a cache on the way, but for the page's files, which say so themselves.
 
