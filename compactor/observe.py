@@ -14,9 +14,10 @@ from typing import TypeVar
 
 from compactor.net_reads import NetReader
 from compactor.plan import Observation, Rules, older_than
-from ledger.core import ids, keys
+from ledger.core import ids, keys, once
+from ledger.core.entry import Key
 from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError
-from ledger.core.fold import ATTRIBUTES, DATED, Collection
+from ledger.core.fold import ATTRIBUTES, DATED, Collection, named_by
 from ledger.core.values import NetChange
 from ledger.limits import spends
 from ledger.limits.reading import read_view
@@ -25,7 +26,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.settings import Settings
 from ledger.store.port import Store
-from ledger.store.reads import Get, Query
+from ledger.store.reads import EACH_GETS_MAX, Get, Query
 from ledger.totals.collection import query_nets, read_net
 
 Result = TypeVar("Result")
@@ -98,7 +99,8 @@ async def observe(
 
     With a `reach` no further than that, otherwise all of it; `with_dates` also the effective dates
     of entries; `with_items` whole entries, as they are archived; and `with_rights` then also what
-    each region shows of the budgets that entries at home name. `nets` reads the net at home
+    each region shows of the budgets that entries at home name. Of entries that a call makes once
+    their records are looked for. `nets` reads the net at home
     together with others', if nets are of one generation.
 
     Raises:
@@ -153,9 +155,37 @@ async def observe(
                 with_rights=with_rights,
                 nets=nets,
             )
-    seen = Observation(partition, net, collections, rights)
+    recorded = await _recorded(stores, partition, own.collection, net)
+    seen = Observation(partition, net, collections, rights, recorded)
     is_cut = any(view.upto is not None for view in (own, *views.values()))
     return Observed(seen, clock.monotonic(), began, upto, is_cut)
+
+
+async def _recorded(
+    stores: Mapping[str, Store], partition: str, home: Collection, net: NetChange | None
+) -> Mapping[str, frozenset[str]]:
+    """Return the entries at home, to be merged, whose records each region shows now."""
+    named = frozenset(named_by(net)) if home.records else ()
+    records = {key: record for key, record in (home.records or {}).items() if key not in named}
+    if not records:
+        return {}
+    reads = [partial(_shows, store, partition, records) for store in stores.values()]
+    return dict(zip(stores, await run_requests(reads, at_once=len(reads)), strict=True))
+
+
+async def _shows(store: Store, partition: str, records: Mapping[str, Key]) -> frozenset[str]:
+    """Return the entries whose records a region shows, each where it belongs."""
+    wanted, shown = list(records.items()), set[str]()
+    for start in range(0, len(wanted), EACH_GETS_MAX):
+        part = wanted[start : start + EACH_GETS_MAX]
+        gets = [Get(record) for _, record in part]
+        found = await _readable(store.region, store.get_each(gets))
+        shown |= {
+            key
+            for (key, _), record in zip(part, found.items, strict=True)
+            if once.leads_to(record, (partition, key))
+        }
+    return frozenset(shown)
 
 
 async def _rights(
@@ -253,8 +283,10 @@ async def _read_view(
     with_items: bool = False,
 ) -> View:
     """Read page after page up to a sort key, or `entries_max` and `least`; then net and sums."""
-    collection = Collection(partition=partition, with_dates=with_dates, with_items=with_items)
-    attributes = DATED if with_dates else ATTRIBUTES
+    collection = Collection(
+        partition=partition, with_dates=with_dates, with_items=with_items, with_records=True
+    )
+    attributes = (*(DATED if with_dates else ATTRIBUTES), *once.NAMED_IN)
     query = Query(partition, attributes=() if with_items else attributes)
     entries = pages = 0
     while True:

@@ -32,7 +32,8 @@ from compactor.notes import Notes
 from compactor.observe import Observed, Reach, check_readable, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
 from compactor.pass_terms import PassTerms
-from compactor.plan import Plan
+from compactor.plan import Plan, unrecorded
+from compactor.records import put_records
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
 from compactor.waiting import sleep_or_stop
@@ -45,6 +46,7 @@ from ledger.core.errors import (
     HomeMoving,
     RegionUnreadable,
     ReplicasDiffer,
+    StoreError,
 )
 from ledger.core.fold import stamp_of
 from ledger.primitives.leases.lease import Lease
@@ -279,7 +281,7 @@ class Pass:
         agenda.looked(visit, again_at=self._again_at() if is_late else None)
 
     async def _observed(self, partition: str, validity: Validity | None) -> Observed:
-        """Read a collection in every region; resolve those of its holds that are over."""
+        """Read a collection in every region; resolve holds that are over, put missing records."""
         rules, settings = self._terms.rules, self._terms.settings
         with signed_within(validity, self._clock):
             observed = await observe(
@@ -295,7 +297,17 @@ class Pass:
             )
             if rules.has_budget(partition):
                 await self._budgets.resolve(observed)
+            await self._put_records(observed)
         return observed
+
+    async def _put_records(self, observed: Observed) -> None:
+        """Put what entries wait for that a call makes once; what fails waits for another visit."""
+        seen = observed.observation
+        waiting = sorted(unrecorded(seen, self._terms.rules, now=self._clock.now()))
+        try:
+            await put_records(self._home, seen.partition, waiting)
+        except StoreError as error:
+            self._notes.problem(error)
 
     async def _look_at_nets(
         self, visit: Visit, own: OwnFold, agenda: Agenda, validity: Validity | None

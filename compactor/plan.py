@@ -13,6 +13,9 @@ The rules, and what breaks without each (design: "Merging"):
   names as closed. A process that closes a grant by reading has to find all its entries, and while
   one region does not know that it is closed the rights of a region that is lost are counted by
   them.
+- *recorded*: an entry that a call makes once (`ledger.core.once`) waits until every region shows
+  its record. Merged earlier, where the record is late or lost nothing leads to the entry any more,
+  and a repeat of the call makes another.
 - *remembered* are the ids that a lost region may have written: each repeat of a write there had its
   own stamp, and one still in flight may be newer than the delete. Its id is forgotten a day after
   the region was given up, or the entry would come back and count twice.
@@ -34,7 +37,7 @@ from functools import lru_cache
 
 from ledger.core import amounts, ids, keys, periods
 from ledger.core.budgets import budget_in
-from ledger.core.contract import matches_any
+from ledger.core.contract import REMEMBERED_SECONDS, matches_any
 from ledger.core.entry import Item
 from ledger.core.fold import Collection, named_by, stamp_of
 from ledger.core.ids import MICROSECOND, EntryIds
@@ -55,8 +58,6 @@ TOO_FEW = "too few entries"
 """Why nothing more is done if a fold would not be worth its cost."""
 TIMES_KEPT = 64
 """How many bounds of time are cached: a search asks for the same one with each collection."""
-REMEMBERED_SECONDS = 86_400.0
-"""How long a lost region's writes may still arrive, after the region was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +137,15 @@ class Observation:
 
     `net` must have been read, strongly consistent, before any of the `views`: read after the
     entries, a stalled leader would add entries that another's fold already counts. `rights` has
-    what each region showed, after the views were read, of the budgets that the entries name.
+    what each region showed, after the views were read, of the budgets that the entries name;
+    `recorded` the sort keys of the entries at home whose record each region showed then.
     """
 
     partition: str
     net: NetChange | None
     views: Mapping[str, Collection]
     rights: Mapping[str, View] = field(default_factory=dict)
+    recorded: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +307,37 @@ def _candidates(
     """
     if not rules.merges(observation.partition):
         return (), 0
+    agreed = _agreed(observation, rules, now=now)
+    unrecorded = _unrecorded(agreed, observation, rules)
+    shown = [key for key in agreed if key not in unrecorded] if unrecorded else agreed
+    found = _closed(shown, observation, rules)
+    return tuple(found[: max(0, room)]), len(shown) - len(found)
+
+
+def unrecorded(observation: Observation, rules: Rules, *, now: datetime) -> AbstractSet[str]:
+    """Return the settled entries that every region shows alike, and whose record one does not."""
+    if not observation.views[rules.home].records:
+        return frozenset()
+    return _unrecorded(_agreed(observation, rules, now=now), observation, rules)
+
+
+def _agreed(observation: Observation, rules: Rules, *, now: datetime) -> list[str]:
+    """Return the settled entries that the net does not name and every region shows alike."""
     settled = older_than(rules.settle, now=now)
     alike = observation.views[rules.home].alike(observation.views.values())
     named = frozenset(named_by(observation.net)) if alike else ()
-    shown = ids.ours(sorted([key for key in alike if key < settled and key not in named]))
-    found = _closed(shown, observation, rules)
-    return tuple(found[: max(0, room)]), len(shown) - len(found)
+    return ids.ours(sorted([key for key in alike if key < settled and key not in named]))
+
+
+def _unrecorded(
+    sort_keys: Sequence[str], observation: Observation, rules: Rules
+) -> AbstractSet[str]:
+    """Return those of these entries that wait for their record in a region."""
+    records = observation.views[rules.home].records
+    if not records:
+        return frozenset()
+    shown = [observation.recorded.get(region, ()) for region in observation.views]
+    return {key for key in sort_keys if key in records and not all(key in one for one in shown)}
 
 
 def _closed(sort_keys: list[str], observation: Observation, rules: Rules) -> list[str]:

@@ -218,7 +218,9 @@ def _reasons(
     different = free - plan.backlog
     if different > 0:
         found.append(
-            f"{different:,} settled entries are not shown alike by every region: they replicate"
+            f"{different:,} settled entries are not shown alike by every region, or their records"
+            " are not shown:"
+            " they replicate"
         )
     if plan.is_cut:
         found.append(

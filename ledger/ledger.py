@@ -22,6 +22,7 @@ from ledger.listing.calls import Listings
 from ledger.opening import Opening
 from ledger.parts import CALLS, WRITES, Parts, named_in
 from ledger.reading import Readings
+from ledger.reversing import Wanted
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.deadline import NEVER, bounded, end_of, not_sent
 from ledger.runtime.metrics import Metrics
@@ -314,13 +315,16 @@ class Ledger(Readings, Listings, Feeding):
 
         `counted` is the quantity found `at` a moment, by default now; the difference is taken from
         the total as of that moment, of what has reached home. `reason` becomes the entry's note.
-        `token` names the count, by default `at` does: a repeat, however late, changes nothing more
-        and returns the first correction. Without both, each call is a separate count.
+        `token` names the count, by default `at` does: a repeat changes nothing more, and returns
+        the first correction as long as that is in the table, or in its archive. Without both, each
+        call is a separate count. All regions are read. A count that fits leaves an entry of 0.
 
         Raises:
             InvalidInput: `at` is earlier than single entries still show (at least `settle` ago), or
                 not later than a count already taken into account; the token stands for another
                 count; this is not the home region. Nothing was written.
+            StateConflict: whether an earlier call with the token corrected the total is not known:
+                its entry is in neither table nor archive, or may be on its way from a lost region.
             OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call with the
                 token in the message.
             And as `record` and `total`.
@@ -333,19 +337,25 @@ class Ledger(Readings, Listings, Feeding):
         return await self._counted(call)
 
     async def reverse(
-        self, entry: Entry, *, note: str | None = None, timeout: float | None = None
+        self,
+        entry: Entry,
+        *,
+        note: str | None = None,
+        effective: date | None = None,
+        timeout: float | None = None,
     ) -> Entry:
         """Reverse an entry by the opposite change, in the home region, once; return the reversal.
 
-        Its `reverses` is the entry's id. However often and late the call is repeated, it returns
-        the first reversal. The entry may have been merged long ago, if the table's archive has it;
-        `ledger.history` yields it. The reversal has no `effective` date, whatever the entry's is:
-        `total(at=, effective=True)` counts it from when it was made, so a closed period does not
-        change.
+        Its `reverses` is the entry's id. A repeat returns the first reversal, as long as that is in
+        the table, or in its archive. The entry may have been merged long ago, if the table's
+        archive has it; `ledger.history` yields it. All regions are read. Without an `effective`
+        date the reversal has none, whatever the entry's is: `total(at=, effective=True)` counts it
+        from when it was made, so a closed period does not change.
 
         Raises:
-            StateConflict: there is no such entry; it is itself a reversal, an open hold, or was
-                reversed with another note; nothing was written.
+            StateConflict: there is no such entry; another region does not show it alike yet; it is
+                itself a reversal, an open hold, or was reversed with another note or date. Nothing
+                was written. Where its `outcome` is unknown an earlier call may have reversed it.
             InvalidInput: this is not the home region; nothing was written.
             OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call.
             ArchiveError: the archive cannot be read.
@@ -353,7 +363,8 @@ class Ledger(Readings, Listings, Feeding):
         """
         reverser, end = self._open_parts.reverser, end_of(timeout)
         await self._renew_by(end)
-        return await self._counted(reverser.reverse(entry, note=note, end=end))
+        wanted = Wanted(note, effective)
+        return await self._counted(reverser.reverse(entry, wanted, end=end))
 
     def watch(
         self,

@@ -113,6 +113,7 @@ class Opening:
         stack.push_async_callback(feed.close)
         made = store, live, self.clock, self.randomness
         late = LateAnswers(store, live, archive, hints)
+        others = self._other_stores(stack, live)
         budgets = BudgetParts.of(
             store,
             writer,
@@ -121,7 +122,7 @@ class Opening:
             randomness=self.randomness,
             hints=hints,
             late=late,
-            others=self._other_stores(stack, live),
+            others=others,
             tasks=tasks,
             metrics=self.metrics,
         )
@@ -134,11 +135,13 @@ class Opening:
             cache=cache,
             hints=hints,
             watcher=watcher,
-            reconciler=Reconciler(*made, on_entry=hints.wrote),
+            reconciler=Reconciler(
+                *made, archive=archive.reader, others=others, on_entry=hints.wrote
+            ),
             archive=archive,
             feed=feed,
             late=late,
-            reverser=Reverser(*made, archive=archive, on_entry=hints.wrote),
+            reverser=Reverser(*made, archive=archive.reader, others=others, on_entry=hints.wrote),
             budgets=budgets,
         )
         return parts, view

@@ -4,35 +4,37 @@ A count has a moment (`at`) and is compared with the total as of that moment: th
 whose time is not later, and earlier corrections only if their count was earlier. That is known as
 long as nothing later was merged, so for at least the age `settle`::
 
-    look     net and entries of each shard at home, every record of this counter, the latest count
-    write    one transaction: { put the record, if absent
+    look     its correction, in any region (`ledger.earlier`); the latest count; net and entries of
+             each shard at home
+    write    one transaction: { put the record, if it is as read
                                 put the latest count, if it is still the one read
                                 put the entry of the difference }
 
-The record (`~reconcile~<counter>`, under the count's token) makes every later repeat harmless: it
-returns the first correction. It commits with the entry, so a crash between look and write, or a
-write without an answer, corrects once or not at all. The latest count prevents two corrections
-that are based on the same look.
+The entry itself is what makes a repeat harmless (`ledger.core.once`), so a count that fits leaves
+one of 0. The latest count prevents two corrections that are based on the same look.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from random import Random
 
+from ledger.archive.access import OpenArchive
 from ledger.contract.home import check_home
-from ledger.core import amounts, ids, keys
+from ledger.core import amounts, ids, keys, once
 from ledger.core.clock_offset import check_offset
-from ledger.core.entry import Item, damaged, entry_id, number_of
+from ledger.core.entry import Item, Key, damaged, entry_id, key_of, number_of
 from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
     OutcomeUnknown,
 )
-from ledger.core.reconciled import Reconciled, reconciled_of, record_item
+from ledger.core.reconciled import Reconciled, corrected, corrected_by
+from ledger.core.timed_keys import time_in
 from ledger.core.values import Entry
+from ledger.earlier import EarlierCalls, as_read, leads_to
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.tasks import run_all
@@ -71,14 +73,25 @@ class Count:
     is_named: bool
     """Whether a repeat of the call has the same token."""
 
+    @property
+    def since(self) -> datetime | None:
+        """The earliest time at which the call may have been made; None if that is not known."""
+        return self.at if self.is_past or not self.is_named else time_in(self.token)
+
+    @property
+    def key(self) -> Key:
+        """The key of the record of its correction."""
+        return once.count_key(self.counter, self.token)
+
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look found: the total as of a moment, and the latest count before it."""
+    """What a look found: the total as of a moment, the record, and the latest count before it."""
 
     total: Decimal
     at: datetime
     latest: str | None
+    record: Item | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +115,10 @@ def latest_of(item: Item) -> Latest:
 
 
 class Reconciler:
-    """Corrects totals by physical counts, through the home region's store."""
+    """Corrects totals by physical counts, through the home region's store.
+
+    `others` opens the other regions.
+    """
 
     def __init__(
         self,
@@ -111,10 +127,13 @@ class Reconciler:
         clock: Clock,
         randomness: Random,
         *,
+        archive: OpenArchive,
+        others: Callable[[], Awaitable[Mapping[str, Store]]],
         on_entry: Callable[[Entry], None],
     ) -> None:
         self._store = store
         self._on_entry = on_entry
+        self._earlier = EarlierCalls(store, settings, clock, archive, others)
         self._settings = settings
         self._clock = clock
         self._random = randomness
@@ -171,17 +190,27 @@ class Reconciler:
         )
 
     async def _reconciled(self, count: Count, settings: Settings) -> Reconciled:
+        partitions = [
+            keys.partition_key(count.counter, shard)
+            for shard in range(settings.shards_max(count.counter))
+        ]
         for _ in range(LOOKS_MAX):
-            records = await self._records(count.counter)
-            if count.token in records:
-                return _repeated(count, reconciled_of(records[count.token], keys.RECONCILE_PREFIX))
-            looked = await self._look(count, list(records.values()), settings)
+            records = await self._items(count.key[0])
+            record = next((one for one in records if key_of(one) == count.key), None)
+            made = None if record is None else await self._earlier.made_by(record)
+            shown = [] if made else await self._earlier.shown(partitions)
+            made = made or leads_to(count.key, shown)
+            if made is not None:
+                return _repeated(count, replace(corrected(made.item), repeated=True))
+            await self._check_new(count, record)
+            left = [*filter(None, map(once.entry_in, records)), *shown]
+            times = [corrected(item).at for item in left if once.TOKEN in item]
+            looked = await self._look(count, record, times, partitions, settings)
             done, planned = self._planned(count, looked)
             final = await self._written(done, planned, looked)
             match final.outcome:
                 case Applied():
-                    if planned is not None:
-                        self._on_entry(planned.entry)
+                    self._on_entry(planned.entry)
                     return done
                 case Unknown(cause):
                     raise _unknown(count, cause)
@@ -190,10 +219,17 @@ class Reconciler:
             " attempts: repeat the call"
         )
 
-    async def _records(self, counter: str) -> dict[str, Item]:
-        """Return the records of a counter by their tokens."""
-        items = await self._items(f"{keys.RECONCILE_PREFIX}{counter}")
-        return {item["sk"]["S"]: item for item in items}
+    async def _check_new(self, count: Count, record: Item | None) -> None:
+        """Raise unless no call with this token can have corrected the total.
+
+        Raises:
+            StateConflict: one may have.
+        """
+        if record is not None:
+            await self._earlier.check_never_merged(record)
+        if count.is_named:
+            what = f"whether counter {count.counter!r} was corrected by {count.token!r}"
+            self._earlier.check_arrived(count.since, what=what)
 
     async def _items(self, partition: str) -> list[Item]:
         query, items = Query(partition), list[Item]()
@@ -204,37 +240,34 @@ class Reconciler:
                 return items
             query = query.next(page)
 
-    async def _look(self, count: Count, records: Sequence[Item], settings: Settings) -> Looked:
-        """Return the total as of the count.
+    async def _look(
+        self,
+        count: Count,
+        record: Item | None,
+        times: Sequence[datetime],
+        partitions: Sequence[str],
+        settings: Settings,
+    ) -> Looked:
+        """Return the total as of the count; `times` are those of earlier counts, of any region.
 
         Raises:
             InvalidInput: a later count was taken into account, or later entries were merged.
         """
         latest, at = await self._latest(count.counter), count.at
-        if latest is not None and latest.at >= at:
+        last = max([*times, *([latest.at] if latest else [])], default=None)
+        if last is not None and last >= at:
             if count.is_past:
                 raise InvalidInput(
                     f"counter {count.counter!r} was corrected by a count of"
-                    f" {latest.at.isoformat()}: one of {at.isoformat()} is not later"
+                    f" {last.isoformat()}: one of {at.isoformat()} is not later"
                 )
-            at = latest.at + _MICROSECOND  # made by another clock, which is ahead
+            at = last + _MICROSECOND  # made by another clock, which is ahead
         border = str(entry_id(count.at + _MICROSECOND, 0)) if count.is_past else None
-        partitions = [
-            keys.partition_key(count.counter, shard)
-            for shard in range(settings.shards_max(count.counter))
-        ]
         sums = await run_all(
             [partial(self._shard, partition, border, settings) for partition in partitions],
             at_once=SHARDS_AT_ONCE,
         )
-        # Their counts were earlier than this one, whenever they were taken into account.
-        corrected = [
-            number_of(record, "change")
-            for record in records
-            if border is not None and record.get("entry", {}).get("S", "") >= border
-        ]
-        total = amounts.total([*sums, *corrected])
-        return Looked(total, at, None if latest is None else latest.token)
+        return Looked(amounts.total(sums), at, None if latest is None else latest.token, record)
 
     async def _latest(self, counter: str) -> Latest | None:
         found = await self._items(_latest_key(counter)[0])
@@ -242,6 +275,10 @@ class Reconciler:
 
     async def _shard(self, partition: str, border: str | None, settings: Settings) -> Decimal:
         """Return the sum of a shard's changes that are below the border."""
+        # Their counts were earlier than this one, whenever they were taken into account. They are
+        # read first: none of them is merged as long as the net below is of before the border.
+        later = await self._earlier.shown_in(self._store, partition, border) if border else []
+        counted = [number_of(item, "change") for item in later if once.TOKEN in item]
         read = await read_collection(
             self._store,
             partition,
@@ -272,30 +309,20 @@ class Reconciler:
                 f"{partition!r} has over {KEYS_MAX:,} entries: count again once merged"
             )
         foreign = [change for key, change in collection.entries.items() if ids.parse(key) is None]
-        return amounts.total_wide([merged, base.below.change, *foreign])
+        return amounts.total_wide([merged, base.below.change, *foreign, *counted])
 
-    def _planned(self, count: Count, looked: Looked) -> tuple[Reconciled, Planned | None]:
+    def _planned(self, count: Count, looked: Looked) -> tuple[Reconciled, Planned]:
         change = amounts.total([count.counted, looked.total.copy_negate()])
-        planned = self._planner.plan(Change(count.counter, change, note=count.reason), is_new=False)
-        done = Reconciled(
-            counter=count.counter,
-            change=change,
-            counted=count.counted,
-            total=looked.total,
-            at=looked.at,
-            reason=count.reason,
-            token=count.token,
-            entry=planned.entry.id if change else None,
-            region=self._store.region,
+        planned = self._planner.plan(
+            Change(count.counter, change, note=count.reason),
+            is_new=False,
+            suffix=once.suffix_of(count.key),
         )
-        return done, planned if change else None
+        item = corrected_by(planned.item, count.token, counted=count.counted, at=looked.at)
+        return corrected(item), planned._replace(item=item)
 
-    async def _written(
-        self, done: Reconciled, planned: Planned | None, looked: Looked
-    ) -> FinalOutcome:
+    async def _written(self, done: Reconciled, planned: Planned, looked: Looked) -> FinalOutcome:
         """Write record, latest count and entry, all or none, until the outcome is known."""
-        validity = self._settings.validity
-        until = None if validity is None else validity.until
         partition, sort_key = _latest_key(done.counter)
         latest = {
             "pk": {"S": partition},
@@ -306,10 +333,11 @@ class Reconciler:
         same: Condition = Absent()
         if looked.latest is not None:
             same = Equals("token", {"S": looked.latest})
+        until = planned.latest
         actions = [
-            Put(record_item(done, keys.RECONCILE_PREFIX), Absent(), not_after=until),
+            Put(once.record_of(planned.item), as_read(looked.record), not_after=until),
             Put(latest, same, not_after=until),
-            *([planned.put] if planned is not None else []),
+            planned.put,
         ]
 
         async def attempt() -> Outcome:

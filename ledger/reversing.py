@@ -2,45 +2,68 @@
 
 ::
 
-    look     the record of this entry's reversal; the entry, in the table or in the archive
-    write    one transaction, at home: { put the record, if absent; put the opposite entry }
+    look     its reversal, in any region (`ledger.earlier`); the entry, alike in all of them
+    write    one transaction, at home: { put the record, if it is as read; put the opposite entry }
 
-The record (`~reverse~<counter>`, under the entry's id) stays, which makes every later repeat
-harmless: it returns the first reversal, long after both entries were merged.
+The reversal itself is what makes a repeat harmless; see `ledger.core.once`. An entry is reversed
+once every region shows it alike, as it is merged then: of one key that two regions used at once for
+different changes one is lost, and its reversal would stay.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial
 from random import Random
 
-from ledger.archive.access import ArchiveAccess, archived_of
+from ledger.archive.access import OpenArchive, archived_of
 from ledger.archive.reading import archived_line
 from ledger.contract.home import check_home
-from ledger.core import keys
-from ledger.core.entry import Item, damaged, entry_item, entry_of
+from ledger.core import ids, keys, once
+from ledger.core.entry import Item, entry_item, entry_of
 from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
+from ledger.core.fold import is_alike, named_by
+from ledger.core.ids import MICROSECOND
 from ledger.core.values import Entry
+from ledger.earlier import EarlierCalls, Made, as_read, leads_to
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
+from ledger.runtime.tasks import run_requests
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
-from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Outcome, Put, Unknown
 from ledger.totals.collection import read_known_net
-from ledger.writing.plan import Change, Planned
+from ledger.writing.plan import Change, Planned, checked_date, checked_note
 from ledger.writing.planner import Planner
 
-_ERASED = "erased"
 TRIES_MAX = 3
 """Attempts of one call, each of which lost to another reversal."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a reversal is asked to say of itself; of a repeat None stands for whatever it says."""
+
+    note: str | None = None
+    effective: date | None = None
+
+    def check(self) -> None:
+        """Raise unless an entry may say so.
+
+        Raises:
+            InvalidEntry: the message names value and rule.
+        """
+        if self.note is not None:
+            checked_note(self.note)
+        if self.effective is not None:
+            checked_date(self.effective)
+
+
 class Reverser:
-    """Reverses entries through the home region's store."""
+    """Reverses entries through the home region's store; `others` opens the other regions."""
 
     def __init__(
         self,
@@ -49,7 +72,8 @@ class Reverser:
         clock: Clock,
         randomness: Random,
         *,
-        archive: ArchiveAccess,
+        archive: OpenArchive,
+        others: Callable[[], Awaitable[Mapping[str, Store]]],
         on_entry: Callable[[Entry], None],
     ) -> None:
         self._store = store
@@ -57,26 +81,34 @@ class Reverser:
         self._clock = clock
         self._archive = archive
         self._on_entry = on_entry
+        self._earlier = EarlierCalls(store, settings, clock, archive, others)
         self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
 
-    async def reverse(self, entry: Entry, *, note: str | None, end: float = NEVER) -> Entry:
+    async def reverse(self, entry: Entry, wanted: Wanted, *, end: float = NEVER) -> Entry:
         """Write the opposite of an entry; see `Ledger.reverse`.
 
         `end` is the event loop's time at which the outcome is reported as unknown.
         """
         _check(entry)
+        wanted.check()
         check_home(self._store, self._settings.current, what="an entry is reversed")
         with signed_within(self._settings.validity, self._clock):
-            work = self._reversed(entry, note)
+            work = self._reversed(entry, wanted)
             return await bounded(end, work, partial(_unknown, entry, TIMEOUT))
 
-    async def _reversed(self, entry: Entry, note: str | None) -> Entry:
+    async def _reversed(self, entry: Entry, wanted: Wanted) -> Entry:
+        key = once.reversal_key(entry.counter, entry.id)
+        partitions = self._partitions(entry)
         for _ in range(TRIES_MAX):
-            record = await self._store.get(Get(reversal_key(entry.counter, entry.id)))
-            if record is not None:
-                return _repeated(entry, note, record)
-            found = await self._written(entry, note)
+            record = await self._store.get(Get(key))
+            made = None if record is None else await self._earlier.made_by(record)
+            if made is None:
+                shown = await self._earlier.shown(partitions, first=entry.id)
+                made = leads_to(key, shown)
+            if made is not None:
+                return _repeated(entry, wanted, made)
+            found = await self._written(entry, partitions, wanted, record)
             if found is not None:
                 return found
         raise StateConflict(
@@ -84,19 +116,32 @@ class Reverser:
             " call"
         )
 
-    async def _written(self, entry: Entry, note: str | None) -> Entry | None:
+    def _partitions(self, entry: Entry) -> list[str]:
+        """Return the collections that the entry may be in: its reversal is in the same."""
+        shards = self._settings.current.shards_max(entry.counter)
+        known = range(shards) if entry.shard is None else [entry.shard]
+        return [keys.partition_key(entry.counter, shard) for shard in known]
+
+    async def _written(
+        self, entry: Entry, partitions: Sequence[str], wanted: Wanted, record: Item | None
+    ) -> Entry | None:
         """Write a reversal; return None if there is one already.
 
         Raises:
-            StateConflict: there is no such entry, or it is an open hold.
+            StateConflict: there is no such entry, it is an open hold, regions show it differently,
+                or whether it was reversed is not known.
             OutcomeUnknown: no answer.
         """
-        original = await self._original(entry)
-        _check(original)
-        _check_resolved(original)
-        planned = self._planned(original, note)
+        if record is not None:
+            await self._earlier.check_never_merged(record)
+        original = await self._original(entry, partitions)
+        self._earlier.check_arrived(
+            original.at, what=f"whether entry {original.id} of {original.counter!r} was reversed"
+        )
+        planned = self._planned(original, wanted)
         reversal = planned.entry
-        actions = [Put(record_of(reversal), Absent(), not_after=planned.latest), planned.put]
+        put = Put(once.record_of(planned.item), as_read(record), not_after=planned.latest)
+        actions = [put, planned.put]
 
         async def attempt() -> Outcome:
             return await self._store.transact(actions)
@@ -109,36 +154,73 @@ class Reverser:
                 raise _unknown(entry, cause)
         return None
 
-    def _planned(self, original: Entry, note: str | None) -> Planned:
-        opposite = original.change.copy_negate()
-        planned = self._planner.plan(Change(original.counter, opposite, note=note), is_new=False)
-        reversal = replace(planned.entry, reverses=original.id)
+    def _planned(self, original: Entry, wanted: Wanted) -> Planned:
+        """Plan the opposite entry in the collection of the original, with an id after its."""
+        change = Change(
+            original.counter, original.change.copy_negate(), wanted.note, wanted.effective
+        )
+        suffix = once.suffix_of(once.reversal_key(original.counter, original.id))
+        planned = self._planner.plan(change, is_new=False, suffix=suffix)
+        after = ids.sort_key(ids.moment_of(original.id) + MICROSECOND, suffix)
+        reversal = replace(
+            planned.entry,
+            id=max(planned.entry.id, after),
+            reverses=original.id,
+            shard=original.shard,
+        )
         return planned._replace(entry=reversal, item=entry_item(reversal))
 
-    async def _original(self, entry: Entry) -> Entry:
-        """Return the entry as the table, or the archive, has it.
+    async def _original(self, entry: Entry, partitions: Sequence[str]) -> Entry:
+        """Return the entry as all regions, or the archive, have it.
 
         Raises:
-            StateConflict: neither has it.
+            StateConflict: home has it in neither, another region shows it differently, or it may
+                not be reversed.
         """
-        settings = self._settings.current
-        shards = range(settings.shards_max(entry.counter)) if entry.shard is None else [entry.shard]
-        reader = await self._archive.reader()
-        for shard in shards:
-            partition = keys.partition_key(entry.counter, shard)
+        reader = await self._archive()
+        for partition in partitions:
+            net = await read_known_net(self._store, partition, self._settings)
             item = await self._store.get(Get((partition, entry.id)))
             if item is not None:
-                return entry_of(item)
+                original = _checked(entry_of(item))
+                if entry.id not in named_by(net):  # what is merged is alike everywhere
+                    await self._check_agreed(item)
+                return original
             if reader is not None:
                 net = await read_known_net(self._store, partition, self._settings)
                 head = archived_of(net, partition)
                 line = await archived_line(reader, partition, head, entry.id)
                 if line is not None:
-                    return line.entry(entry.counter, shard)
+                    place = keys.counter_of(partition)
+                    return _checked(line.entry(entry.counter, place[1] if place else 0))
         raise StateConflict(
             f"counter {entry.counter!r} has no entry {entry.id} in {self._store.region}: it never"
             " was one, or was merged without an archive, or has not come home yet"
         )
+
+    async def _check_agreed(self, item: Item) -> None:
+        """Raise unless every region shows an entry as home does.
+
+        Raises:
+            StateConflict: one does not, yet.
+        """
+        key = item["pk"]["S"], item["sk"]["S"]
+        stores = await self._earlier.everywhere()
+        reads = [
+            partial(self._earlier.read, store, store.get(Get(key))) for store in stores.values()
+        ]
+        shown = await run_requests(reads, at_once=len(reads))
+        if others := [
+            region
+            for region, its in zip(stores, shown, strict=True)
+            if its is None or not is_alike(item, its)
+        ]:
+            error = StateConflict(
+                f"entry {key[1]} of {key[0]!r} is not shown alike by {', '.join(others)} yet:"
+                " repeat the call once it has arrived there"
+            )
+            error.retryable = True
+            raise error
 
 
 def _unknown(entry: Entry, cause: str) -> OutcomeUnknown:
@@ -148,28 +230,6 @@ def _unknown(entry: Entry, cause: str) -> OutcomeUnknown:
         entries=[],
         retryable=True,
     )
-
-
-def record_of(reversal: Entry, *, is_erased: bool = False) -> Item:
-    """Return the record of a reversal, which stays when both entries are merged.
-
-    `is_erased` if its note was erased: a repeat may have any.
-
-    Raises:
-        ValueError: the entry does not reverse another.
-    """
-    if reversal.reverses is None:
-        raise ValueError(f"entry {reversal.id} is not a reversal")
-    partition, sort_key = reversal_key(reversal.counter, reversal.reverses)
-    own = {"pk": {"S": partition}, "sk": {"S": sort_key}, "entry": {"S": reversal.id}}
-    erased: Item = {_ERASED: {"BOOL": True}} if is_erased else {}
-    return {**entry_item(reversal), **own, **erased}
-
-
-def without_note(record: Item) -> Item:
-    """Return the record of a reversal whose note is erased."""
-    kept = {name: value for name, value in record.items() if name != "note"}
-    return {**kept, _ERASED: {"BOOL": True}}
 
 
 def _check(entry: object) -> None:
@@ -183,38 +243,39 @@ def _check(entry: object) -> None:
         )
 
 
-def _check_resolved(original: Entry) -> None:
-    """Refuse a hold that can still be settled or voided: what it comes to is not known."""
+def _checked(original: Entry) -> Entry:
+    """Return an entry that may be reversed: no reversal, and no hold that is open.
+
+    What such a hold comes to is not known.
+    """
+    _check(original)
     spending = original.spending
     if spending is not None and spending.hold is not None and spending.resolved is None:
         raise StateConflict(
             f"entry {original.id} of {original.counter!r} is an open hold: void it, or settle it"
             " before it is reversed"
         )
+    return original
 
 
-def reversal_key(counter: str, entry_id: str) -> tuple[str, str]:
-    """Return the key of the record of an entry's reversal."""
-    return f"{keys.REVERSE_PREFIX}{counter}", entry_id
-
-
-def _repeated(entry: Entry, note: str | None, record: Item) -> Entry:
-    """Return the reversal that a record stands for.
+def _repeated(entry: Entry, wanted: Wanted, made: Made) -> Entry:
+    """Return the reversal that an earlier call made.
 
     Raises:
-        StateConflict: it has another note.
+        StateConflict: it says something else than is asked for.
     """
-    found = record.get("entry", {}).get("S")
-    if not isinstance(found, str):
-        raise damaged(record, "the record of a reversal must have entry")
-    reversal = replace(
-        entry_of({**record, "pk": {"S": entry.counter}, "sk": {"S": found}}),
-        shard=None,
-        repeated=True,
-    )
-    if _ERASED not in record and note is not None and note != reversal.note:
-        raise StateConflict(
-            f"entry {entry.id} of {entry.counter!r} was reversed before, by {found} with the note"
-            f" {reversal.note!r}, not {note!r}"
-        )
-    return reversal
+    first = replace(entry_of(made.item), repeated=True)
+    for name, ours, theirs in (
+        ("note", None if made.is_erased else wanted.note, first.note),
+        ("effective date", wanted.effective, first.effective),
+    ):
+        if ours is not None and ours != theirs:
+            raise StateConflict(
+                f"entry {entry.id} of {entry.counter!r} was reversed before, by {first.id} with the"
+                f" {name} {_shown(theirs)}, not {_shown(ours)}"
+            )
+    return first
+
+
+def _shown(value: date | str | None) -> str:
+    return value.isoformat() if isinstance(value, date) else repr(value)

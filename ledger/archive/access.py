@@ -1,6 +1,6 @@
 """The archive that the table's contract names, opened when it is first read."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -17,6 +17,9 @@ from ledger.core.errors import DamagedItem
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
+
+OpenArchive = Callable[[], Awaitable[ArchiveReader | None]]
+"""Returns the reader of the archive; None if the table has none."""
 
 
 class ArchiveAccess:

@@ -29,7 +29,7 @@ from ledger.core.archived import (
     pack_pointers,
     unpack_pointers,
 )
-from ledger.core.entry import Item, count_of
+from ledger.core.entry import Item, count_of, entry_item
 from ledger.core.errors import ArchiveDamaged
 from ledger.core.fold import COPIES
 from ledger.core.ids import EPOCH, MICROSECOND
@@ -265,6 +265,12 @@ def of_lines(text: bytes, what: str) -> Segment:
     if not (is_whole and is_ours and segment.lines and len(segment.previous) == CHAIN_BYTES):
         raise ArchiveDamaged(f"{what} is damaged: its digest is not that of what it holds")
     return segment
+
+
+def item_of(line: Line, partition: str) -> Item:
+    """Return the item of an entry, with all that it said, in its collection."""
+    counter, shard = keys.counter_of(partition) or (partition, 0)
+    return {**entry_item(line.entry(counter, shard)), **line.other}
 
 
 def erased(segment: Segment, entries: set[str]) -> Segment:

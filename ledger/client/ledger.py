@@ -37,7 +37,7 @@ from ledger.runtime.supervised import Supervised
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 from ledger.wire.values import Fields, entry_fields, entry_of, reconciled_of
 from ledger.writing.asked import ChangeLike, changes_of, listed_as
-from ledger.writing.plan import Change, checked_key, checked_note
+from ledger.writing.plan import Change, checked_date, checked_key, checked_note
 
 TIMEOUT_SECONDS = 30.0
 """How long a call may take that says nothing else, as `write_deadline` and `read_deadline`."""
@@ -287,7 +287,12 @@ class Ledger(Reads):
         return reconciled_of(await self._write(Request("POST", path, body=body), timeout, lost))
 
     async def reverse(
-        self, entry: Entry, *, note: str | None = None, timeout: float | None = None
+        self,
+        entry: Entry,
+        *,
+        note: str | None = None,
+        effective: date | None = None,
+        timeout: float | None = None,
     ) -> Entry:
         """Take an entry back by the opposite change, in the home region, once; return that entry.
 
@@ -299,6 +304,8 @@ class Ledger(Reads):
         body = {"counter": keys.checked_counter(entry.counter)}
         if note is not None:
             body["note"] = checked_note(note)
+        if effective is not None:
+            body["effective"] = checked_date(effective).isoformat()
         request = Request("POST", f"/v1/entries/{segment(entry.id)}/reverse", body=body)
 
         def lost(cause: str) -> OutcomeUnknown:

@@ -41,6 +41,20 @@ def iso_bound(option: str, text: str | None) -> datetime | date | None:
         return iso_time(option, text)
 
 
+def iso_date(text: str | None) -> date | None:
+    """Return the date of `--effective`.
+
+    Raises:
+        InvalidEntry: the text is not an ISO date.
+    """
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise InvalidEntry(
+            f"--effective must be an ISO date such as 2026-11-21, got {text!r}"
+        ) from None
+
+
 def amount_of(text: str) -> Decimal:
     """Return the amount of an argument, which a counter can take.
 

@@ -1,15 +1,14 @@
 """`ledger record`: record one change."""
 
-from datetime import date
 from typing import Annotated
 
 import anyio
 import typer
 
-from ledger.commands.options import amount_of, iso_time
+from ledger.commands.options import amount_of, iso_date, iso_time
 from ledger.commands.regions import Region, region_of
 from ledger.core import amounts
-from ledger.core.errors import InvalidEntry, LedgerError, OutcomeUnknown
+from ledger.core.errors import LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import AsJson, Config, new_app
@@ -46,7 +45,7 @@ def record(
     """
     settings = Settings.load(config)
     place = region_of(settings, region)
-    amount, day, moment = amount_of(change), _date(effective), iso_time("--at", at)
+    amount, day, moment = amount_of(change), iso_date(effective), iso_time("--at", at)
 
     async def call() -> Entry:
         try:
@@ -83,14 +82,3 @@ def with_outcome(error: LedgerError) -> str:
         again = ": the same command may be run again" if error.retryable else ""
         return f"{text}; nothing was written{again}"
     return text
-
-
-def _date(text: str | None) -> date | None:
-    if text is None:
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise InvalidEntry(
-            f"--effective must be an ISO date such as 2026-11-21, got {text!r}"
-        ) from None

@@ -1,5 +1,6 @@
 """`ledger reverse`: reverse an entry by the opposite change."""
 
+from datetime import date
 from decimal import Decimal
 from functools import partial
 from typing import Annotated
@@ -7,6 +8,7 @@ from typing import Annotated
 import anyio
 import typer
 
+from ledger.commands.options import iso_date
 from ledger.commands.regions import HomeRegion, home_or
 from ledger.core import amounts
 from ledger.core.keys import checked_counter
@@ -26,6 +28,10 @@ def reverse(
     entry: Annotated[str, typer.Argument(help="Id of the entry, as `ledger history` shows it.")],
     *,
     note: Annotated[str | None, typer.Option(help="Note of the reversing entry.")] = None,
+    effective: Annotated[
+        str | None,
+        typer.Option(help="ISO date from which the reversal applies.", show_default="today"),
+    ] = None,
     region: HomeRegion = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -38,7 +44,8 @@ def reverse(
     settings = Settings.load(config)
     # Its change, and everything else, are read from the table or the archive.
     named = Entry(checked_counter(counter), entry, Decimal(0))
-    made = anyio.run(partial(_reversed, settings, home_or(settings, region), named, note))
+    call = partial(_reversed, note=note, effective=iso_date(effective))
+    made = anyio.run(call, settings, home_or(settings, region), named)
     if as_json:
         print_json([entry_fields(made)])
         return
@@ -48,6 +55,8 @@ def reverse(
     )
 
 
-async def _reversed(settings: Settings, region: str, named: Entry, note: str | None) -> Entry:
+async def _reversed(
+    settings: Settings, region: str, named: Entry, *, note: str | None, effective: date | None
+) -> Entry:
     async with Ledger.open(settings, region=region) as ledger:
-        return await ledger.reverse(named, note=note)
+        return await ledger.reverse(named, note=note, effective=effective)

@@ -30,6 +30,8 @@ from ledger.core.periods import PeriodRule
 
 CONTRACT_LIFE = 300.0
 """Seconds after the read of a view of the terms within which a request may be signed under it."""
+REMEMBERED_SECONDS = 86_400.0
+"""How long what a region wrote may still arrive, after it was given up or taken out."""
 DURATIONS = (
     "settle",
     "retry_horizon",

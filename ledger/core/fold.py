@@ -22,8 +22,8 @@ from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
-from ledger.core import amounts, ids, keys
-from ledger.core.entry import Item, net_of, number_of
+from ledger.core import amounts, ids, keys, once
+from ledger.core.entry import Item, Key, net_of, number_of
 from ledger.core.errors import DamagedItem, LedgerError
 from ledger.core.ids import EntryIds
 from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
@@ -67,12 +67,13 @@ class Collection:
     generations of further nets, all lower than that of `net`, which do not count. `sums` has
     the newer of each sum item and its copy, `copies` only the copies. `dates` has the text of the
     effective date of an entry, by its sort key, if dates are wanted (`with_dates`); `items` all
-    items that are not the ledger's own, as read, if they are wanted (`with_items`).
+    items that are not the ledger's own, as read, if they are wanted (`with_items`); `records` the
+    key of the record of each entry that a call makes once, if they are wanted (`with_records`).
     """
 
     __slots__ = (
         *("_parsed", "_partition", "_texts"),
-        *("below", "copies", "dates", "items", "net", "outdated", "sums"),
+        *("below", "copies", "dates", "items", "net", "outdated", "records", "sums"),
     )
 
     def __init__(
@@ -84,6 +85,7 @@ class Collection:
         below: Subtotal | None = None,
         with_dates: bool = False,
         with_items: bool = False,
+        with_records: bool = False,
     ) -> None:
         self._partition = partition
         self.net = net
@@ -93,6 +95,7 @@ class Collection:
         self.below = below
         self.dates: dict[str, str] | None = {} if with_dates else None
         self.items: dict[str, Item] | None = {} if with_items else None
+        self.records: dict[str, Key] | None = {} if with_records else None
         self._parsed = {} if entries is None else entries
         # Newer than `_parsed`: if both have a key, the text counts.
         self._texts: dict[str, str] = {}
@@ -167,6 +170,7 @@ class Collection:
         if self.dates is not None:
             dated = (item for item in items if "effective" in item)
             self.dates.update((one["sk"]["S"], str(one["effective"].get("S"))) for one in dated)
+        self._take_records(items)
         if self.items is not None:
             self.items.update(
                 (key, item) for item in items if (key := item["sk"]["S"]) < keys.RESERVED
@@ -185,6 +189,12 @@ class Collection:
             for item in self._take_nets(items):
                 texts.pop(item["sk"]["S"], None)
         self._texts.update(texts)
+
+    def _take_records(self, items: Sequence[Item]) -> None:
+        if self.records is not None:
+            named = (item for item in items if once.REVERSES in item or once.TOKEN in item)
+            found = ((item["sk"]["S"], once.record_key(self._whole(item))) for item in named)
+            self.records.update((key, record) for key, record in found if record is not None)
 
     def _add_each(self, items: Sequence[Item]) -> None:
         entries = self.entries
@@ -340,6 +350,11 @@ def _from(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
 
 def _is_same(one: str, other: str) -> bool:
     return one == other or Decimal(one) == Decimal(other)
+
+
+def is_alike(one: Item, other: Item) -> bool:
+    """Return whether two regions show an entry alike: its change, and all else that it says."""
+    return number_of(one, "change") == number_of(other, "change") and _said(one) == _said(other)
 
 
 def _said(item: Item | None) -> Item | None:

@@ -23,6 +23,8 @@ from ledger.core import amounts
 from ledger.core.entry import AttributeValue, Item, damaged, number_of
 
 SUM_PREFIX = "~sum#"
+SUM_ATTRIBUTES = ("value", "version")
+"""The attributes of a sum besides its key."""
 """Sorts after every entry and every net change, so a read of a collection ends with the sums."""
 COPY = "#copy"
 SINCE = "since."

@@ -322,10 +322,11 @@ class RetryBody(Body):
 
 
 class ReverseBody(Body):
-    """Which counter the entry is of, and why it is taken back."""
+    """Which counter the entry is of, why it is taken back, and from when the reversal applies."""
 
     counter: CounterId
     note: str | None = None
+    effective: Effective | None = None
 
 
 class ReconcileBody(Body):

@@ -28,11 +28,17 @@ class Planner:
         self._random = randomness
 
     def plan(
-        self, change: Change, *, is_new: bool = True, spending: Spending | None = None
+        self,
+        change: Change,
+        *,
+        is_new: bool = True,
+        suffix: int | None = None,
+        spending: Spending | None = None,
     ) -> Planned:
         """Plan one change; with `is_new` false, for a counter that any existing id may have.
 
         Then the amount may be any exact one: the reversal of an entry is as large as the entry.
+        `suffix` is the id's, by default a random one.
 
         Raises:
             InvalidInput: a value breaks a rule; the message names both.
@@ -46,7 +52,7 @@ class Planner:
             region=self._region,
             settings=self._open_settings,
             now=self._clock.now(),
-            suffix=self._random.getrandbits(SUFFIX_BITS),
+            suffix=self._random.getrandbits(SUFFIX_BITS) if suffix is None else suffix,
             until=self._until,
             spending=spending,
         )

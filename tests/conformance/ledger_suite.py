@@ -24,6 +24,7 @@ from ledger.core.errors import (
     LedgerError,
     OutcomeUnknown,
     RetryHorizonPassed,
+    StateConflict,
     UntimedKey,
 )
 from ledger.core.values import Entry
@@ -263,13 +264,21 @@ class LedgerSuite:
         """Repeated, the first reversal is returned; another note is refused."""
         async with make() as one:
             entry = await one.ledger.record("stock", Decimal("2.50"))
-            reversal = await one.ledger.reverse(entry, note="returned")
+            with pytest.raises(StateConflict, match="not shown alike") as early:
+                await one.ledger.reverse(entry, note="returned")
+            assert early.value.retryable
+            one.table.replicate()
+            day = date(2026, 11, 1)
+            reversal = await one.ledger.reverse(entry, note="returned", effective=day)
             again = await one.ledger.reverse(entry, note="returned")
             assert (reversal.change, reversal.reverses) == (Decimal("-2.50"), entry.id)
+            assert reversal.effective == day
             assert again == reversal
             assert (reversal.repeated, again.repeated) == (False, True)
             with pytest.raises(InvalidInput):
                 await one.ledger.reverse(entry, note="other")
+            with pytest.raises(InvalidInput):
+                await one.ledger.reverse(entry, effective=date(2026, 11, 2))
             with pytest.raises(InvalidInput):
                 await one.ledger.reverse(reversal)
             assert (await one.ledger.total("stock", max_age=0)).value == 0

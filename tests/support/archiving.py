@@ -36,15 +36,21 @@ class ArchivedWorld:
     @asynccontextmanager
     async def ledger(self, region: str = WEST) -> AsyncIterator[Ledger]:
         """Open a ledger on the virtual clock."""
+        replicas = self.world.regions.replicas
         async with Ledger(
             self.settings,
             region=region,
-            store=self.world.regions.replicas[region],
+            store=replicas[region],
+            others={name: store for name, store in replicas.items() if name != region},
             clock=self.world.clock,
             randomness=self.world.random,
             archive=[self.place],
         ) as ledger:
             yield ledger
+
+    def replicate(self) -> None:
+        """Let everything that was written arrive in the other regions."""
+        self.world.regions.deliver()
 
     async def merge(self, passes: int = 3, by: Instance | None = None) -> None:
         """Let what was written settle, and merge it."""

@@ -43,12 +43,15 @@ def make_ledger(
     seed: int = 7,
     **overrides: Any,
 ) -> Ledger:
-    """Return a ledger over a store in memory."""
+    """Return a ledger over a store in memory; the other region shows the same at once."""
+    store = store or MemoryStore(region)
+    other, table = AWAY if region == HOME else HOME, getattr(store, "table", None)
     return Ledger(
         make_settings(**overrides),
         region=region,
         registry=registry,
-        store=store or MemoryStore(region),
+        store=store,
+        others={other: MemoryStore(other, table)},
         clock=ManualClock(instant=True),
         randomness=seeded(seed),
     )

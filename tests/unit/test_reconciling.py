@@ -41,7 +41,12 @@ from ledger.testing.clock import START, ManualClock
 def make_book(store: Store, clock: ManualClock, *, seed: int = 7, **overrides: Any) -> Ledger:
     """Return a ledger of the home region over a store and a clock."""
     return Ledger(
-        make_settings(**overrides), region=HOME, store=store, clock=clock, randomness=seeded(seed)
+        make_settings(**overrides),
+        region=HOME,
+        store=store,
+        others={AWAY: MemoryStore(AWAY)},
+        clock=clock,
+        randomness=seeded(seed),
     )
 
 
@@ -66,10 +71,11 @@ class Between(MemoryStore):
 
 
 async def test_a_count_corrects_the_total() -> None:
-    """What differs is an entry like any other, with its reason; what fits is none."""
+    """What differs is an entry like any other, with its reason; what fits leaves one of 0."""
     clock = ManualClock(instant=True)
     async with make_book(MemoryStore(HOME), clock) as book:
         await book.record("stock", 100)
+        clock.pass_by(1)
         done = await book.reconcile("stock", counted=97, reason="inventory, shelf 4")
         assert [done.change, done.counted, done.total] == [-3, 97, 100]
         assert (done.at, done.region, done.repeated) == (clock.now(), HOME, False)
@@ -80,9 +86,9 @@ async def test_a_count_corrects_the_total() -> None:
         clock.pass_by(1)
         fitting = await book.reconcile("stock", counted=97)
         assert fitting.change == 0
-        assert fitting.entry is None
+        assert fitting.entry is not None
         assert await value(book) == 97
-        assert len([entry async for entry in book.history("stock")]) == 2
+        assert [entry.change async for entry in book.history("stock")] == [100, -3, 0]
 
 
 async def test_a_count_of_the_past_leaves_what_came_later() -> None:
@@ -328,25 +334,22 @@ async def test_only_home_corrects() -> None:
             await book.reconcile("stock", counted=1)
 
 
-async def test_a_damaged_record_is_named() -> None:
-    """What was edited by hand is no earlier result."""
+async def test_a_record_without_its_entry_is_not_believed() -> None:
+    """What somebody else put in its place is no earlier result: the count corrects the total."""
     store = MemoryStore(HOME)
-    number = {"N": "5"}
-    await store.write(
-        Put(
-            {
-                "pk": {"S": "~reconcile~stock"},
-                "sk": {"S": "t"},
-                "change": number,
-                "counted": number,
-                "total": number,
-                "region": {"S": HOME},
-            }
-        )
-    )
-    async with make_book(store, ManualClock(instant=True)) as book:
-        with pytest.raises(DamagedItem, match="must have at and region"):
-            await book.reconcile("stock", counted=5, token="t")
+    first = MemoryStore(HOME)
+    async with make_book(first, ManualClock(instant=True)) as book:
+        await book.reconcile("stock", counted=5, token="t")
+    record = first.table.get(("~reconcile~stock", "t"))
+    for forged in (record, {"pk": {"S": "~reconcile~stock"}, "sk": {"S": "t"}}):
+        store.table.set(("~reconcile~stock", "t"), forged)
+        async with make_book(store, ManualClock(instant=True), seed=9) as book:
+            await book.record("stock", 1)
+            done = await book.reconcile("stock", counted=5, token="t")
+            assert not done.repeated
+            assert await value(book) == 5
+            assert (await book.reconcile("stock", counted=5, token="t")).repeated
+        store.table.partitions.clear()
 
 
 def test_without_async_it_is_the_same() -> None:

@@ -1,15 +1,16 @@
 """Taking an entry back, once, also long after it was merged."""
 
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 
 import pytest
 from support.archiving import ArchivedWorld, archived_settings
 from support.compacting import SETTLE
-from support.ledgers import HOME, WEST
+from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.core.entry import Item, entry_id
-from ledger.core.errors import AmountOverflow, InvalidInput
+from ledger.core.errors import AmountOverflow, InvalidEntry, InvalidInput, StateConflict
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.values import Entry
 
@@ -23,6 +24,7 @@ async def test_reversed_once(merged: int) -> None:
         await world.world.clock.advance(1)
         await ledger.record("counter", 1)
         await world.world.clock.advance(1)
+        world.replicate()
         if merged:
             await world.merge()
         reversal = await ledger.reverse(entry, note="returned")
@@ -69,6 +71,7 @@ async def test_an_entry_of_earlier_releases_is_reversed() -> None:
         await ledger.record("counter", 4)
         large = Entry("counter", str(entry_id(world.world.clock.now(), 7)), Decimal(10**38))
         (written,) = await ledger.retry([large])
+        world.replicate()
         with pytest.raises(AmountOverflow):
             await ledger.total("counter", max_age=0)
         assert (await ledger.reverse(written)).change == -(10**38)
@@ -80,6 +83,7 @@ async def test_what_is_refused() -> None:
     world = ArchivedWorld()
     async with world.ledger(HOME) as ledger, world.ledger(WEST) as west:
         entry = await ledger.record("counter", 7)
+        world.replicate()
         reversal = await ledger.reverse(entry, note="one")
         for wrong, said in {
             reversal: "is itself the reversal of",
@@ -104,6 +108,7 @@ async def test_an_entry_whose_shard_is_not_known() -> None:
     async with world.ledger(HOME) as ledger:
         made = [await ledger.record("counter", 1) for _ in range(6)]
         assert len({entry.shard for entry in made}) > 1
+        world.replicate()
         for entry in made:
             reversal = await ledger.reverse(replace(entry, shard=None))
             assert reversal.reverses == entry.id
@@ -115,7 +120,50 @@ async def test_the_entry_as_the_table_has_it_is_reversed() -> None:
     world = ArchivedWorld()
     async with world.ledger(HOME) as ledger:
         entry = await ledger.record("counter", 7)
+        world.replicate()
         assert (await ledger.reverse(replace(entry, change=entry.change * 2))).change == -7
+
+
+async def test_what_regions_show_differently_is_not_reversed_yet() -> None:
+    """Of one key with two changes one is lost, and the reversal of the other would stay."""
+    world = ArchivedWorld()
+    at = world.world.clock.now()
+    async with world.ledger(HOME) as ledger, world.ledger(WEST) as west:
+        mine = await ledger.record("counter", 5, key="k", at=at)
+        with pytest.raises(StateConflict, match=f"not shown alike by {WEST}, {SOUTH} yet") as early:
+            await ledger.reverse(mine)
+        assert (early.value.outcome, early.value.retryable) == ("not_applied", True)
+        await west.record("counter", 7, key="k", at=at)
+        with pytest.raises(StateConflict, match="not shown alike"):
+            await ledger.reverse(mine)
+        world.replicate()
+        reversal = await ledger.reverse(mine)
+        world.replicate()
+        for each in (ledger, west):
+            assert (await each.total("counter", max_age=0)).value == 0
+        assert await ledger.reverse(mine) == reversal
+
+
+@pytest.mark.parametrize("merged", [False, True])
+async def test_the_day_from_which_a_reversal_applies_is_chosen(*, merged: bool) -> None:
+    """By default it has none; a repeat need not name it, and may not name another."""
+    world = ArchivedWorld()
+    async with world.ledger(HOME) as ledger:
+        one = await ledger.record("counter", 7, effective=date(2026, 11, 1))
+        two = await ledger.record("counter", 8, effective=date(2026, 11, 1))
+        world.replicate()
+        reversal = await ledger.reverse(one, effective=date(2026, 11, 2))
+        assert reversal.effective == date(2026, 11, 2)
+        assert (await ledger.reverse(two)).effective is None
+        if merged:
+            await world.merge()
+        assert await ledger.reverse(one) == reversal
+        with pytest.raises(StateConflict, match="effective date 2026-11-02, not 2026-11-03"):
+            await ledger.reverse(one, effective=date(2026, 11, 3))
+        with pytest.raises(InvalidEntry, match="effective must be a date"):
+            await ledger.reverse(one, effective="2026-11-03")  # type: ignore[arg-type]
+        with pytest.raises(StateConflict, match="effective date None, not 2026-11-03"):
+            await ledger.reverse(two, effective=date(2026, 11, 3))
 
 
 async def test_a_reversal_leaves_a_hint() -> None:
@@ -125,6 +173,7 @@ async def test_a_reversal_leaves_a_hint() -> None:
     async with world.ledger(HOME) as ledger:
         entry = await ledger.record("counter", 7)
     assert len(hints_in(world)) == 1
+    world.replicate()
     await world.world.clock.advance(SETTLE)
     for _ in range(2):
         async with world.ledger(HOME) as ledger:

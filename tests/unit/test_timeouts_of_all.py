@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.ledgers import HOME, make_settings, seeded
+from support.ledgers import AWAY, HOME, make_settings, seeded
 from support.pipelines import FIELDS
 from support.public_calls import (
     EVENT,
@@ -91,6 +91,7 @@ def make(store: SilentStore) -> Table:
         settings,
         region=HOME,
         store=store,
+        others={AWAY: store},
         clock=LoopClock(),
         randomness=seeded(),
         stream=SilentStream(store),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 from opentelemetry.trace import StatusCode
-from support.ledgers import HOME, make_ledger, make_settings
+from support.ledgers import HOME, LOCAL, make_ledger, make_settings
 from support.spans import Spans, id_of, kept_spans, linked_by, parent_of, said
 
 from ledger import Change, Ledger, Settings, sync
@@ -164,7 +164,7 @@ async def test_no_counter_and_no_note_is_in_a_span(spans: Spans) -> None:
 
 async def test_counters_are_named_where_the_setting_says_so(spans: Spans) -> None:
     """In the calls' spans; notes never are."""
-    async with traced_ledger(tracing="counters") as ledger:
+    async with traced_ledger(tracing="counters", regions={HOME: LOCAL}) as ledger:
         (entry,) = await ledger.record_many([Change("b", 1, note="for bob")])
         await ledger.record("a", 1)
         await ledger.record_many([("c", 1), ("c", 1), ("d", 1)])

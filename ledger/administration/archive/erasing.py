@@ -1,27 +1,26 @@
 """Erasing the notes of single entries from the archive; the chain stays whole.
 
-The operation that made an entry may have kept its note in the table, for its repeats: the record of
-a reversal, or of a count (`reconcile`). It is erased there, too; the record stays.
+The record of a reversal, or of a count (`reconcile`), is a copy of its entry in the table. The note
+is erased there, too; the record stays.
 
 Digests cover a salted hash of each note, so a segment without note and salt has the same digest. It
 replaces the former one at the same length, so nothing that points to it changes.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from ledger.administration.archive.indexed import rewritten
 from ledger.archive import objects
 from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
 from ledger.archive.reading import ArchiveReader, Found
-from ledger.archive.segments import Line, Segment, erased, microseconds, of_lines, to_lines
-from ledger.core import ids, keys
+from ledger.archive.segments import Line, Segment, erased, item_of, microseconds, of_lines, to_lines
+from ledger.core import ids, keys, once
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
-from ledger.reversing import reversal_key, without_note
 from ledger.store.conditions import Equals
 from ledger.store.port import Store
-from ledger.store.reads import Get, Query
+from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put
 from ledger.totals.collection import read_net
 
@@ -44,17 +43,15 @@ async def erase_notes(
         entry_id: await _found(store, places, counter, entry_id, shards) for entry_id in entries
     }
     count = 0
-    for entry, (found, line) in wanted.items():
-        if line.reverses is not None:
-            await _erase_of_reversal(store, counter, line.reverses, entry)
+    for entry, (partition, found, line) in wanted.items():
+        await _erase_in_record(store, partition, line)
         count += await _erased(places, found, entry)
-    await _erase_of_counts(store, counter, wanted.keys())
     return count
 
 
 async def _found(
     store: Store, places: Copies, counter: str, entry: str, shards: int
-) -> tuple[Found, Line]:
+) -> tuple[str, Found, Line]:
     if ids.parse(entry) is None:
         raise InvalidInput(f"{entry!r} is not the id of an entry of the ledger")
     at, reader = microseconds(entry), ArchiveReader(places)
@@ -70,36 +67,22 @@ async def _found(
             segment = await reader.segment(partition, found.pointer)
             for line in segment.lines:
                 if line.id == entry:
-                    return found, line
+                    return partition, found, line
     raise StateConflict(f"the archive has no entry {entry} of counter {counter!r}")
 
 
-async def _erase_of_reversal(store: Store, counter: str, reversed_id: str, entry: str) -> None:
-    """Erase the note in the record by which a reversal is made once."""
-    record = await store.get(Get(reversal_key(counter, reversed_id)))
-    is_its = record is not None and record.get("entry") == {"S": entry}
+async def _erase_in_record(store: Store, partition: str, line: Line) -> None:
+    """Erase the note in the record of an entry that a call makes once, if it is one."""
+    key = once.record_key(item_of(line, partition))
+    record = None if key is None else await store.get(Get(key))
+    is_its = record is not None and record.get(once.ENTRY) == {"S": line.id}
     if record is not None and is_its and "note" in record:
-        await _replace(store, without_note(record), entry)
-
-
-async def _erase_of_counts(store: Store, counter: str, entries: Collection[str]) -> None:
-    """Erase the reasons in the records of counts that made these entries."""
-    query = Query(f"{keys.RECONCILE_PREFIX}{counter}")
-    while True:
-        page = await store.query(query)
-        for record in page.items:
-            entry = record.get("entry", {}).get("S", "")
-            if entry in entries and "reason" in record:
-                kept = {name: value for name, value in record.items() if name != "reason"}
-                await _replace(store, kept, entry)
-        if page.after is None:
-            return
-        query = query.next(page)
+        await _replace(store, once.without_note(record), line.id)
 
 
 async def _replace(store: Store, record: Item, entry: str) -> None:
     """Replace a record by the one without a note; nothing else changes records."""
-    outcome = await store.write(Put(record, Equals("entry", {"S": entry})))
+    outcome = await store.write(Put(record, Equals(once.ENTRY, {"S": entry})))
     if not isinstance(outcome, Applied):
         raise OutcomeUnknown(
             f"the note of {entry} may still be in the table, in its record: repeat the call",

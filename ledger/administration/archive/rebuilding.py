@@ -3,9 +3,9 @@
 Every entry in the archive was in every region when it was archived, so each is real, even if its
 fold lost the race. Of each collection the longest chain becomes the net: among those that begin
 last, if the archive was removed and begun again, because their base has what was before. Entries in
-segments outside of it become entries again, and are merged later. Reversals get their records.
-What was never archived is not restored: the youngest entries, those of counters that are not
-merged, what pipelines add, and the records of counts (`reconcile`) and imports.
+segments outside of it become entries again, and are merged later. Reversals and counts get
+their records. What was never archived is not restored: the youngest entries, those of counters that
+are not merged, what pipelines add, and the records of imports.
 
 Each net is put on condition that there is none, so an interrupted run is continued by another. No
 compactor may run meanwhile: it would merge entries that were put before their net.
@@ -20,15 +20,14 @@ from ledger.administration.archive.indexed import Chains, whole_indexes
 from ledger.archive import objects
 from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
-from ledger.archive.segments import Line, Segment, head_with, of_lines
-from ledger.core import archived, keys, periods
+from ledger.archive.segments import Line, Segment, head_with, item_of, of_lines
+from ledger.core import archived, keys, once, periods
 from ledger.core.archived import Archived, Place
-from ledger.core.entry import entry_item, net_item
+from ledger.core.entry import net_item
 from ledger.core.errors import ArchiveDamaged, OutcomeUnknown, StateConflict
 from ledger.core.ids import EntryIds
 from ledger.core.periods import rule_of
 from ledger.core.values import NetChange
-from ledger.reversing import record_of
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
@@ -92,15 +91,13 @@ class Rebuild:
         left = _left(others, path)
         if await self._has_others(partition, {line.id for line in left}):
             raise self._taken(partition)
-        counter, shard = keys.counter_of(partition) or (partition, 0)
         for line in left:
-            entry = line.entry(counter, shard)
-            await self._put(Put({**entry_item(entry), **line.other}, Absent()))
+            await self._put(Put(item_of(line, partition), Absent()))
         for segment in [*others, *(each for each, _ in path)]:
             for line in segment.lines:
-                if line.reverses is not None:
-                    record = record_of(line.entry(counter, shard), is_erased=line.is_erased)
-                    await self._put(Put(record, Absent()))
+                item = item_of(line, partition)
+                if once.record_key(item) is not None:
+                    await self._put(Put(once.record_of(item), Absent()))
         if not await self._put(Put(net_item(self._net(partition, path), partition), Absent())):
             if not await self._is_there(partition, named):  # another run put and deleted it
                 raise self._taken(partition)

@@ -1,27 +1,28 @@
 """What each role may do on the table, and no more: its grants, before they are bound to a table.
 
-Three things narrow a role. **Actions**: only those that its code calls; a test records the calls
+Four things narrow a role. **Actions**: only those that its code calls; a test records the calls
 and compares. **Regions**: compactor and importer write through the home region only, so elsewhere
 they hold no write at all; nor do users of the other methods, which hold in one region only.
-**Partition keys**: the table's contract, the lease, the markers of imports and the cursor of the
-compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
-so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
-pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`), webhooks
-(`~webhook~`), the index (`~index-`) and budgets (`~budget~`), so no writer can touch them;
-descriptions (`~description~`), on which nothing depends; and hints to the compactor (`~hint-0` to
-`~hint-3`), so that a reader writes nothing else. The net change shares its partition key with its
-entries, so IAM cannot distinguish the two by keys: its version condition guards it against us, not
-against anyone who has the writer's credentials. **Attributes**: a strict writer names only those of
-entries, in an INSERT, which replaces nothing; and no writer but a spender names those of entries
-that grants pay for. **Objects**: of the archive only what is under its prefix.
+**Partition keys**: what is not a counter's begins with `~` and a letter, a shard of a counter with
+`~` and a digit. So a role that writes under counters writes there and nowhere else, whatever the
+ledger keeps in the table besides; IAM can say so only by all that begin with `~` and a letter. What
+else a role writes is named: hints to the compactor (`~hint-0` to `~hint-3`), records of reversals
+and counts, and so on. The net change shares its partition key with its entries, so IAM
+cannot distinguish the two by keys: its version condition guards it against us, not against anyone
+who has the writer's credentials. **Attributes**: who writes entries names only attributes of
+entries, a spender those of grants besides, and one who corrects those of reversals and counts; so
+none of them puts a net change, or an entry that expires. A strict writer does so in an INSERT,
+which replaces nothing. **Objects**: of the archive only what is under its prefix.
 
 Pure: no clock, no randomness, no I/O.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from string import ascii_lowercase
 from typing import Literal
 
+from ledger.core import once
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.entry import ENTRY_ATTRIBUTES, SPENDING_ATTRIBUTES
 from ledger.core.hints import HINT_PARTITIONS
@@ -30,6 +31,8 @@ from ledger.core.keys import (
     BUDGET_PREFIX,
     COUNT_PREFIX,
     DESCRIPTION_PREFIX,
+    DOCTOR_PARTITION,
+    EXPIRES,
     IMPORT_PARTITION,
     LEASE_PARTITION,
     LEASE_PREFIX,
@@ -43,6 +46,7 @@ from ledger.core.keys import (
     WATCH_PREFIX,
     WEBHOOK_PREFIX,
 )
+from ledger.core.sums import SUM_ATTRIBUTES
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
 
 
@@ -50,6 +54,7 @@ class Role(StrEnum):
     """A part of the ledger that calls DynamoDB under its own policy."""
 
     WRITER = "writer"
+    CORRECTOR = "corrector"
     SPENDER = "spender"
     STRICT_WRITER = "strict-writer"
     READER = "reader"
@@ -109,22 +114,15 @@ class Grant:
 _COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
     f"{prefix}*" for prefix in (COUNT_PREFIX, SEQUENCE_PREFIX, VERSION_PREFIX, LEASE_PREFIX)
 )
-_METHODS = (_COUNTS, _NUMBERS, _VERSIONS, _LEASES)
 _STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
 _WATCHES, _INDEX, _DESCRIPTIONS = (
     f"{prefix}*" for prefix in (WATCH_PREFIX, INDEX_PREFIX, DESCRIPTION_PREFIX)
 )
 _WEBHOOKS, _BUDGETS = f"{WEBHOOK_PREFIX}*", f"{BUDGET_PREFIX}*"
-_KEPT = (_STATES, _LANES, _WATCHES, _WEBHOOKS, _INDEX, _DESCRIPTIONS, _BUDGETS)
-_OTHERS = (
-    CONTRACT_PARTITION,
-    LEASE_PARTITION,
-    SCAN_PARTITION,
-    PASS_PARTITION,
-    *_METHODS,
-    *_KEPT,
-)
-_RESERVED = (IMPORT_PARTITION, *_OTHERS)
+_OWN = (_DESCRIPTIONS, *(f"~{letter}*" for letter in ascii_lowercase if letter != "d"))
+"""All that is not a counter's but `~doctor`, where permissions are tried."""
+_ENTRY = ("pk", "sk", *(name for name in ENTRY_ATTRIBUTES if name != once.REVERSES))
+"""The attributes of an entry that is recorded."""
 _RECORDS = tuple(
     f"{prefix}*" for prefix in (REVERSE_PREFIX, RECONCILE_PREFIX, RECONCILE_LATEST_PREFIX)
 )
@@ -143,15 +141,29 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant(
             "WriteEntries",
             ("PutItem", "BatchWriteItem", "PartiQLInsert"),
-            never_keys=_RESERVED,
-            never_attributes=SPENDING_ATTRIBUTES,
+            never_keys=_OWN,
+            only_attributes=_ENTRY,
         ),
-        # The entry and the record of its reversal are looked at before one is written, at home.
-        Grant("LookBeforeReversing", ("GetItem",), Where.HOME, never_keys=_RESERVED),
+        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
         # A call past the retry horizon is answered from table and archive.
-        Grant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_RESERVED, if_archived=True),
+        Grant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_OWN, if_archived=True),
         _READ_ARCHIVE,
         Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
+        # `ledger doctor --probe`.
+        Grant("Probe", ("PutItem", "BatchWriteItem"), only_keys=(DOCTOR_PARTITION,)),
+    ),
+    # Besides writer's and reader's, for `reverse` and `reconcile`: every region is looked at, and
+    # home written to.
+    Role.CORRECTOR: (
+        Grant(
+            "ReverseAndCorrect",
+            ("PutItem",),
+            Where.HOME,
+            never_keys=_OWN,
+            only_attributes=once.ATTRIBUTES,
+        ),
+        Grant("KeepRecords", ("GetItem", "PutItem", "Query"), Where.HOME, only_keys=_RECORDS),
+        Grant("LookAtEntries", ("GetItem", "Query"), never_keys=_OWN),
     ),
     # Besides the writer's, for programs that spend from budgets, hold, or change limits: rights are
     # fetched through the regions that have them, and holds resolved through that of their entry.
@@ -159,10 +171,10 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant(
             "SpendAndHold",
             ("PutItem", "BatchWriteItem", "UpdateItem"),
-            never_keys=_RESERVED,
-            only_attributes=("pk", "sk", *ENTRY_ATTRIBUTES, *SPENDING_ATTRIBUTES),
+            never_keys=_OWN,
+            only_attributes=(*_ENTRY, *SPENDING_ATTRIBUTES),
         ),
-        Grant("LookAtEntries", ("GetItem",), never_keys=_RESERVED),
+        Grant("LookAtEntries", ("GetItem",), never_keys=_OWN),
         Grant("KeepRights", ("GetItem", "PutItem", "Query"), only_keys=(_BUDGETS,)),
     ),
     # Instead of the writer's, with `writer.strict`: it replaces and deletes no existing item,
@@ -172,13 +184,13 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant(
             "InsertEntries",
             ("PartiQLInsert",),
-            never_keys=(*_RESERVED, *_RECORDS, *HINT_PARTITIONS),
-            only_attributes=("pk", "sk", *ENTRY_ATTRIBUTES),
+            never_keys=_OWN,
+            only_attributes=_ENTRY,
         ),
         # An INSERT does not return an existing item.
-        Grant("LookAtWhatIsThere", ("GetItem",), never_keys=_RESERVED),
+        Grant("LookAtWhatIsThere", ("GetItem",), never_keys=_OWN),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
-        Grant("AnswerLateCalls", ("Query",), never_keys=_RESERVED, if_archived=True),
+        Grant("AnswerLateCalls", ("Query",), never_keys=_OWN, if_archived=True),
         _READ_ARCHIVE,
         Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
     ),
@@ -238,7 +250,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant(
             "ResolveHolds",
             ("UpdateItem",),
-            never_keys=_RESERVED,
+            never_keys=_OWN,
             only_attributes=("pk", "sk", "change", *SPENDING_ATTRIBUTES),
         ),
         Grant(
@@ -255,7 +267,15 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             Where.HOME,
             only_keys=(_INDEX,),
         ),
-        Grant("MergeAndDelete", ("PutItem", "BatchWriteItem"), Where.HOME, never_keys=_RESERVED),
+        Grant(
+            "MergeAndDelete",
+            ("PutItem", "BatchWriteItem"),
+            Where.HOME,
+            never_keys=_OWN,
+            never_attributes=(EXPIRES,),
+        ),
+        Grant("FollowHints", ("BatchWriteItem",), Where.HOME, only_keys=HINT_PARTITIONS),
+        Grant("KeepRecords", ("PutItem",), Where.HOME, only_keys=_RECORDS),
         Grant("Archive", ("GetObject", "PutObject"), Where.HOME, tables="objects"),
         replace(_SEE_BUCKETS, where=Where.HOME),
     ),
@@ -266,24 +286,22 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant(
             "CompleteAndDelete",
             ("PutItem", "ConditionCheckItem", "BatchWriteItem"),
-            never_keys=_RESERVED,
+            never_keys=_OWN,
+            never_attributes=(EXPIRES,),
         ),
     ),
     # `ledger verify --archive`, `ledger archive sweep`, `erase` and `rebuild`.
     Role.ARCHIVIST: (
         Grant("CompareRegions", ("Query", "Scan")),
         Grant("LookAtEntries", ("GetItem",), Where.HOME),
-        Grant("Rebuild", ("PutItem",), Where.HOME, never_keys=_RESERVED),
+        Grant("Rebuild", ("PutItem",), Where.HOME, never_keys=_OWN, never_attributes=(EXPIRES,)),
+        Grant("KeepRecords", ("PutItem",), Where.HOME, only_keys=_RECORDS),
         Grant("KeepTheArchive", ("DeleteObject", "GetObject", "PutObject"), tables="objects"),
         _SEE_BUCKETS,
     ),
     Role.IMPORTER: (
-        Grant(
-            "WriteEntriesAndMarkers",
-            ("PutItem",),
-            Where.HOME,
-            never_keys=_OTHERS,
-        ),
+        Grant("WriteEntries", ("PutItem",), Where.HOME, never_keys=_OWN, only_attributes=_ENTRY),
+        Grant("WriteMarkers", ("PutItem",), Where.HOME, only_keys=(IMPORT_PARTITION,)),
         Grant("ReadMarkers", ("Query",), only_keys=(CONTRACT_PARTITION, IMPORT_PARTITION)),
         Grant("LookAtMarkers", ("GetItem",), Where.HOME, only_keys=(IMPORT_PARTITION,)),
         Grant("LeaveHints", ("BatchWriteItem",), Where.HOME, only_keys=HINT_PARTITIONS),
@@ -327,7 +345,12 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         ),
         Grant("MoveStates", ("DeleteItem",), only_keys=(_STATES,), tables="left"),
         Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
-        Grant("AddToTotals", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
+        Grant(
+            "AddToTotals",
+            ("PutItem", "UpdateItem"),
+            never_keys=_OWN,
+            only_attributes=(*_ENTRY, *SUM_ATTRIBUTES),
+        ),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
     # `ledger pipeline audit`, `mend`, `rebuild`, `reset`, `move-states` find all by keyless scans.
@@ -344,7 +367,12 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             ("ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem"),
             only_keys=(_LANES,),
         ),
-        Grant("PutTotalsRight", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
+        Grant(
+            "PutTotalsRight",
+            ("PutItem", "UpdateItem"),
+            never_keys=_OWN,
+            only_attributes=(*_ENTRY, *SUM_ATTRIBUTES),
+        ),
     ),
     # Beside another: `ledger table adopt` and `set`, `ledger lease list`, `compactor move-home`.
     Role.OPERATOR: (
@@ -354,7 +382,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("ListLeases", ("Scan",), Where.HOME),
         Grant("SeeReplicas", ("DescribeTable",)),
     ),
-    # Beside the writer's and the reader's: what `ledger serve` shows of the fleet.
+    # Beside writer's, reader's and corrector's: what `ledger serve` shows of the fleet.
     Role.SERVICE: (
         Grant(
             "SeeTheFleet",

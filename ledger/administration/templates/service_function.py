@@ -25,7 +25,7 @@ from ledger.settings import Settings
 from ledger.settings.variables import CONFIG_VARIABLE, TOKENS_VARIABLE
 
 RUNBOOK = "calls-fail"
-ROLES = (Role.WRITER, Role.READER, Role.FOLLOWER, Role.SERVICE)
+ROLES = (Role.WRITER, Role.READER, Role.CORRECTOR, Role.FOLLOWER, Role.SERVICE)
 HANDLER = "ledger.service.aws_lambda.handler"
 MEMORY_MEGABYTES = 1024
 SECONDS_MAX = 90

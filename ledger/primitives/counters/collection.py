@@ -151,6 +151,14 @@ class CollectionCounter:
         return (await self._ledger.total(self.name, max_age=0, timeout=timeout)).value
 
 
+async def _no_archive() -> None:
+    return None
+
+
+async def _no_others() -> dict[str, Store]:
+    return {}
+
+
 class BareLedger:
     """Writer and reader of the ledger over one store, without its cache, groups and tasks."""
 
@@ -162,7 +170,15 @@ class BareLedger:
         )
         self._writer = Writer(store, settings=settings, clock=clock, randomness=randomness)
         self._reader = Reader(store, settings=settings, clock=clock, metrics=Metrics(None))
-        self._reconciler = Reconciler(store, settings, clock, randomness, on_entry=lambda _: None)
+        self._reconciler = Reconciler(
+            store,
+            settings,
+            clock,
+            randomness,
+            archive=_no_archive,
+            others=_no_others,
+            on_entry=lambda _: None,
+        )
 
     async def record(
         self,

@@ -116,7 +116,10 @@ async def reverse(request: Request) -> Response:
     context = allow(request, "reverse", body.counter)
     named = Entry(body.counter, entry_in(request.path_params["entry"]), _NOTHING)
     entry = await context.ledger.reverse(
-        named, note=body.note, timeout=wait_of(request.headers.getlist("prefer"))
+        named,
+        note=body.note,
+        effective=body.effective,
+        timeout=wait_of(request.headers.getlist("prefer")),
     )
     return answer(entry_fields(entry), _status_of(entry))
 

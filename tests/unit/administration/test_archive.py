@@ -305,6 +305,7 @@ async def test_a_reversal_is_made_once_before_and_after_a_rebuild() -> None:
     world, target = ArchivedWorld(), World()
     async with world.ledger(HOME) as ledger:
         entry = await ledger.record("one", 7)
+        world.replicate()
         reversal = await ledger.reverse(entry, note="returned")
         await world.merge()
     await rebuilt(world, target)

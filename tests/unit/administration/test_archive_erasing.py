@@ -34,6 +34,7 @@ async def reversed_entry(world: ArchivedWorld) -> tuple[Entry, Entry]:
     """Return a merged entry and its reversal, whose note is the secret."""
     async with world.ledger(HOME) as ledger:
         entry = await ledger.record("one", 7)
+        world.replicate()
         reversal = await ledger.reverse(entry, note=SECRET)
     await world.merge()
     return entry, reversal
@@ -89,6 +90,7 @@ async def test_another_note_is_refused_where_none_was_erased() -> None:
     world = ArchivedWorld()
     async with world.ledger(HOME) as ledger:
         entry = await ledger.record("one", 7)
+        world.replicate()
         reversal = await ledger.reverse(entry)
         await world.merge()
         await erase(world, reversal.id)

@@ -244,6 +244,7 @@ async def test_other_writes_are_repeated_too() -> None:
     """A count has a token, a reversal its entry, a description itself: each is done once."""
     async with lossy(after=first(1, cut)) as one:
         entry = await one.ledger.record("stock", 5)
+        one.table.replicate()
         one.transport._after = first(1, cut)
         assert (await one.ledger.reverse(entry)).repeated
         one.transport._after = first(1, cut)

@@ -9,7 +9,6 @@ import pytest
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.plan import (
-    REMEMBERED_SECONDS,
     Observation,
     Plan,
     Rules,
@@ -17,7 +16,9 @@ from compactor.plan import (
     is_committed,
     is_worthwhile,
     older_than,
+    unrecorded,
 )
+from ledger.core.contract import REMEMBERED_SECONDS
 from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow
 from ledger.core.fold import Collection
@@ -74,6 +75,23 @@ def test_first_net() -> None:
         folded=2,
         backlog=2,
     )
+
+
+def test_what_a_call_makes_once_waits_for_its_record_everywhere() -> None:
+    """Merged where a region does not show it, nothing would lead to the entry from there."""
+    views = {region: view(A, B) for region in (HOME, WEST, SOUTH)}
+    for each in views.values():
+        each.records = {str(A): ("~reverse~counter", "id")}
+    shown = {HOME: {str(A)}, WEST: {str(A)}}
+    for recorded, merged in ({}, (B,)), (shown, (B,)), ({**shown, SOUTH: {str(A)}}, (A, B)):
+        observation = Observation("counter", None, views, recorded=recorded)
+        plan = plan_of(observation)
+        assert plan.fold is not None
+        assert plan.fold.merged == merged
+        assert plan.unclosed == 0
+        waiting = unrecorded(observation, RULES, now=NOW)
+        assert waiting == ({str(A)} if merged == (B,) else set())
+    assert not plan_of(Observation("counter", None, {**views}, recorded={})).is_last
 
 
 def test_next_net() -> None:

@@ -34,15 +34,20 @@ from compactor.indexing import Indexer
 from compactor.job import Compactor
 from compactor.metrics import CompactorMetrics
 from compactor.observe import lease_name
+from compactor.records import put_records
 from compactor.slices import member_name
 from compactor.taking import check_removed
 from ledger.administration import table
 from ledger.administration.templates import Role, policy
 from ledger.contract.changing import ContractWriter
 from ledger.contract.opening import OpenOthers
-from ledger.core.entry import SPENDING_ATTRIBUTES
+from ledger.core import once
+from ledger.core.entry import SPENDING_ATTRIBUTES, entry_item
+from ledger.core.hints import HINT_PARTITIONS
+from ledger.core.ids import EntryId
 from ledger.core.index import ONLY_LISTED, IndexPlace, attributes_of
-from ledger.core.keys import LEASE_PARTITION
+from ledger.core.keys import DOCTOR_PARTITION, EXPIRES, LEASE_PARTITION
+from ledger.core.values import Entry
 from ledger.feed.dynamodb import StreamsClient
 from ledger.importing.form import Form
 from ledger.importing.importer import Importer
@@ -64,6 +69,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import (
     Action,
+    Deletes,
     Put,
 )
 from ledger.table import Table
@@ -77,6 +83,10 @@ PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
 """Partition keys of the pipeline."""
 WATCHES_OWN = ("~watch~low", "~budget~key/42")
 """Partition keys of watches and budgets."""
+WRITES = (
+    *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"),
+    *("PartiQLInsert", "PartiQLUpdate", "PartiQLDelete"),
+)
 METHODS_OWN = (
     "~count~0~c",
     "~count-marker~c",
@@ -110,6 +120,15 @@ async def write_all(store: RecordingStore) -> None:
         await ledger.record_many([(f"counter-{number}", number) for number in range(1, 60)])
         await ledger.record_together([("customer1-balance", -5), ("customer2-balance", 5)])
         await ledger.describe("customer1-balance", {"owner": store.region})
+
+
+async def probe(recorder: Recorder) -> None:
+    """Put and delete what `ledger doctor --probe` does, in each region."""
+    for region in (HOME, OTHER):
+        key = (DOCTOR_PARTITION, "probe#1")
+        item = {"pk": {"S": key[0]}, "sk": {"S": key[1]}, EXPIRES: {"N": "1"}}
+        await recorder.store(region).write(Put(item))
+        await recorder.store(region).write_batch(Deletes(key[0], [key[1]]))
 
 
 async def read_all(store: RecordingStore) -> None:
@@ -181,9 +200,7 @@ async def test_the_writer_has_just_enough() -> None:
     for region in (HOME, OTHER):
         await write_all(recorder.store(region))
         await make_writer(recorder.store(region)).record_many(keyed)
-    async with Ledger(SETTINGS, region=HOME, store=recorder.store(HOME)) as ledger:
-        refund = await ledger.record("customer1-balance", 3, note="refund")
-        assert await ledger.reverse(refund) == await ledger.reverse(refund)
+    await probe(recorder)
     assert_just_enough(Role.WRITER, recorder.calls, [HOME, OTHER])
 
 
@@ -242,18 +259,63 @@ async def test_the_notifier_has_just_enough_beside_the_others() -> None:
     assert granted(Role.NOTIFIER, OTHER) == set()
 
 
-async def test_a_count_is_reconciled_by_writer_and_reader() -> None:
-    """Every call of correcting a total is allowed to one of the two, at home."""
+async def test_the_corrector_has_just_enough_beside_the_others() -> None:
+    """What reversing and reconciling ask beyond recording and reading: all regions, and records."""
     recorder = Recorder()
-    store = recorder.store(HOME)
-    async with Ledger(SETTINGS, region=HOME, store=store) as ledger:
-        await ledger.record("shelf", 3)
-        await ledger.reconcile("shelf", counted=2, token="t")
-        await ledger.reconcile("shelf", counted=2, token="t")
-    roles = [policy(SETTINGS, role, region=HOME) for role in (Role.WRITER, Role.READER)]
-    assert len(recorder.calls) > 6
-    for call in recorder.calls:
-        assert any(call.is_allowed(each) for each in roles), call
+    home, other = recorder.store(HOME), recorder.store(OTHER)
+    async with Ledger(SETTINGS, region=HOME, store=home, others={OTHER: other}) as ledger:
+        entry = await ledger.record("shelf", 3)
+        recorder.calls.clear()
+        assert await ledger.reverse(entry) == await ledger.reverse(entry)
+        for _ in range(2):
+            await ledger.reconcile("shelf", counted=2, token="t")
+    mine = [policy(SETTINGS, role) for role in (Role.WRITER, Role.READER)]
+    its = policy(SETTINGS, Role.CORRECTOR)
+    assert all(any(call.is_allowed(each) for each in (*mine, its)) for call in recorder.calls)
+    needed = [call for call in recorder.calls if call.is_allowed(its)]
+    assert_just_enough(Role.CORRECTOR, needed, [HOME, OTHER])
+    assert not [call for call in needed if call.is_allowed(mine[0])]
+
+
+@pytest.mark.parametrize("attribute", ["reverses", "token", "~expires", "merged", "digest"])
+@pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem", "PartiQLInsert", "UpdateItem"])
+def test_who_records_names_attributes_of_entries_alone(action: str, attribute: str) -> None:
+    """Of no role that records does an entry expire, stand for a call, or become a net change."""
+    call = Call(action, HOME, ("customer1-balance",), attributes=("pk", "sk", "change", attribute))
+    recording = (Role.WRITER, Role.STRICT_WRITER, Role.SPENDER, Role.IMPORTER)
+    for role in (*recording, Role.PIPELINE, Role.AUDIT):
+        assert not call.is_allowed(policy(SETTINGS, role)), role
+
+
+@pytest.mark.parametrize("partition", ["~reverse~c", "~reconcile~c", "~reconcile-latest~c"])
+@pytest.mark.parametrize("action", WRITES)
+def test_records_are_written_by_those_who_correct_merge_and_rebuild(
+    action: str, partition: str
+) -> None:
+    """No other role forges one, with whatever attributes."""
+    for names in (("pk", "sk"), ("pk", "sk", "change", "entry")):
+        call = Call(action, HOME, (partition,), attributes=names)
+        may = {role for role in Role if call.is_allowed(policy(SETTINGS, role))}
+        trusted = {Role.CORRECTOR, Role.COMPACTOR, Role.ARCHIVIST, Role.ADMINISTRATOR}
+        assert may <= trusted
+
+
+@pytest.mark.parametrize("action", WRITES)
+def test_nothing_under_a_counter_expires(action: str) -> None:
+    """Whoever writes there, but the administrator, names the attribute of the time to live not."""
+    call = Call(action, HOME, ("c",), attributes=("pk", "sk", "change", "~expires"))
+    assert {role for role in Role if call.is_allowed(policy(SETTINGS, role))} <= {
+        Role.ADMINISTRATOR
+    }
+
+
+@pytest.mark.parametrize("partition", ["~newroom~x", "~zeta"])
+@pytest.mark.parametrize("action", WRITES)
+def test_a_partition_that_the_ledger_may_add_is_nobodys(action: str, partition: str) -> None:
+    """Who may write under counters may not write there, though no list names it."""
+    call = Call(action, HOME, (partition,), attributes=("pk", "sk", "change"))
+    may = {role for role in Role if call.is_allowed(policy(SETTINGS, role))}
+    assert may <= {Role.ADMINISTRATOR}
 
 
 def opening(stores: Mapping[str, Store]) -> OpenOthers:
@@ -342,6 +404,15 @@ async def keep_budgets(recorder: Recorder) -> None:
         assert await resolve_expired(regions, ("key/42", hold.id), hold)
 
 
+async def keep_records(recorder: Recorder) -> None:
+    """Put the record of a reversal that came without it."""
+    suffix = once.suffix_of(once.reversal_key("c", str(EntryId(7, 7))))
+    reversal = Entry("c", str(EntryId(8, suffix)), Decimal(-1), reverses=str(EntryId(7, 7)))
+    recorder.table.set(("c", reversal.id), entry_item(reversal))
+    await put_records(recorder.store(HOME), "c", [reversal.id])
+    assert recorder.table.get(once.reversal_key("c", str(EntryId(7, 7)))) is not None
+
+
 async def test_the_compactor_has_just_enough() -> None:
     """Every call of merging is allowed, at home and elsewhere, and nothing beyond them is."""
     recorder = Recorder()
@@ -368,6 +439,7 @@ async def test_the_compactor_has_just_enough() -> None:
     await share(recorder)
     await follow_former_generations(stores[HOME])
     await keep_budgets(recorder)
+    await keep_records(recorder)
     assert_just_enough(Role.COMPACTOR, recorder.calls, [HOME, OTHER])
 
 
@@ -412,6 +484,7 @@ def test_no_other_role_writes_the_contract() -> None:
     assert writers == {Role.OPERATOR, Role.ADMINISTRATOR}
     # Those are beside others.
     beside = {Role.RECOVERY, Role.FOLLOWER, Role.NOTIFIER, Role.SERVICE, Role.SPENDER}
+    beside |= {Role.CORRECTOR}
     for role in set(Role) - beside:
         assert Call("Query", HOME, ("~contract",)).is_allowed(policy(SETTINGS, role)), role
 
@@ -538,7 +611,8 @@ async def test_the_spender_has_just_enough() -> None:
             assert isinstance(hold, Hold)
             await hold.settle(3)
             await budget.raise_limit(5, id=region)
-    calls = [call for call in recorder.calls if call.partitions != ("~contract",)]
+    as_writer = {"~contract", *HINT_PARTITIONS}
+    calls = [call for call in recorder.calls if not as_writer & {*call.partitions}]
     assert_just_enough(Role.SPENDER, calls, [HOME, OTHER])
     assert [call for call in calls if not call.is_allowed(policy(SETTINGS, Role.WRITER))]
 

@@ -1,21 +1,21 @@
 """The tables of roles in `deploy/README.md`, made from the grants that make the policies."""
 
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
 from ledger.administration.templates import Role
 from ledger.administration.templates.roles import Grant, Where, grants
-from ledger.core.contract_item import CONTRACT_PARTITION
+from ledger.core import keys, once
 from ledger.core.entry import ENTRY_ATTRIBUTES, SPENDING_ATTRIBUTES
 from ledger.core.hints import HINT_PARTITIONS
-from ledger.core.keys import IMPORT_PARTITION
+from ledger.core.keys import EXPIRES
+from ledger.core.sums import SUM_ATTRIBUTES
 
 PAGE = Path(__file__).parents[3] / "deploy" / "README.md"
-RESERVED = next(
-    grant.never_keys for grant in grants(Role.WRITER) if CONTRACT_PARTITION in grant.never_keys
-)
+OWN = next(grant.never_keys for grant in grants(Role.WRITER) if grant.never_keys)
 TABLES = {
     "own": "",
     "markers": ", of `marker_table`",
@@ -25,10 +25,13 @@ TABLES = {
     "streams": ", of the table's stream",
 }
 KEYS = ("pk", "sk")
+ENTRY = (*KEYS, *(name for name in ENTRY_ATTRIBUTES if name != "reverses"))
 ATTRIBUTES = {
     (): "",
-    (*KEYS, *ENTRY_ATTRIBUTES): ", of the attributes of entries alone",
-    (*KEYS, *ENTRY_ATTRIBUTES, *SPENDING_ATTRIBUTES): ", of those of entries and spends alone",
+    ENTRY: ", of the attributes of entries alone",
+    once.ATTRIBUTES: ", of the attributes of entries, reversals and counts alone",
+    (*ENTRY, *SPENDING_ATTRIBUTES): ", of those of entries and spends alone",
+    (*ENTRY, *SUM_ATTRIBUTES): ", of those of entries and sums alone",
     (*KEYS, "change", *SPENDING_ATTRIBUTES): ", of what a hold's end changes alone",
 }
 OBJECTS = {"objects": "`BUCKET/PREFIX/*`", "buckets": "`BUCKET`"}
@@ -36,9 +39,9 @@ COLUMNS = ("role", "actions", "in", "on partition keys")
 COLUMNS_OF_S3 = ("role", "actions", "in", "on")
 
 
-def named(keys: Sequence[str]) -> str:
+def named(partitions: Sequence[str]) -> str:
     """Return partition keys as the page writes them."""
-    return ", ".join(f"`{key}`" for key in keys).replace(
+    return ", ".join(f"`{key}`" for key in partitions).replace(
         ", ".join(f"`{key}`" for key in HINT_PARTITIONS),
         f"`{HINT_PARTITIONS[0]}` to `{HINT_PARTITIONS[-1]}`",
     )
@@ -50,13 +53,8 @@ def keys_of(grant: Grant) -> str:
         return named(grant.only_keys)
     if not grant.never_keys:
         return "" if grant.actions == ("DescribeTable",) else "all"
-    more = [key for key in grant.never_keys if key not in RESERVED]
-    less = [key for key in RESERVED if key not in grant.never_keys]
-    assert less in ([], [IMPORT_PARTITION])
-    words = "all but the reserved"
-    if more:
-        words += f" and {named(more)}"
-    return f"{words}; also {named(less)}" if less else words
+    assert grant.never_keys == OWN
+    return "counters"
 
 
 def rows(role: Role, *, service: str) -> Iterator[tuple[str, ...]]:
@@ -66,8 +64,8 @@ def rows(role: Role, *, service: str) -> Iterator[tuple[str, ...]]:
         actions = ", ".join(grant.actions) + TABLES.get(grant.tables, "")
         actions += ATTRIBUTES[grant.only_attributes]
         if grant.never_attributes:
-            assert grant.never_attributes == SPENDING_ATTRIBUTES
-            actions += ", of no attribute of spends"
+            assert grant.never_attributes == (EXPIRES,)
+            actions += ", of no time to live"
         if grant.if_archived:
             actions = f"with an archive: {actions}"
         where = "home" if grant.where is Where.HOME else "every region"
@@ -94,7 +92,12 @@ def test_the_page_says_what_the_policies_allow(columns: Sequence[str], service: 
     assert shown == table(columns, service=service)
 
 
-def test_the_page_names_what_is_reserved() -> None:
-    """All of it, and nothing else."""
-    page = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert f"*The reserved* partition keys are {named(RESERVED)}." in page
+def test_what_is_no_counters_begins_with_a_letter() -> None:
+    """Every partition of the ledger's own is kept from who writes under counters, but `~doctor`."""
+    own = [value for name, value in vars(keys).items() if name.endswith(("_PREFIX", "_PARTITION"))]
+    found = [each for each in own if isinstance(each, str) and not each.startswith("~net")]
+    assert len(found) > 15
+    kept = [each for each in found if any(fnmatchcase(f"{each}x", pattern) for pattern in OWN)]
+    assert set(found) - set(kept) == {keys.DOCTOR_PARTITION}
+    for counter in ("c", "d", "~1~c", "~9999~c"):
+        assert not any(fnmatchcase(counter, pattern) for pattern in OWN)

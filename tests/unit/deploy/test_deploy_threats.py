@@ -16,6 +16,7 @@ WRITES = (
 )
 REPLACING = {
     Role.WRITER: {"PutItem", "BatchWriteItem"},
+    Role.CORRECTOR: {"PutItem"},
     Role.SPENDER: {"PutItem", "BatchWriteItem", "UpdateItem"},
     Role.COMPACTOR: {"PutItem", "BatchWriteItem", "UpdateItem"},
     Role.RECOVERY: {"PutItem", "BatchWriteItem"},

@@ -679,12 +679,13 @@ async def test_a_key_stands_for_one_kind_of_call(first: str, second: str) -> Non
 
 async def test_an_open_hold_is_voided_and_not_reversed() -> None:
     """What it comes to is not known; once it is settled that is taken back."""
-    async with opened(10) as (_, east, _west):
+    async with opened(10) as (world, east, _west):
         hold = await east.budget("key/42").hold(3, expires=600)
         assert isinstance(hold, Hold)
         with pytest.raises(StateConflict, match="is an open hold: void it, or settle it"):
             await east.ledger.reverse(hold.entry)
         assert await hold.settle(1)
+        world.replicate()
         assert (await east.ledger.reverse(hold.entry)).change == 1
 
 

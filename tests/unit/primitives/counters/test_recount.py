@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.counting import SINGLE_ITEM, fate_of, make_counter
-from support.ledgers import HOME, make_settings, sample, seeded
+from support.ledgers import AWAY, HOME, make_settings, sample, seeded
 
 from ledger import Table, sync
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry, InvalidInput
@@ -222,7 +222,13 @@ async def test_what_a_correction_costs() -> None:
 
 def test_without_async_it_is_the_same() -> None:
     """The twins correct, by every method that can."""
-    table = Table(make_settings(), region=HOME, store=MemoryStore(HOME), randomness=seeded())
+    table = Table(
+        make_settings(),
+        region=HOME,
+        store=MemoryStore(HOME),
+        others={AWAY: MemoryStore(AWAY)},
+        randomness=seeded(),
+    )
     with sync.Table(table) as plain:
         for method in METHODS:
             if method == "slots":
