@@ -41,7 +41,7 @@ def without_lost(settings: Settings, target: str, lost: Sequence[str]) -> Settin
     remaining = {name: reach for name, reach in settings.regions.items() if name not in lost}
     if target not in remaining:
         raise InvalidInput(f"the new home must be one of {', '.join(remaining)}, got {target!r}")
-    return settings.replace(regions=remaining, home=target)
+    return settings.elsewhere(regions=remaining, home=target)
 
 
 async def check_removed(stores: Iterable[Store], table: str, lost: Sequence[str]) -> None:

@@ -162,7 +162,14 @@ class ContractView:
                 f" {self._settings.table}: {', '.join(found.terms.regions)}"
             )
         if found != known:
+            before = self._current.cache
             self._current = self._settings.under(found.obeyed, home=found.terms.home)
+            if before.incremental and not self._current.cache.incremental:
+                log.warning(
+                    "cache.incremental is off from now on: the table has, or had, another region"
+                    " than %s, so an entry may arrive at any age; totals are read whole",
+                    self._store.region,
+                )
             self._contract = found
         life = found.obeyed.contract_life
         self._validity = Validity.of_read(now, elapsed, contract_life=life)

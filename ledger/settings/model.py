@@ -19,6 +19,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PrivateAttr,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -54,6 +55,8 @@ Patterns = TypeVar("Patterns", dict[str, ShardSteps], dict[str, PeriodSettings],
 _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 
 
+ELSEWHERE = "for the regions that the table has by now"
+"""The context in which settings are made again for other regions than those they were given for."""
 CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods", "archive", "index", "budgets")
 """The settings that the table's contract holds, besides the names of the regions."""
 
@@ -111,6 +114,16 @@ class Settings(SettingsFields):
         Raises:
             SettingsError: a rule is broken.
         """
+        return type(self)(**self._with(overrides))
+
+    def elsewhere(self, **overrides: Unpack[SettingsChanges]) -> Self:
+        """Return the same settings with `overrides`, for the regions that the table has by now.
+
+        As `replace`; but homes of a pipeline's records may be regions that are gone.
+        """
+        return self.model_validate(self._with(overrides), context=ELSEWHERE)
+
+    def _with(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.model_fields_set}
         for name, value in overrides.items():
             group = getattr(self, name, None)
@@ -119,7 +132,7 @@ class Settings(SettingsFields):
                 values[name] = {**kept, **value}
             else:
                 values[name] = value
-        return type(self)(**values)
+        return values
 
     def of_pipeline(self, name: str | None = None) -> Self:
         """Return these settings with the pipeline of a name as `pipeline`.
@@ -224,7 +237,8 @@ class Settings(SettingsFields):
         """Return these settings with the values of a contract.
 
         A region that only the contract names is reached as the AWS SDK finds it. `home` is the one
-        in force. Local values that the contract bounds are cut to the bound.
+        in force. Local values that the contract bounds are cut to the bound, and local options that
+        it rules out are off: `cache.incremental` once the table has, or had, another region.
 
         Raises:
             ContractConflict: a region must be reached at an endpoint, and the settings do not name
@@ -237,7 +251,9 @@ class Settings(SettingsFields):
             "request_timeout": min(self.request_timeout, terms.signature_lifetime),
             "write_deadline": min(self.write_deadline, terms.retry_horizon),
         }
-        under = self.replace(**given)
+        if self.cache.incremental and (len(terms.regions) > 1 or terms.lost):
+            given["cache"] = {"incremental": False}
+        under = self.elsewhere(**given)
         object.__setattr__(under, "_terms", terms)
         return under
 
@@ -276,9 +292,10 @@ class Settings(SettingsFields):
         """Return how a region that the table's contract names is reached.
 
         Raises:
-            ContractConflict: others have an endpoint of their own, and this is not in the settings.
+            ContractConflict: others are at endpoints other than AWS's, and this is not in the
+                settings.
         """
-        if name not in self.regions and any(region.endpoint for region in self.regions.values()):
+        if name not in self.regions and not all(each.is_aws for each in self.regions.values()):
             raise ContractConflict(
                 f"the contract of table {self.table} names region {name}, and the settings do not"
                 " say at which endpoint it is: add it to `regions`"
@@ -381,8 +398,8 @@ class Settings(SettingsFields):
         return self
 
     @model_validator(mode="after")
-    def _relations_hold(self) -> Self:
-        raise_broken(tuple(relations(self)))
+    def _relations_hold(self, info: ValidationInfo) -> Self:
+        raise_broken(tuple(relations(self, has_homes=info.context != ELSEWHERE)))
         return self
 
     # Defined last, so that it is outermost and catches what the validators above raise.

@@ -8,6 +8,7 @@ from ledger.settings.fields import (
     SettingsFields,
 )
 from ledger.settings.file import Broken, did_you_mean
+from ledger.settings.pipelines import PipelineSettings
 
 VIEW_SHARE_LEFT = 0.8
 """Seconds of `contract_life` that are left at least when a piece of work begins."""
@@ -15,8 +16,11 @@ _FOLLOWS = ", which follows from settle, signature_lifetime and clock_skew"
 _UNREAD = "a read still running could miss an entry that is merged and deleted meanwhile"
 
 
-def relations(settings: SettingsFields) -> Iterator[Broken]:
-    """Yield each broken relation between settings, with the reason why it matters."""
+def relations(settings: SettingsFields, *, has_homes: bool = True) -> Iterator[Broken]:
+    """Yield each broken relation between settings, with the reason why it matters.
+
+    With `has_homes` each home of a pipeline's records must be one of the regions.
+    """
     home, regions = settings.home, settings.regions
     if home not in regions:
         text = f"home {home!r} is not one of the regions {', '.join(regions)}"
@@ -42,10 +46,12 @@ def relations(settings: SettingsFields) -> Iterator[Broken]:
             "for as long as the net change stays as it is",
         )
     yield from _broken_pipelines(settings)
+    if has_homes:
+        yield from _broken_homes(settings)
 
 
 def _broken_pipelines(settings: SettingsFields) -> Iterator[Broken]:
-    """Yield each home that is not a region, and each name that two pipelines have."""
+    """Yield each rule of a pipeline that is broken, and each name that two of them have."""
     own, several = settings.pipeline, settings.pipelines
     if own.is_configured and own.name in several:
         yield Broken(
@@ -53,8 +59,7 @@ def _broken_pipelines(settings: SettingsFields) -> Iterator[Broken]:
             f"two pipelines are called {own.name!r}, under pipeline and pipelines: they would use"
             " each other's states",
         )
-    places = {"pipeline": own, **{f"pipelines.{name}": one for name, one in several.items()}}
-    for place, chosen in places.items():
+    for place, chosen in _pipelines(settings).items():
         if chosen.keep_states is not None and not (chosen.fields and chosen.fields.time):
             yield Broken(
                 (f"{place}.keep_states", f"{place}.fields.time"),
@@ -67,6 +72,16 @@ def _broken_pipelines(settings: SettingsFields) -> Iterator[Broken]:
                 f"{place}.state_table must be a separate table for states, not"
                 f" {chosen.state_table!r}: leave it out to keep states in the table itself",
             )
+
+
+def _pipelines(settings: SettingsFields) -> dict[str, PipelineSettings]:
+    named = {f"pipelines.{name}": one for name, one in settings.pipelines.items()}
+    return {"pipeline": settings.pipeline, **named}
+
+
+def _broken_homes(settings: SettingsFields) -> Iterator[Broken]:
+    """Yield each home of a pipeline's records that is not a region of the table."""
+    for place, chosen in _pipelines(settings).items():
         for pattern, region in chosen.home.regions.items():
             if region not in settings.regions:
                 yield Broken(

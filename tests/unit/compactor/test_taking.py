@@ -43,3 +43,11 @@ def test_a_target_that_is_lost_or_unknown_is_refused(target: str) -> None:
 def test_what_is_at_stake_names_every_lost_region() -> None:
     """Before anything is asked or done."""
     assert at_stake([HOME, AWAY]).startswith(f"{HOME}, {AWAY}: given up for good.")
+
+
+def test_a_pipeline_whose_records_live_in_the_lost_region_does_not_stop_the_take_over() -> None:
+    """Its lanes wait for their home, or are sent elsewhere later: the table comes first."""
+    fields = {"id": "id", "version": "version", "value": "amount"}
+    homes = {"field": "country", "regions": {"*": HOME}}
+    settings = SETTINGS.replace(pipeline={"fields": fields, "home": homes})
+    assert list(without_lost(settings, AWAY, [HOME]).regions) == [AWAY, SOUTH]

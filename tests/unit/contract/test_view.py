@@ -352,3 +352,57 @@ def test_terms_of_settings_are_those_that_they_would_give() -> None:
     """The same settings make and obey the same contract."""
     terms: Terms = reach(settle=2000.0, shards={"visits": 4}).terms
     assert terms == TERMS
+
+
+ALONE = make_terms(regions=(HOME,))
+
+
+async def test_a_region_that_is_added_switches_incremental_reads_off(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An entry of it may arrive at any age. Calls go on, with a warning that says so, once."""
+    one = {"regions": {HOME: {}}, "cache": {"incremental": True, "max_age": 7.0}}
+    async with watching(Contract(terms=ALONE), **one) as watched:
+        assert watched.view.current.cache.incremental
+        both = replace(ALONE, regions=(HOME, AWAY))
+        for contract in (
+            Contract(terms=ALONE, revision=1, coming=both),
+            Contract(terms=both, revision=2),
+        ):
+            watched.show(contract)
+            await watched.after(REFRESH_SECONDS)
+            cache = watched.view.current.cache
+            assert (cache.incremental, cache.max_age) == (False, 7.0)
+        assert caplog.text.count("cache.incremental is off from now on") == 1
+
+
+async def test_incremental_reads_stay_off_once_the_other_region_is_gone() -> None:
+    """What it wrote may still arrive, and what was read meanwhile was read in part."""
+    one = {"regions": {HOME: LOCAL}, "cache": {"incremental": True}}
+    left = replace(ALONE, lost=(AWAY,), given_up_at=START)
+    async with watching(Contract(terms=left), **one) as watched:
+        assert not watched.view.current.cache.incremental
+
+
+async def test_a_region_that_a_pipeline_sends_records_to_may_go() -> None:
+    """Its lanes wait for their home; everything else of the process goes on."""
+    homes = {"field": "country", "regions": {"*": AWAY}}
+    fields = {"id": "id", "version": "version", "value": "amount"}
+    pipeline = {"fields": fields, "home": homes}
+    async with watching(pipeline=pipeline) as watched:
+        left = replace(make_terms(regions=(HOME, SOUTH)), lost=(AWAY,), given_up_at=START)
+        watched.show(Contract(terms=left, revision=2))
+        await watched.after(REFRESH_SECONDS)
+        current = watched.view.current
+        assert list(current.regions) == [HOME, SOUTH]
+        assert current.pipeline.home.regions == {"*": AWAY}
+
+
+async def test_a_region_that_is_added_is_reached_as_aws_has_it() -> None:
+    """Also where the others have endpoints of AWS, in a VPC: no process has to stop for it."""
+    endpoint = f"https://vpce-1-2.dynamodb.{HOME}.vpce.amazonaws.com"
+    async with watching(Contract(terms=ALONE), regions={HOME: {"endpoint": endpoint}}) as watched:
+        watched.show(Contract(terms=replace(ALONE, regions=(HOME, AWAY)), revision=2))
+        await watched.after(REFRESH_SECONDS)
+        reached = watched.view.current.regions
+        assert (reached[HOME].endpoint, reached[AWAY].endpoint) == (endpoint, None)
