@@ -153,29 +153,31 @@ class Opening:
 
         Whenever that was, after all that is entered from now on: what uses them may as it closes.
         """
-        opened: dict[str, Store] | None = dict(self.others) if self.others is not None else None
-        if opened is None and self.store is not None:
-            opened = {}
+        is_given = self.store is not None or self.others is not None
+        opened: dict[str, Store] = dict(self.others or {})
         regions = AsyncExitStack()
         stack.push_async_exit(regions)
         lock = anyio.Lock()
 
         async def stores() -> Mapping[str, Store]:
-            nonlocal opened
-            async with lock:
-                if opened is None:
-                    # Imported only here, since it brings botocore.
-                    from ledger.contract.opening import open_others  # noqa: PLC0415
+            if is_given:
+                return opened
+            # Imported only here, since it brings botocore.
+            from ledger.store.opening import open_stores  # noqa: PLC0415
 
-                    opening = open_others(
-                        live,
-                        self.region,
+            async with lock:
+                settings = live.current  # a region may have been added, or be gone
+                named = [region for region in settings.regions if region != self.region]
+                if missing := [region for region in named if region not in opened]:
+                    opening = open_stores(
+                        settings,
+                        missing,
                         metrics=self.metrics,
                         clock=self.clock,
                         randomness=self.randomness,
                     )
-                    opened = {**await regions.enter_async_context(opening)}
-            return opened
+                    opened.update(await regions.enter_async_context(opening))
+                return {region: opened[region] for region in named}
 
         return stores
 

@@ -5,7 +5,7 @@ The ledger is one of the parts (`table.ledger`): the table adds nothing to its c
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -73,6 +73,7 @@ class Table(Methods):
             ledger, settings, clock=clock, randomness=randomness, is_given=store is not None
         )
         self._registry = registry
+        self._others = others
 
     @classmethod
     def open(
@@ -152,7 +153,7 @@ class Table(Methods):
         """Return an importer: `await table.importer().run_file("changes.csv")`.
 
         See `ledger.importing` for the form of files. It writes through the home region only,
-        and reads every region when a run begins (unless the table was given its store).
+        and reads every region when a run begins (of a table that was given stores, those).
 
         Raises:
             ImportRefused: this is not the table of the contract's home region, or the home is
@@ -160,7 +161,7 @@ class Table(Methods):
         """
         # Imported only here: most users of a table import nothing.
         from ledger.contract.opening import open_others  # noqa: PLC0415
-        from ledger.importing.importer import Importer, no_others  # noqa: PLC0415
+        from ledger.importing.importer import Importer  # noqa: PLC0415
 
         live = live_settings(self.ledger)
         others = partial(
@@ -169,12 +170,19 @@ class Table(Methods):
         return Importer(
             self._store,
             live,
-            others=no_others if self._is_given else others,
-            clock=self._clock,
+            others=self._given_others if self._is_given else others,
+            clock=self._import_clock,
             randomness=self._random,
             stop=stop,
             on_batch=on_batch,
         )
+
+    @property
+    def _import_clock(self) -> Clock:
+        return self._clock
+
+    def _given_others(self) -> nullcontext[Mapping[str, Store]]:
+        return nullcontext(self._others or {})
 
     @asynccontextmanager
     async def pipeline(

@@ -64,7 +64,7 @@ class ManualClock:
             while self._sleepers and self._sleepers[0][0] <= due:
                 heapq.heappop(self._sleepers)[2].set()
             await self.run_pending()
-        self._move(end)
+        self._move(max(end, self.elapsed))
         await self.run_pending()
 
     async def run_pending(self) -> None:

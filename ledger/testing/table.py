@@ -14,6 +14,7 @@ from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.feed.memory import MemoryStream
 from ledger.ledger import Ledger
+from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.table import Table
@@ -32,6 +33,32 @@ STEP_SECONDS = 0.5
 """Steps of time while the compactor works; written items arrive at each."""
 WORK_SECONDS_MAX = 3_600.0
 PASSES_MAX = 20
+
+
+class _GoingOn:
+    """The time of an import in memory: while it waits, time passes and items replicate."""
+
+    def __init__(self, world: "MemoryGlobalTable") -> None:
+        self._world = world
+        self.now = world.clock.now
+        self.monotonic = world.clock.monotonic
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the world go on for so many seconds."""
+        self._world.replicate()
+        await self._world.pass_time(seconds)
+
+
+class _MemoryTable(Table):
+    """A table in memory: nothing else moves the time that its imports wait for."""
+
+    def __init__(self, world: "MemoryGlobalTable", **given: Any) -> None:
+        super().__init__(world.settings, clock=world.clock, **given)
+        self._world = world
+
+    @property
+    def _import_clock(self) -> Clock:
+        return _GoingOn(self._world)
 
 
 class MemoryGlobalTable:
@@ -133,13 +160,12 @@ class MemoryGlobalTable:
         def is_dead() -> bool:
             return table.ledger in self._crashed
 
-        table = Table(
-            self.settings,
+        table = _MemoryTable(
+            self,
             region=own,
             registry=registry,
             store=CutStore(self.store(own), is_dead),
             others={name: CutStore(store, is_dead) for name, store in self._others(region).items()},
-            clock=self.clock,
             randomness=self._new_random(),
             stream=self._world.streams[own],
         )

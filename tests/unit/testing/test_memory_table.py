@@ -2,12 +2,13 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import anyio
 import pytest
 
 from ledger import KeyConflict, RetryHorizonPassed
-from ledger.core.errors import InvalidInput, SettingsError
+from ledger.core.errors import ImportRefused, InvalidInput, RegionUnreadable, SettingsError
 from ledger.testing import ManualClock, MemoryGlobalTable
 
 HOME, AWAY = "us-east-1", "eu-west-1"
@@ -161,3 +162,24 @@ def test_settings_are_checked_as_everywhere() -> None:
     clock = ManualClock()
     assert MemoryGlobalTable(clock=clock).clock is clock
     assert clock.now() + timedelta(0) == clock.wall
+
+
+async def test_an_import_reads_every_region(tmp_path: Path) -> None:
+    """Each has to show that it began, or a loss of home would not be known to have met it."""
+    table = MemoryGlobalTable((HOME, AWAY))
+    file = tmp_path / "changes.csv"
+    file.write_text("counter,change\na,1\na,2\n")
+    async with table.table() as here, table.ledger(AWAY) as away:
+        table.isolate(AWAY)
+        with pytest.raises(RegionUnreadable, match=f"cannot be read in {AWAY}|{AWAY}"):
+            await here.importer().run_file(file)
+        assert (await here.ledger.total("a", max_age=0)).entries == 0
+        table.heal()
+        table.pause(HOME, AWAY)
+        with pytest.raises(ImportRefused, match=f"{AWAY} does not show after 60 s"):
+            await here.importer().run_file(file)
+        table.heal()
+        report = await here.importer().run_file(file)
+        assert report is not None
+        table.replicate()
+        assert (report.rows, (await away.total("a", max_age=0)).value) == (2, 3)
