@@ -82,6 +82,11 @@ class CompactorMetrics(RegistryMetrics):
             "compactor_damaged_collections",
             "Collections that the last pass left as they are: an item in them cannot be counted.",
         )
+        self.undeleted = make.gauge(
+            "compactor_undeleted_entries",
+            "Merged entries, of the collections that the last pass visited, that were deleted at"
+            " home over an hour ago and that another region still shows.",
+        )
         self.hints = make.counter(
             "compactor_hints_total",
             "Hints that counters may need merging: read, left by the search, deleted as served.",

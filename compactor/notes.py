@@ -70,6 +70,7 @@ class Notes:
         if not report.unreadable:
             self._metrics.readable()
         self._metrics.quarantined(report.damaged)
+        self._metrics.undeleted.set(report.undeleted)
         self._metrics.passed(
             report.outcome,
             seconds=report.seconds,

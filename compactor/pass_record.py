@@ -144,9 +144,11 @@ class Recorder:
 def shortened(report: CompactorReport) -> CompactorReport:
     """Return a report that names a few of the damaged collections and problems."""
     named = list(report.quarantined.items())[:NAMED_MAX]
+    undeleted = list(report.undeleted_in.items())[:NAMED_MAX]
     return replace(
         report,
         quarantined={name: why[:TEXT_MAX] for name, why in named},
+        undeleted_in={name: shown[:TEXT_MAX] for name, shown in undeleted},
         problems=[why[:TEXT_MAX] for why in report.problems[:NAMED_MAX]],
         waits=report.waits[:TEXT_MAX],
         alarms=[alarm[:TEXT_MAX] for alarm in report.alarms[:NAMED_MAX]],

@@ -32,7 +32,7 @@ from compactor.notes import Notes
 from compactor.observe import Observed, Reach, check_readable, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
 from compactor.pass_terms import PassTerms
-from compactor.plan import Plan, unrecorded
+from compactor.plan import Observation, Plan, undeleted, unrecorded
 from compactor.records import put_records
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
@@ -267,6 +267,7 @@ class Pass:
             agenda.looked(visit)
             return
         plan = succession.plan
+        self._note_undeleted(observed.observation)
         self._visited(visit, plan.backlog)
         self._note_late(visit.partition, plan)
         if not succession.is_idle:
@@ -334,6 +335,21 @@ class Pass:
         if visit.number == 1:
             self._report.collections += 1
             self._report.backlog += 0 if self._report.searched else backlog
+
+    def _note_undeleted(self, observation: Observation) -> None:
+        """Report entries whose deletes were lost; after the loss of a region they are repeated."""
+        shown = list(undeleted(observation, self._terms.rules, now=self._clock.now()))
+        if shown and not self._terms.has_lost:
+            region, key = shown[0]
+            log.warning(
+                "collection %r: home deleted %d entries over an hour ago that another region still"
+                " shows, as %s in %s; their ids stay named",
+                observation.partition,
+                len(shown),
+                key,
+                region,
+            )
+            self._report.stays(observation.partition, shown)
 
     def _note_late(self, partition: str, plan: Plan) -> None:
         """Note since when the oldest entry could be merged that has no room in this fold."""

@@ -43,6 +43,7 @@ def passes_of(
     newest = [recorded.record for recorded in status.newest if recorded.record is not None]
     success, search = status.last_success, status.last_search
     damaged = next((record.report for record in newest if record.report.damaged), None)
+    undeleted = next((record.report for record in newest if record.report.undeleted), None)
     last = newest[0].report if newest else None
     return PassesSeen(
         home=settings.home,
@@ -53,6 +54,7 @@ def passes_of(
         nets_signed={} if search is None else search.report.nets_signed,
         late_seconds=max((record.report.late for record in newest), default=0.0),
         damage="" if damaged is None else damaged.damage(),
+        undeleted="" if undeleted is None else undeleted.deletes_missing(),
         waits="" if last is None else next(iter(last.hindrances), ""),
         falls_behind=any(record.drain_seconds is None for record in newest),
         has_passes=bool(passes),

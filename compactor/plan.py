@@ -28,7 +28,7 @@ No plan changes what a reader sees: the net grows by exactly the entries that it
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -58,6 +58,8 @@ TOO_FEW = "too few entries"
 """Why nothing more is done if a fold would not be worth its cost."""
 TIMES_KEPT = 64
 """How many bounds of time are cached: a search asks for the same one with each collection."""
+UNDELETED_SECONDS = 3_600.0
+"""How much older than `settle` an entry is whose delete counts as lost; merging may be late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,21 @@ def is_worthwhile(*, settled: int, oldest: str | None, rules: Rules, now: dateti
 def older_than(seconds: float, *, now: datetime) -> str:
     """Return the sort key below which exactly the ids older than `seconds` are."""
     return ids.earliest(now - timedelta(seconds=seconds))
+
+
+def undeleted(
+    observation: Observation, rules: Rules, *, now: datetime
+) -> Iterator[tuple[str, str]]:
+    """Yield region and sort key of entries that the net names, and home deleted long ago.
+
+    Home deletes an entry soon after its fold, and the delete usually arrives within a second. Where
+    one is lost its id stays named for good: another region still shows the entry.
+    """
+    long_ago = older_than(rules.settle + UNDELETED_SECONDS, now=now)
+    at_home = observation.views[rules.home].sort_keys
+    named = [key for key in named_by(observation.net) if key < long_ago and key not in at_home]
+    for region, view in observation.views.items():
+        yield from ((region, key) for key in named if key in view.sort_keys)
 
 
 def _visible(named: Sequence[str], views: Mapping[str, Collection]) -> AbstractSet[str]:

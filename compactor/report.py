@@ -3,10 +3,11 @@
 Pure: no clock, no randomness, no I/O.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 QUARANTINED_MAX = 1_000
-"""The most damaged collections that a report names."""
+"""The most damaged collections that a report names, and those with missing deletes."""
 SENTENCE_MAX = 3
 """The most damaged collections that its sentence names."""
 
@@ -28,10 +29,13 @@ class CompactorReport:
     before. Merging is `late` by this many seconds: the pass's own, or what the oldest entry has
     waited that had no room in the last fold of its collection. `damaged` collections hold an item
     that cannot be counted, and were left as they are; `quarantined` has why, by name, for the first
-    `QUARANTINED_MAX` of them. `problems` are other errors of single collections; `unreadable` is a
-    region that could not be read, so that merging waits, and `waits` says what else it waits for: a
-    clock that is off, or replicas that are not those of the contract. `crossings` of watches were
-    delivered. `archive_waits` folds were not sent, since the archive did not accept their entries.
+    `QUARANTINED_MAX` of them. `undeleted` entries of visited collections were deleted at home long
+    ago, and another region still shows them: their deletes have not arrived, and their ids stay
+    named; `undeleted_in` has one of them, by collection. `problems` are other errors of single
+    collections; `unreadable` is a region that could not be read, so that merging waits, and `waits`
+    says what else it waits for: a clock that is off, or replicas that are not those of the
+    contract. `crossings` of watches were delivered. `archive_waits` folds were not sent, since the
+    archive did not accept their entries.
     Of the budgets that the pass looked at `grants_open` grants were open at its end,
     `grants_waiting` of them are over and wait to be closed, `grants_closed` were closed by their
     entries; `holds_expired` were resolved, `let_through_charged` entries charged that no grant paid
@@ -62,6 +66,8 @@ class CompactorReport:
     waits: str = ""
     damaged: int = 0
     quarantined: dict[str, str] = field(default_factory=dict)
+    undeleted: int = 0
+    undeleted_in: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     crossings: int = 0
     archive_waits: int = 0
@@ -100,6 +106,14 @@ class CompactorReport:
             if len(self.quarantined) < QUARANTINED_MAX:
                 self.quarantined[partition] = reason
 
+    def stays(self, partition: str, shown: Sequence[tuple[str, str]]) -> None:
+        """Record entries by region and sort key whose deletes have not arrived, once."""
+        if partition in self.undeleted_in or len(self.undeleted_in) == QUARANTINED_MAX:
+            return
+        region, key = shown[0]
+        self.undeleted_in[partition] = f"{key!r} in {region}"
+        self.undeleted += len(shown)
+
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to write."""
@@ -130,8 +144,8 @@ class CompactorReport:
             parts.append(f"region {self.unreadable} cannot be read, so merging waits")
         if self.waits:
             parts.append(f"merging waits: {self.waits}")
-        if self.damaged:
-            parts.append(self.damage())
+        parts += [self.damage()] * bool(self.damaged)
+        parts += [self.deletes_missing()] * bool(self.undeleted)
         if self.problems:
             parts.append(f"{len(self.problems)} collections skipped: {self.problems[0]}")
         if not self.is_whole:
@@ -148,6 +162,14 @@ class CompactorReport:
             "transfers of rights": self.transfers,
         }
         return [*(f"{count:,} {what}" for what, count in done.items() if count), *self.alarms[:1]]
+
+    def deletes_missing(self) -> str:
+        """Return whose deletes have not arrived in a region, in one line; it names a few."""
+        shown = [f"{name!r} shows {what}" for name, what in self.undeleted_in.items()]
+        return (
+            f"{self.undeleted:,} merged entries are deleted at home and shown elsewhere, so their"
+            f" ids stay named: {'; '.join(shown[:SENTENCE_MAX])}"
+        )
 
     def damage(self) -> str:
         """Return what was left as damaged, in one line; it names the first collections."""

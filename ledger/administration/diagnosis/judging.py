@@ -254,6 +254,9 @@ def _what_is_wrong(passes: PassesSeen) -> Iterator[tuple[State, str, str]]:
     if passes.damage:
         do = "see `ledger verify COUNTER`, and restore or remove the item"
         yield State.PROBLEM, passes.damage, do
+    if passes.undeleted:
+        do = "delete each in the region that shows it: deploy/runbooks/lag-high.md"
+        yield State.WARNING, passes.undeleted, do
     if passes.falls_behind or passes.late_seconds > LATE_SECONDS:
         what = f"merging falls behind: {passes.late_seconds:,.0f} s late{_left(passes)}"
         do = "run more processes: each `compactor run --every 60s` takes a share"

@@ -105,7 +105,8 @@ class PassesSeen:
     None for what no pass has recorded. `search_oldest` is when the oldest entry was made that the
     last search left to be merged, empty if there is none; `nets_signed` is how many nets it saw
     that each key has signed, and none, under the empty name, where nets are signed. `waits` is why
-    the last pass merged nothing, `damage` what it left unchanged; both are empty for nothing.
+    the last pass merged nothing, `damage` what it left unchanged, `undeleted` whose deletes have
+    not arrived in a region; each is empty for nothing.
     `lag_seconds` is the lag of each region from `home`, as the last pass measured it.
     `ahead_seconds` is how far in the future one is dated.
     """
@@ -119,6 +120,7 @@ class PassesSeen:
     nets_signed: Mapping[str, int] = field(default_factory=dict)
     late_seconds: float = 0.0
     damage: str = ""
+    undeleted: str = ""
     waits: str = ""
     falls_behind: bool = False
     has_passes: bool = False

@@ -9,6 +9,7 @@ from support.compacting import HOLD, SETTLE, World, compactor_settings, snapshot
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.pass_terms import rules_of
+from compactor.plan import UNDELETED_SECONDS
 from compactor.report import CompactorReport
 from ledger.core.errors import Throttled, Unreachable
 from ledger.store.wrappers.faults import Call, Fault, Late, Lost, NeverArrived, Raises
@@ -51,6 +52,38 @@ async def test_fold_then_delete_then_clean() -> None:
         (1, 0, 0, 0, 0, 6),
         (0, 0, 0, 0, 0, 6),
     ]
+
+
+async def test_a_delete_that_is_lost_on_its_way_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its id stays named for as long as a region shows the entry; for an hour it may yet come."""
+    world = World()
+    [entry, *_] = await world.settled(entries=6)
+    one = world.instance()
+    await world.run_once(one)
+    item = world.regions.replicas[WEST].table.get(("counter", str(entry)))
+    await world.run_once(one)
+    world.regions.replicas[WEST].table.set(("counter", str(entry)), item)
+    await world.settled(entries=3)
+    report = await world.run_once(one)
+    assert (report.folds, report.undeleted) == (1, 0)
+    assert one.metric("compactor_undeleted_entries") == 0
+    await world.run_once(one)
+    await world.clock.advance(UNDELETED_SECONDS)
+    await world.settled(entries=3)
+    report = await world.run_once(one)
+    assert (report.undeleted, report.undeleted_in) == (1, {"counter": f"'{entry}' in {WEST}"})
+    assert f"their ids stay named: 'counter' shows '{entry}' in {WEST}" in report.sentence()
+    assert report.is_success
+    assert one.metric("compactor_undeleted_entries") == 1
+    assert f"as {entry} in {WEST}; their ids stay named" in caplog.text
+    world.regions.replicas[WEST].table.set(("counter", str(entry)), None)
+    await world.run_once(one)
+    await world.settled(entries=3)
+    assert (await world.run_once(one)).undeleted == 0
+    assert one.metric("compactor_undeleted_entries") == 0
+    assert world.is_right()
 
 
 async def test_unsettled_entries_stay() -> None:

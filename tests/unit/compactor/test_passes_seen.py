@@ -87,3 +87,12 @@ def test_a_record_from_the_future_says_by_how_much() -> None:
     """Its age is none; a fraction of a second is no clock that is off."""
     assert seen(recorded(SUCCEEDED, -30.0)).ahead_seconds == 30.0
     assert seen(recorded(SUCCEEDED, -0.5)).ahead_seconds == 0.0
+
+
+def test_deletes_that_are_missing_are_of_any_member() -> None:
+    """The latest pass that met one says which entry it is, and where."""
+    met = {"undeleted": 2, "undeleted_in": {"c": "'id' in eu-west-1"}}
+    found = seen(recorded(SUCCEEDED, 10.0), recorded(SUCCEEDED, 20.0, "other", report=met))
+    assert "2 merged entries are deleted at home" in found.undeleted
+    assert "'c' shows 'id' in eu-west-1" in found.undeleted
+    assert not seen(recorded(SUCCEEDED, 10.0)).undeleted

@@ -38,7 +38,7 @@ COMPACTOR_NAMES = {
     "compactor_budget_grants", "compactor_budget_grants_closed_total",
     "compactor_budget_grants_exceeded_total", "compactor_budget_holds_expired_total",
     "compactor_budget_let_through_charged_total",
-    "compactor_budget_transfers_total", "compactor_signed_nets",
+    "compactor_budget_transfers_total", "compactor_signed_nets", "compactor_undeleted_entries",
 }  # fmt: skip
 
 

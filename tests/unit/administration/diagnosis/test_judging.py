@@ -223,6 +223,7 @@ def test_one_region_has_no_lag() -> None:
         ({"waits": "clock"}, State.WARNING, "merged nothing: clock", "fix what it names"),
         ({"ahead_seconds": 300.0}, State.WARNING, "dated 300 s in the future", "with NTP"),
         ({"damage": "1 damaged"}, State.PROBLEM, "1 damaged", "`ledger verify COUNTER`"),
+        ({"undeleted": "2 merged"}, State.WARNING, "2 merged", "delete each in the region"),
         ({"falls_behind": True}, State.WARNING, "falls behind", "run more processes"),
         ({"late_seconds": 1_801.0}, State.WARNING, "1,801 s late; 7 entries", "more processes"),
     ],
