@@ -61,8 +61,9 @@ def run(
     holder.
 
     If the lease is lost the command is terminated, and killed before another process can hold the
-    lease: exit status 79. Exit status 75: another process holds the lease, and the command was not
-    run; 126 and 127: it cannot be run.
+    lease: exit status 79. If this process is killed, or stands still until the lease is over, the
+    command is killed, and what it has started; but not what began a session of its own. Exit status
+    75: another process holds the lease, and the command was not run; 126 and 127: it cannot be run.
     """
     terms = _terms(lease, grace)
     patience = lease + terms.heartbeat_seconds if wait is None else wait

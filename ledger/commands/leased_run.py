@@ -6,17 +6,21 @@
     child               started ...            SIGTERM ─── SIGKILL
                                                   grace = margin
 
-The child leads its own session, so its children are signalled with it.
+The child is run by a guard (`lease_guard`), which leads a session of its own: the child and its
+children are signalled together, and end with this process however that ends, or once the lease is
+over while this process stands still.
 """
 
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 
 import anyio
 import anyio.abc
 
+from ledger.commands import lease_guard
 from ledger.primitives.leases import Lease, LeaseGrant, NotHeld
 from ledger.primitives.leases.environment import environment_of
 from ledger.runtime.clock import Clock
@@ -27,16 +31,8 @@ NOT_HELD = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
 LOST = 79
 """One above those of sysexits.h, so that a program is unlikely to use it."""
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
-"""The exit statuses of a shell."""
-PASSED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
+TELL_SECONDS = 0.5
+"""How often the guard is told how long the lease lasts."""
 
 Say = Callable[[str], None]
 
@@ -77,7 +73,7 @@ class LeasedRun:
         Raises:
             LedgerError: the lease could not be requested.
         """
-        with anyio.open_signal_receiver(*PASSED) as signals:
+        with anyio.open_signal_receiver(*lease_guard.PASSED) as signals:
             async with background_tasks() as tasks:
                 tasks.start_soon(self._pass_on, signals)
                 return await self._run(wait_seconds, take_expired=take_expired)
@@ -99,32 +95,47 @@ class LeasedRun:
 
     async def _supervise(self, held: LeaseGrant) -> int:
         """Run the child to its end, or to that of the lease."""
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
         try:
-            child = await self._start(held)
-        except OSError as error:
-            self._say(f"{self._command[0]}: {(error.strerror or str(error)).lower()}")
-            return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+            child = await self._start(held, reading)
+        finally:
+            os.close(reading)
         try:
             async with background_tasks() as tasks:
                 tasks.start_soon(self._end_when_lost)
+                tasks.start_soon(self._tell, writing)
                 status = await child.wait()
         finally:
-            if child.returncode is None or self._lease.lost.is_set():
+            os.close(writing)
+            # A guard that was killed itself leaves what the command has started.
+            if child.returncode is None or child.returncode < 0 or self._lease.lost.is_set():
                 self._signal(signal.SIGKILL)
-        if self._lease.lost.is_set():
+        if self._lease.lost.is_set() or (status < 0 and self._left() <= 0):
             return LOST
         return status if status >= 0 else STOPPED_BY_SIGNAL - status
 
-    async def _start(self, held: LeaseGrant) -> anyio.abc.Process:
+    async def _start(self, held: LeaseGrant, pipe: int) -> anyio.abc.Process:
         self._child = await anyio.open_process(
-            self._command,
+            [sys.executable, "-I", "-S", lease_guard.__file__, str(pipe), *self._command],
             stdin=None,
             stdout=None,
             stderr=None,
             env={**self._environment, **environment_of(self._lease.name, held)},
             start_new_session=True,
+            pass_fds=(pipe,),
         )
         return self._child
+
+    async def _tell(self, writing: int) -> None:
+        """Tell the guard how long the lease lasts, again and again, until it is lost."""
+        while not self._lease.lost.is_set():
+            with suppress(BrokenPipeError, BlockingIOError):
+                os.write(writing, lease_guard.SECONDS.pack(self._left()))
+            await self._clock.sleep(TELL_SECONDS)
+
+    def _left(self) -> float:
+        return self._lease.held_until - self._clock.monotonic()
 
     async def _end_when_lost(self) -> None:
         await self._lease.lost.wait()
