@@ -4,14 +4,16 @@ Names begin with `ledger_`, units are seconds, and every metric has the region. 
 application passes its own registry to `Metrics.of`; nothing is registered globally.
 """
 
+import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import InvalidInput, SettingsError
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -23,6 +25,9 @@ LATENCY_BUCKETS_SECONDS = (
 AGE_BUCKETS_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 PAGES_BUCKETS = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 """The first is one page; each further page is up to 1 MB read."""
+MULTIPROCESS_VARIABLES = ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir")
+"""Where prometheus_client keeps the metrics of several processes; it still reads the latter."""
+_WRITABLE = os.W_OK | os.X_OK
 GROUP_BUCKETS = (1, 2, 5, 10, 15, 20, 25)
 
 
@@ -33,6 +38,7 @@ class MetricMaker:
         # Imported here: the client library brings an HTTP server, which not every program needs.
         import prometheus_client as library  # noqa: PLC0415
 
+        _check_multiprocess_folder(os.environ)
         self._library = library
         self._registry = library.CollectorRegistry() if registry is None else registry
 
@@ -49,6 +55,27 @@ class MetricMaker:
     ) -> "Histogram":
         """Make a histogram."""
         return self._library.Histogram(name, text, labels, buckets=buckets, registry=self._registry)
+
+
+def _check_multiprocess_folder(environment: Mapping[str, str]) -> None:
+    """Refuse a folder for the metrics of several processes that cannot take them.
+
+    The library neither makes it nor reports the variable: each metric would fail with the name of a
+    file. Source: https://prometheus.github.io/client_python/multiprocess/
+
+    Raises:
+        SettingsError: it is not there, or cannot be written to.
+    """
+    for name in MULTIPROCESS_VARIABLES:
+        folder = environment.get(name)
+        if folder is None:
+            continue
+        # An empty text would be the current folder.
+        if not (folder and Path(folder).is_dir() and os.access(folder, _WRITABLE)):
+            raise SettingsError(
+                f"{name} must name a folder that this process can write to, got {folder!r}: make"
+                " it, or unset the variable"
+            )
 
 
 class RegistryMetrics(ABC):

@@ -1,6 +1,7 @@
 import gc
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from compactor.metrics import CompactorMetrics
 from ledger import Ledger
-from ledger.core.errors import Unreachable
+from ledger.core.errors import SettingsError, Unreachable
 from ledger.runtime.metrics import Metrics
 from ledger.testing import MemoryGlobalTable
 
@@ -183,3 +184,23 @@ def test_crossings_begin_at_none() -> None:
         if sample.name == "ledger_crossings_total"
     }
     assert begun == {"low": 0, "high": 0}
+
+
+@pytest.mark.parametrize("name", ["PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"])
+@pytest.mark.parametrize("folder", ["missing", "a file", ""])
+def test_a_folder_of_several_processes_that_is_none_is_named(
+    name: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable and the rule are said, not the file of some metric."""
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv(name, str(tmp_path / folder) if folder else "")
+    with pytest.raises(SettingsError, match=rf"^{name} must name a folder .* or unset"):
+        Metrics()
+
+
+def test_a_folder_of_several_processes_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the library's to use."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    Metrics()
