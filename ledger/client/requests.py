@@ -20,6 +20,7 @@ from ledger.core import amounts, ids, keys
 from ledger.core.entry import entry_id
 from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.timed_keys import one_spelling
+from ledger.core.times import is_time
 from ledger.core.values import Entry
 from ledger.writing.plan import (
     Change,
@@ -205,19 +206,10 @@ def edge(bound: object) -> str | None:
             return None
         case datetime() if bound.tzinfo is not None:
             return time_text(bound)
-        case str() if not _is_time(bound):
+        case str() if not is_time(bound):  # the service would take it for one
             return bound
         case _:
             raise InvalidEntry(f"{_BOUND}, got {bound!r}")
-
-
-def _is_time(text: str) -> bool:
-    """Return whether the service would take an id for a time."""
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def first_of(values: Iterable[Part]) -> list[Part]:

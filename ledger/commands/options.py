@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
+from ledger.core.times import time_of
 
 
 def iso_time(option: str, text: str | None) -> datetime | None:
@@ -16,7 +17,7 @@ def iso_time(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        moment = time_of(text)
     except ValueError:
         raise InvalidEntry(
             f"{option} must be an ISO time such as 2026-11-21T06:50Z, got {text!r}"

@@ -33,6 +33,7 @@ from ledger.core.errors import (
 )
 from ledger.core.keys import checked_counter
 from ledger.core.timed_keys import no_hyphens, time_in
+from ledger.core.times import is_time, time_of
 from ledger.service.forms import AMOUNT_PATTERN, AMOUNT_SCHEMA, CounterId, EntryId, Name, Named
 from ledger.service.heads import NOT_ENCODED
 from ledger.writing.plan import Change, checked_key
@@ -142,7 +143,7 @@ def moment(name: str, text: str) -> datetime:
         InvalidInput: it is none.
     """
     try:
-        read = datetime.fromisoformat(text)
+        read = time_of(text)
     except ValueError:
         read = None
     if read is None or read.tzinfo is None:
@@ -211,13 +212,7 @@ def edge(name: str, text: str | None) -> datetime | str | None:
     Raises:
         InvalidInput: a time without a zone.
     """
-    if text is None:
-        return None
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    return moment(name, text)
+    return moment(name, text) if text is not None and is_time(text) else text
 
 
 def _time(value: object) -> datetime:

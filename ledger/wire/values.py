@@ -7,7 +7,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +16,7 @@ from ledger.core.descriptions import Value
 from ledger.core.ids import EPOCH
 from ledger.core.index import Listed
 from ledger.core.reconciled import Reconciled
+from ledger.core.times import time_of
 from ledger.core.values import Entry, Spending
 from ledger.feed.page import FeedPage
 from ledger.totals.periods import Period, PeriodTotals
@@ -64,7 +65,7 @@ def time_text(seconds: int) -> str:
 
 def seconds_of(text: str) -> int:
     """Return the time that `time_text` rendered."""
-    return (datetime.fromisoformat(text) - EPOCH) // timedelta(seconds=1)
+    return (time_of(text) - EPOCH) // timedelta(seconds=1)
 
 
 def feed_fields(page: FeedPage) -> Fields:
@@ -127,16 +128,16 @@ def total_of(fields: Fields) -> Total:
     return Total(
         fields["counter"],
         Decimal(fields["value"]),
-        datetime.fromisoformat(fields["as_of"]),
+        time_of(fields["as_of"]),
         fields["region"],
         fields["entries"],
         fields["merged"],
         tuple(fields["versions"]),
         fields["cached"],
         fields["steady"],
-        ended=datetime.fromisoformat(fields["ended"]),
+        ended=time_of(fields["ended"]),
         additions=fields["additions"],
-        at=datetime.fromisoformat(fields["at"]) if fields["at"] else None,
+        at=time_of(fields["at"]) if fields["at"] else None,
     )
 
 
@@ -172,8 +173,8 @@ def periods_of(fields: Fields) -> PeriodTotals:
         fields["zone"],
         tuple(
             Period(
-                datetime.fromisoformat(each["start"]),
-                datetime.fromisoformat(each["end"]),
+                time_of(each["start"]),
+                time_of(each["end"]),
                 Decimal(each["value"]),
                 each["whole"],
             )
@@ -182,7 +183,7 @@ def periods_of(fields: Fields) -> PeriodTotals:
         Decimal(fields["opening"]),
         Decimal(fields["total"]),
         fields["region"],
-        datetime.fromisoformat(fields["as_of"]),
+        time_of(fields["as_of"]),
         fields["effective"],
     )
 
@@ -213,7 +214,7 @@ def listed_of(fields: Fields) -> Listed:
         fields["counter"],
         Decimal(fields["value"]),
         fields["count"],
-        datetime.fromisoformat(fields["as_of"]),
+        time_of(fields["as_of"]),
         fields["exact"],
         None if described is None else description_of(described),
     )
@@ -241,7 +242,7 @@ def reconciled_of(fields: Fields) -> Reconciled:
     return Reconciled(
         counter=fields["counter"],
         **amounts_in,
-        at=datetime.fromisoformat(fields["at"]),
+        at=time_of(fields["at"]),
         region=fields["region"],
         token=fields["token"],
         reason=fields["reason"],

@@ -9,6 +9,7 @@ Pure: no clock, no randomness, no I/O.
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 
+from ledger.core.times import time_of as written_time
 from ledger.settings.templates import TIME_FORMS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,7 +57,7 @@ def _of_seconds(seconds: Decimal) -> datetime:
 
 def _of_text(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        found = written_time(text)
     except ValueError:
         raise ValueError("a time as text is ISO 8601, such as 2026-11-22T21:30:00Z") from None
     if found.tzinfo is None:

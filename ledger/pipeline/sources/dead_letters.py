@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from ledger.core.errors import LedgerError
+from ledger.core.times import time_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import LagUnit, Measured, Source
 from ledger.runtime.clock import Clock, SystemClock
@@ -140,7 +141,7 @@ def letter_of(line: str) -> DeadLetter:
     fields = json.loads(line)
     try:
         raw = fields["record"].encode(errors="surrogateescape")
-        at = datetime.fromisoformat(fields["time"]) if fields.get("time") else None
+        at = time_of(fields["time"]) if fields.get("time") else None
         return DeadLetter(fields["lane"], fields["position"], fields["reason"], raw, at)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"no dead letter: {error}") from None

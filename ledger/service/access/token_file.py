@@ -13,6 +13,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.times import time_of
 from ledger.runtime.files import read_bounded
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.tokens import (
@@ -70,8 +71,8 @@ def _record_of(fields: Mapping[str, Any]) -> TokenRecord:
         fields["id"],
         fields["hash"],
         grant,
-        datetime.fromisoformat(fields["made"]),
-        datetime.fromisoformat(expires) if expires else None,
+        time_of(fields["made"]),
+        time_of(expires) if expires else None,
     )
 
 
