@@ -128,8 +128,9 @@ class Readings(OpenedLedger):
 
         Kept for the counters that match a pattern of `periods` in the table's contract, from the
         first merge under it on; entries that are not merged yet count in their period as well.
-        `since` is by default as far back as sums of this kind are kept, `until` includes the latest
-        change. A date begins in the zone of the pattern, and so do days and months. By default a
+        `since` is by default as far back as sums of this kind are kept, 10,000 periods at most;
+        without `until` the period of now is the last: what is effective later is in `total` alone.
+        A date begins in the zone of the pattern, and so do days and months. By default a
         change counts when it was made (the time in its id); with `effective`, on its effective
         date, or, without one, on the date on which it was made.
 

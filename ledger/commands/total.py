@@ -46,7 +46,12 @@ def total(
         str | None,
         typer.Option(help="With --by: from this date or time.", show_default="all that is kept"),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="With --by: before this date or time.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="With --by: before this date or time.", show_default="the period of now included"
+        ),
+    ] = None,
     effective: Annotated[
         bool, typer.Option("--effective", help="With --by: when changes are effective.")
     ] = False,

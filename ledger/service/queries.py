@@ -60,7 +60,9 @@ class PeriodsQuery(Asked):
 
     by: By
     since: When | None = Field(None, description="From this date or time on.")
-    until: When | None = Field(None, description="Before this date or time.")
+    until: When | None = Field(
+        None, description="Before this date or time; by default the period of now is the last."
+    )
     effective: bool = False
 
 

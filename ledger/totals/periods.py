@@ -44,9 +44,10 @@ class Period:
 class PeriodTotals:
     """A counter's sums by period, contiguous, including those of 0.
 
-    `opening` is the sum of everything before the first, `total` that of everything: as with a
-    `Total`, each change that had reached `region` is counted once in them. All are exact; those of
-    periods may have more than 38 digits where the total does not.
+    `opening` is the sum of everything before the first, `total` that of everything, also of what is
+    effective later than the last: as with a `Total`, each change that had reached `region` is
+    counted once in them. All are exact; those of periods may have more than 38 digits where the
+    total does not.
     """
 
     counter: str
@@ -237,13 +238,18 @@ def _number_at(at: datetime, unit: Unit, zone: str) -> int:
 def _first(asked: Asked, borders: Borders, unit: Unit, found: Mapping[int, Decimal]) -> int | None:
     """Return the number of the first period to show; None if there is nothing to show.
 
+    Without bounds no further back than the most periods of one call reach.
+
     Raises:
         InvalidInput: sums of this kind are not kept so far back.
     """
     zone, day = asked.rule.zone, borders.first(unit)
     border = _number_at(_midnight(day, zone), unit, zone) if day else None
     if asked.since is None:
-        return min(found, default=None) if border is None else border
+        first = min(found, default=None) if border is None else border
+        if first is None or asked.until is not None:
+            return first
+        return max(first, _furthest(_last(asked, unit), unit, zone))
     wanted = _number_at(asked.since, unit, zone)
     if border is not None and wanted < border:
         raise InvalidInput(
@@ -265,36 +271,48 @@ def _shown(
     found: Mapping[int, Decimal],
     whole_from: datetime | None,
 ) -> Iterator[Period]:
-    """Yield the periods from the first on, up to `until`, or to the latest, or to now's."""
-    zone = asked.rule.zone
-    last = max([_number_at(asked.now, unit, zone), *found])
-    if asked.until is not None:
-        last = _number_at(asked.until - _INSTANT, unit, zone)
+    """Yield the periods from the first on to the last."""
+    zone, last = asked.rule.zone, _last(asked, unit)
     since, until = asked.since, asked.until
     is_empty = since is not None and until is not None and until <= since
     if first is None or first > last or is_empty:
         return
-    if (last - first) // (QUARTERS if unit is Unit.HOUR else 1) >= PERIODS_MAX:
+    if (last - first) // _step(unit) >= PERIODS_MAX:
         raise InvalidInput(
             f"at most {PERIODS_MAX:,} periods are returned by one call: ask for fewer by since"
             " and until, or for longer ones"
         )
-    number, start = first, _beginning(unit, first, zone)
+    number, start = first, periods.start_of((unit, first), zone)
     while number <= last:
         following = _after(unit, number, zone)
-        end = _beginning(unit, following, zone)
+        end = periods.start_of((unit, following), zone)
         # An entry merged earlier could be effective from any date.
         is_whole = whole_from is None or (not asked.effective and start > whole_from)
         yield Period(start, end, found.get(number, Decimal(0)), is_whole)
         number, start = following, end
 
 
-def _beginning(unit: Unit, number: int, zone: str) -> datetime:
-    """Return when a period begins; after the last possible day, the end of that day."""
-    try:
-        return periods.start_of((unit, number), zone)
-    except (ValueError, OverflowError):
-        return datetime.max.replace(tzinfo=UTC)
+def _last(asked: Asked, unit: Unit) -> int:
+    """Return the number of the last period to show: that before `until`, or that of now.
+
+    Not that of the latest change: one far effective date would ask for more than are returned.
+    """
+    at = asked.now if asked.until is None else asked.until - _INSTANT
+    return _number_at(at, unit, asked.rule.zone)
+
+
+def _furthest(last: int, unit: Unit, zone: str) -> int:
+    """Return the number of the first of the most periods of one call that end with the last."""
+    number = last - _step(unit) * (PERIODS_MAX - 1)
+    if unit is not Unit.HOUR:
+        return number
+    # Where clocks were set by half an hour, no hour may begin there.
+    return _number_at(periods.start_of((unit, number), zone), unit, zone)
+
+
+def _step(unit: Unit) -> int:
+    """Return by how much the numbers of two periods differ: hours are numbered by quarters."""
+    return QUARTERS if unit is Unit.HOUR else 1
 
 
 def _after(unit: Unit, number: int, zone: str) -> int:

@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from ledger.core import amounts
 from ledger.core.entry import Item
 from ledger.core.periods import PeriodRule, rule_of
 from ledger.lab.harness.tagged import digits
@@ -152,8 +153,17 @@ class PeriodAudit:
                 return f"{found.opening} before {first} is the sum of no changes of {found.counter}"
             if at is not None and first is not None and at >= first:
                 return f"change {number} of {found.counter}, of {at}, counts before {first}"
-        if found.closing != found.total:
-            return f"the sums of {found.counter} come to {found.closing}, not {found.total}"
+        return self._wrong_rest(found)
+
+    def _wrong_rest(self, found: PeriodTotals) -> str:
+        """Return what is wrong with what no period shows: it comes later than the last."""
+        last = found.periods[-1].end if found.periods else None
+        rest = amounts.total_wide([found.total, found.closing.copy_negate()])
+        for number, often in digits(rest).items():
+            at = self._time(found, number)
+            if often != 1 or at is None or (last is not None and at < last):
+                what = f"change {number} of {found.counter}, of {at}"
+                return f"{what}, counts {often} times after {last}"
         return ""
 
     def _time(self, found: PeriodTotals, number: int) -> datetime | None:

@@ -132,7 +132,7 @@ async def test_effective_dates_have_an_axis() -> None:
     await desk.record(20, at=NOW, effective=date(2026, 5, 2))
     for _ in range(3):
         assert shown(await desk.periods("day")) == {"03-29 00:00": 28}
-        found = await desk.periods("day", effective=True)
+        found = await desk.periods("day", effective=True, until=date(2026, 5, 3))
         assert shown(found) == {"03-02 00:00": 7, "03-29 00:00": 1, "05-02 00:00": 20}
         march = await desk.periods("month", effective=True, until=date(2026, 4, 1))
         assert shown(march) == {"03-01 00:00": 8}
@@ -286,13 +286,30 @@ async def test_the_hour_that_comes_twice_ends_where_it_is_said() -> None:
         await desk.periods("hour", since=NOW, until=NOW - timedelta(seconds=1))
 
 
-async def test_effective_on_the_last_day_there_is() -> None:
-    """Its period ends with time itself."""
+@pytest.mark.parametrize("day", [date(1, 1, 1), date(1900, 1, 1), date(9000, 1, 1), date.max])
+async def test_one_far_date_hides_no_period(day: date) -> None:
+    """A change that is effective far from now is in the total, before or after what is shown."""
+    desk = Desk(periods={"usage/*": {**USAGE, "effective": True}}, compactor={"fold_min": 1})
+    await desk.record(7, at=NOW, effective=day)
+    await desk.record(1, at=NOW)
+    for _ in range(3):
+        for by, place in (("day", "03-29 00:00"), ("month", "03-01 00:00")):
+            found = await desk.periods(by, effective=True)
+            assert shown(found)[place] == 1
+            assert found.total == 8
+            is_later = day > NOW.date()
+            assert [found.closing, found.total - found.closing] == ([1, 7] if is_later else [8, 0])
+        desk.fold(after=timedelta(minutes=25))
+
+
+async def test_what_is_effective_later_is_shown_up_to_a_date() -> None:
+    """By an `until` after it."""
     desk = Desk(periods={"usage/*": {**USAGE, "effective": True}})
-    await desk.record(7, at=NOW, effective=date(9999, 12, 31))
-    for by in ("day", "month"):
-        (last,) = (await desk.periods(by, effective=True)).periods
-        assert (last.start.year, last.end.year, int(last.value)) == (9999, 9999, 7)
+    await desk.record(7, at=NOW, effective=date(2027, 1, 5))
+    assert shown(await desk.periods("month", effective=True)) == {}
+    found = await desk.periods("month", effective=True, until=date(2027, 2, 1))
+    assert shown(found) == {"01-01 00:00": 7}
+    assert found.closing == found.total == 7
 
 
 async def test_no_hours_are_kept_by_a_rule_of_days() -> None:
