@@ -13,14 +13,21 @@ import anyio
 from ledger.core.errors import InvalidInput
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+IPV6 = 6
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All that IANA has given out of IPv6: what embeds an IPv4 address, and routers' segments, is not.
+
+Source: https://www.iana.org/assignments/ipv6-unicast-address-assignments
+"""
 _NOT_PUBLIC = tuple(
     map(
         ipaddress.ip_network,
         (
-            # Those with an IPv4 address in them: mapped, compatible, translated, 6to4, Teredo.
-            *("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"),
-            *("2002::/16", "2001::/32"),
-            "fec0::/10",  # site-local, before fc00::/7
+            # Of the registries of special purposes, what Python 3.11 calls global.
+            # https://www.iana.org/assignments/iana-ipv4-special-registry
+            *("192.0.0.0/24", "192.88.99.0/24"),
+            # https://www.iana.org/assignments/iana-ipv6-special-registry
+            *("2001::/23", "2002::/16", "3fff::/20"),  # 2001::/32: Teredo, 2002::/16: 6to4
             "168.63.129.16/32",  # of Azure's machines, answered by their host
         ),
     )
@@ -45,8 +52,9 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         return is_public(str(found.ipv4_mapped))
-    is_inner = any(found in network for network in _NOT_PUBLIC)
-    return found.is_global and not found.is_multicast and not is_inner
+    is_special = any(found in network for network in _NOT_PUBLIC)
+    is_unicast = found in _UNICAST if found.version == IPV6 else not found.is_multicast
+    return found.is_global and is_unicast and not is_special
 
 
 async def checked_address(host: str, port: int, *, private: bool, resolve: Resolve) -> str:

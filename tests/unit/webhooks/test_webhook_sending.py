@@ -127,6 +127,9 @@ async def test_a_receiver_may_name_the_time(ahead: float, waited: float) -> None
         *("100.64.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fd00::1"),
         *("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1", "fd00:ec2::254", "x"),
         *("fec0::1", "64:ff9b:1::7f00:1", "::ffff:0:7f00:1", "::7f00:1", "168.63.129.16"),
+        *("192.0.0.192", "192.0.0.9", "192.88.99.1", "192.0.2.1", "198.18.0.1", "203.0.113.1"),
+        *("5f00::1", "3fff::1", "3fff:fff:ffff::1", "100::1", "100:0:0:1::1", "2001:db8::1"),
+        *("2001::1", "2001:1::1", "2001:2::1", "2001:20::1", "4000::1", "::ffff:192.0.0.192"),
     ],
 )
 async def test_what_is_not_public_is_refused(address: str) -> None:
@@ -138,7 +141,13 @@ async def test_what_is_not_public_is_refused(address: str) -> None:
     assert "not public" in sent.said
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "192.0.1.1", "2001:200::1"),
+        *("3ffe::1", "2003::1", "::ffff:93.184.216.34"),
+    ],
+)
 def test_what_is_public_is_not(address: str) -> None:
     """Of both versions."""
     assert is_public(address)
