@@ -236,17 +236,21 @@ class Budget(Budgets):
         self,
         limit: int | Decimal,
         *,
+        id: str | None = None,  # noqa: A002 (the word for it)
         weights: Mapping[str, int] | None = None,
         timeout: float | None = None,
     ) -> bool:
         """Give the counter its limit, through home; return False if it had it already.
 
-        Also if an earlier try of this call made it, whose answer was lost.
+        Also if an earlier try of this call made it, whose answer was lost. With an `id` it counts
+        as the raise of that id.
 
         Raises:
             As `ledger.limits.budget.Budget.create`.
         """
         body: dict[str, Any] = {"limit": amounts.to_text(amounts.addend(limit))}
+        if id is not None:
+            body["id"] = id
         if weights is not None:
             body["weights"] = dict(weights)
         request = Request("PUT", _path(self.name), body=body)

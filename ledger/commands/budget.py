@@ -61,8 +61,11 @@ Found = TypeVar("Found")
 @app.command()
 def create(
     counter: Counter,
-    limit: Amount,
+    limit: Annotated[str, typer.Argument(help="Exact decimal number, 0 or more.")],
     *,
+    raise_id: Annotated[
+        str | None, typer.Option("--id", help="Name of the raise that this counts as.")
+    ] = None,
     weights: Weights = None,
     region: Region = None,
     config: Config = None,
@@ -70,17 +73,22 @@ def create(
 ) -> None:
     """Give a counter its limit, through home; safe to run again.
 
+    With --id it counts as the raise of that id: a `ledger budget raise` by it adds nothing.
+
     The counter must match a pattern of the contract: `ledger table set budgets
     PATTERN=window:none`.
     """
     amount, shared = amount_of(limit), _weights(weights)
 
     async def call(table: Table) -> bool:
-        return await table.budget(counter).create(amount, weights=shared)
+        return await table.budget(counter).create(amount, id=raise_id, weights=shared)
 
     is_new = _run(config, region, call)
     if as_json:
         print_json([{"budget": counter, "limit": amount, "created": is_new}])
+        return
+    if raise_id is not None and not is_new:
+        say(f"budget {counter} had raise {raise_id} already, by {amounts.to_text(amount)}")
         return
     had = "is" if is_new else "was there already:"
     say(f"budget {counter} {had} limited to {amounts.to_text(amount)}")

@@ -16,9 +16,11 @@ from ledger.core.errors import (
 )
 from ledger.core.keys import checked_new_counter
 from ledger.limits import plan
-from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
+from ledger.limits.calendar import Window, checked_budget, rule_of, whole_seconds, window_of
 from ledger.limits.halves import target_of
 from ledger.limits.lost import reclaimed_in
+from ledger.limits.place import Place
+from ledger.limits.raises import Knows, checked_id, is_made, remembered
 from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, budget_of, scanned
 from ledger.limits.rights import (
@@ -55,10 +57,16 @@ class Administrator:
         self._reach = reach
 
     async def create(
-        self, budget: str, limit: int | Decimal, *, weights: Mapping[str, int] | None = None
+        self,
+        budget: str,
+        limit: int | Decimal,
+        *,
+        raise_id: str | None = None,
+        weights: Mapping[str, int] | None = None,
     ) -> bool:
         """Make a budget, through home; return whether this call did: False if it was there so.
 
+        With a `raise_id` it is made by that raise, and was there so if any call has made that.
         `weights` are in which parts regions share each window of it, by default equal ones.
 
         Raises:
@@ -75,15 +83,12 @@ class Administrator:
         checked_budget(budget, rule)
         window = window_of(budget, rule, self._reach.clock.now())
         checked_new_counter(window.counter)
-        amount = amounts.addend(limit)
-        checked_amount(amount, amount, "limit")
-        shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))
-        made = Limit(1, (LimitStep.of(amount, shares),), generation=terms.generation)
+        made = self._first(limit, raise_id, weights)
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: budgets are made once it is")
         home = await self._reach.store_of(terms.home)
         asked = made.newest if weights is not None and not window.is_whole else None
-        if await self._has(home, budget, amount, asked):  # by a home, perhaps, that is lost now
+        if await self._has(home, window, made, asked):  # by a home, perhaps, that is lost now
             return False
         left = await self._left(home, window)
         puts: list[Put] = []
@@ -91,9 +96,9 @@ class Administrator:
         if window.is_whole and (not left or not (is_minted or terms.lost)):
             account = account_in(terms.home, terms)
             before = next((item for item in left if item.account == account), Rights(account))
-            made_here = plan.create(account, amount, bucket=window.bucket)
-            minted = plan.mint(before, amount) if before.version else made_here
-            puts.append(write_of(before, minted, budget))
+            after = _minted(before, made, window)
+            if after != before:
+                puts.append(write_of(before, after, budget))
         elif left:
             made = _made_of(made, left, budget)
         puts.append(Put(limit_item(made, budget), Absent()))
@@ -107,10 +112,25 @@ class Administrator:
                 retryable=True,
             )
         if isinstance(final.outcome, Rejected):
-            if not await self._has(home, budget, amount, asked):
+            if not await self._has(home, window, made, asked):
                 raise StateConflict(f"budget {budget!r} has a limit already: raise or lower that")
             return final.doubt is not None
         return True
+
+    def _first(
+        self, limit: int | Decimal, raise_id: str | None, weights: Mapping[str, int] | None
+    ) -> Limit:
+        """Return the limit that a budget begins with."""
+        terms, amount = self._reach.settings.current.terms, amounts.addend(limit)
+        if amount > 0:
+            checked_amount(amount, amount, "limit")
+        shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))
+        made = Limit(1, (LimitStep.of(amount, shares),), generation=terms.generation)
+        if raise_id is None:
+            return made if amount else replace(made, opened_by="")
+        now = whole_seconds(self._reach.clock.now())
+        raises, raised = remembered({}, {}, checked_id(raise_id), amount, now)
+        return replace(made, raises=raises, raised=raised, opened_by=raise_id)
 
     async def _left(self, home: Store, window: Window) -> list[Rights]:
         """Return rights that are there without a limit: of a lost home, or of a restored table."""
@@ -121,14 +141,14 @@ class Administrator:
             left = list((await self._reach.items(home).read(window.counter)).items.values())
         return left
 
-    async def _has(
-        self, home: Store, budget: str, amount: Decimal, asked: LimitStep | None
-    ) -> bool:
-        """Return whether a budget is there, with this limit, by home or, of an earlier one, others.
+    async def _has(self, home: Store, window: Window, made: Limit, asked: LimitStep | None) -> bool:
+        """Return whether a budget is there as `made`, by home or, of an earlier one, others.
 
         Raises:
-            StateConflict: it has another, or is not shared as `asked`.
+            StateConflict: it has another limit, was not made by the raise, nor raised by it, or is
+                not shared as `asked`.
         """
+        budget, amount = window.budget, made.newest.limit
         there = await self._reach.limit_of(budget, self._reach.items(home))
         if there is None:
             return False
@@ -137,6 +157,15 @@ class Administrator:
             with signed_within(self._reach.settings.validity, self._reach.clock):
                 await home.write(limit_write(there, adopt(there), budget, generation=generation))
         limit = there.steps[-1].limit
+        if made.opened_by:
+            place = await Place.of(self._reach, budget, window)
+            shown: list[Knows] = [*await place.limits(), *(await place.everywhere()).values()]
+            if is_made(made.opened_by, amount, shown, budget):
+                return True
+            raise StateConflict(
+                f"budget {budget!r} has a limit of {amounts.to_text(limit)} already, which raise"
+                f" {made.opened_by!r} has not made: raise it by that id"
+            )
         if limit != amount:
             raise StateConflict(
                 f"budget {budget!r} has a limit of {amounts.to_text(limit)} already: raise or"
@@ -223,18 +252,40 @@ class Administrator:
         return state_of(window, items, target=target, terms=terms, is_over=is_over)
 
 
+def _minted(before: Rights, made: Limit, window: Window) -> Rights:
+    """Return home's item once a limit is made, of a budget without windows."""
+    amount = made.newest.limit
+    if not made.opened_by:
+        if before.version:
+            return plan.mint(before, amount) if amount else before
+        return plan.create(before.account, amount, bucket=window.bucket)
+    steps: list[plan.Step] = [
+        partial(created, window=window, limit=made),
+        *(
+            partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=int(at))
+            for raise_id, at in made.raised.items()
+        ),
+    ]
+    after = plan.in_one_write(before, steps)
+    assert isinstance(after, Rights)  # noqa: S101 (neither step refuses)
+    return after
+
+
 def _made_of(made: Limit, left: Collection[Rights], budget: str) -> Limit:
     """Return the limit of rights that a lost home left without one, as it is to be made.
 
     Raises:
-        StateConflict: they are of another.
+        StateConflict: they are of another, or were made by another raise.
     """
     there = plan.limit_of(tuple(left))
-    if made.newest.limit != there:
+    if made.opened_by and is_made(made.opened_by, made.newest.limit, left, budget):
+        made = replace(made, steps=(made.newest.like(there, made.newest.shares),))
+    elif made.newest.limit != there or made.opened_by:
         raise StateConflict(
             f"budget {budget!r} has rights of {amounts.to_text(there)} and no limit, by a lost home"
             " or a restore: create it with that limit, then raise or lower it"
         )
     raises = {raise_id: amount for item in left for raise_id, amount in item.raises.items()}
     raised = {raise_id: at for item in left for raise_id, at in item.raised.items()}
-    return replace(made, raises=raises, raised=raised)
+    # What nothing but raises is missing of: their rights are there.
+    return replace(made, raises=raises, raised=raised, opened_by=made.opened_by or "")

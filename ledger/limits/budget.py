@@ -302,16 +302,20 @@ class Budget(Budgets):
         self,
         limit: int | Decimal,
         *,
+        id: str | None = None,  # noqa: A002 (the word for it)
         weights: Mapping[str, int] | None = None,
         timeout: float | None = None,
     ) -> bool:
-        """Give the counter its limit, through home; return False if it had it already.
+        """Give the counter its limit, 0 or more, through home; return False if it had it already.
 
-        With windows each of them has this limit, which regions share by `weights`, equally by
-        default. `timeout` bounds the call, in seconds.
+        With an `id` it counts as the raise of that id (`raise_limit`), by which the budget is made:
+        each of both calls may be repeated, in either order, and the amount counts once. With
+        windows each of them has this limit, which regions share by `weights`, equally by default.
+        `timeout` bounds the call, in seconds.
 
         Raises:
-            StateConflict: it has another limit.
+            StateConflict: it has another limit; or, with an `id`, any limit that this raise has not
+                made: `raise_limit` makes it, by the same id.
             InvalidInput: a value breaks a rule.
             BudgetMissing: no pattern of the contract's `budgets` has the counter.
             NotSent: `timeout` ended before anything was written.
@@ -320,7 +324,7 @@ class Budget(Budgets):
         parts = self._parts()
         with arranging(timeout, AGAIN):
             await parts.settings.renew()
-            return await parts.administrator.create(self.name, limit, weights=weights)
+            return await parts.administrator.create(self.name, limit, raise_id=id, weights=weights)
 
     async def raise_limit(
         self,

@@ -12,7 +12,7 @@ it is lowered to. The next window may begin before the step, and has the limit b
 lowered by what was asked of another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -32,7 +32,7 @@ from ledger.limits.calendar import Window
 from ledger.limits.limit_change import LimitChange, change_now
 from ledger.limits.lowering import go_down, is_free_above, lowered_by
 from ledger.limits.place import Place
-from ledger.limits.raises import remembered
+from ledger.limits.raises import checked_id, is_made, remembered
 from ledger.limits.reach import Reach
 from ledger.limits.rights import (
     GROWTH_DIGITS,
@@ -45,8 +45,6 @@ from ledger.limits.shares import created, weighed
 from ledger.limits.steps import due_of, step_to, with_step
 from ledger.limits.windows import Limit, limit_write
 from ledger.store.writes import Put
-
-ID_CHARACTERS_MAX = 100
 
 
 class LimitChanger:
@@ -62,16 +60,13 @@ class LimitChanger:
         place = await Place.of(self._reach, budget)
         more = amounts.addend(amount)
         checked_amount(more, more)
-        _check_id(raise_id)
+        checked_id(raise_id)
         self._check_weights(weights)
         await self._do_due(place)
 
         async def planned() -> list[Put]:
             limits, items = await place.limits(), await place.everywhere()
-            if any(raise_id in known.raises for known in limits) or plan.is_raised(
-                tuple(items.values()), raise_id
-            ):
-                _check_same(place, raise_id, more, [*limits, *items.values()])
+            if is_made(raise_id, more, [*limits, *items.values()], budget):
                 return []
             limit, now = limits[0], place.seconds
             before = items[place.me]
@@ -279,23 +274,6 @@ class LimitChanger:
         return limit_write(before, after, place.budget, generation=place.generation)
 
 
-def _check_same(
-    place: Place, raise_id: str, amount: Decimal, shown: Sequence[Limit | Rights]
-) -> None:
-    """Check that a raise that was made before was of this amount.
-
-    Raises:
-        StateConflict: it was of another.
-    """
-    made = {item.raises[raise_id] for item in shown if raise_id in item.raises}
-    if amount not in made:
-        raise StateConflict(
-            f"raise {raise_id!r} of budget {place.budget!r} was made by"
-            f" {amounts.to_text(min(made))}, not {amounts.to_text(amount)}: another raise takes"
-            " another id"
-        )
-
-
 def _check_digits(place: Place, target: Decimal, more: Decimal, items: list[Rights]) -> None:
     """Check that what was spent and moved still can be added up under a higher limit.
 
@@ -310,13 +288,4 @@ def _check_digits(place: Place, target: Decimal, more: Decimal, items: list[Righ
             f"budget {place.budget!r} cannot be raised to {amounts.to_text(target)}: amounts as"
             f" fine as {amounts.to_text(finest)} are in it, with which all that it ever had must"
             f" stay below {amounts.to_text(most)}, and that would be {amounts.to_text(highest)}"
-        )
-
-
-def _check_id(raise_id: object) -> None:
-    is_text = isinstance(raise_id, str) and raise_id.isprintable()
-    if not is_text or not 0 < len(str(raise_id)) <= ID_CHARACTERS_MAX:
-        raise InvalidInput(
-            f"the id of a raise must be 1 to {ID_CHARACTERS_MAX} printable characters, got"
-            f" {raise_id!r:.80}"
         )

@@ -8,6 +8,7 @@ replicate one by one: of a home that is lost one may have arrived, and the other
 | rights of a raise | its id is in the rights, not in the limit | adds it to the limit, at once |
 | limit of a raise | its id is in the limit, not in any rights | mints it, after a reclaim |
 | limit of a create | nothing but raises was ever minted | mints the rest of it, after that, too |
+| limit of a create by an id | that is a raise by it | mints it, as that of any raise |
 | rights of a lowering | there is less than the limit, and it was made | lowers the limit, as late |
 
 A reclaim is a day after the loss, when nothing arrives any more. Other regions may have taken from
@@ -89,7 +90,7 @@ def missing_of(limit: Limit, items: Collection[Rights], window: Window, now: int
     raises = sorted(
         (raise_id, amount)
         for raise_id, amount in _not_minted(limit, items).items()
-        if limit.raised[raise_id] >= since
+        if limit.raised[raise_id] >= since and (window.is_whole or raise_id != limit.opened_by)
     )
     steps: list[plan.Step] = [
         partial(plan.raise_limit, amount=amount, raise_id=raise_id, now=now)
@@ -99,7 +100,7 @@ def missing_of(limit: Limit, items: Collection[Rights], window: Window, now: int
         return Missing(tuple(steps), limit.newest.limit)
     there = amounts.total_wide((plan.limit_of(tuple(items)), *(amount for _, amount in raises)))
     rest = amounts.total_wide((limit.newest.limit, there.copy_negate()))
-    if rest > 0 and _is_unmade(items):
+    if rest > 0 and limit.opened_by is None and _is_unmade(items):
         steps.append(partial(plan.mint, amount=rest))
         there = limit.newest.limit
     return Missing(tuple(steps), there)

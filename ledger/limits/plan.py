@@ -347,15 +347,16 @@ def take_up(rights: Rights, giver: Rights) -> Rights | None:
 def raise_limit(rights: Rights, amount: Decimal, raise_id: str, *, now: int) -> Rights | None:
     """Mint rights for a raise; None if this item has done so already.
 
-    Before a repeat the items of all accounts are looked through for its id (`is_raised`): home may
-    have moved since.
+    Before a repeat the items of all accounts are looked through for its id (`raises.is_made`): home
+    may have moved since. One by 0 is of a budget that is made by it.
 
     Raises:
-        InvalidInput: the amount is not above 0.
+        InvalidInput: the amount is below 0.
         StateConflict: it was raised too often of late (`raises`).
         AmountOverflow: the sum minted does not fit in 38 digits.
     """
-    _check_positive(amount)
+    if amount < 0:
+        raise InvalidInput(f"a raise is by 0 or more, got {amounts.to_text(amount)}")
     if raise_id in rights.raises:
         return None
     minted = amounts.total((rights.minted, amount))
@@ -409,11 +410,6 @@ def limit_of(items: tuple[Rights, ...]) -> Decimal:
 def above(target: Decimal, items: tuple[Rights, ...]) -> Decimal:
     """Return by how much the limit of these items is above a target; 0 if it is not."""
     return max(_ZERO, amounts.total_wide((limit_of(items), target.copy_negate())))
-
-
-def is_raised(items: tuple[Rights, ...], raise_id: str) -> bool:
-    """Return whether any account has minted for this raise."""
-    return any(raise_id in item.raises for item in items)
 
 
 def note_demand(rights: Rights, *, rate: Decimal, want: Decimal) -> Rights:

@@ -123,6 +123,8 @@ class Limit:
     while they ran, with what they were raised by since, by their beginning in whole seconds since
     1970, the last `LOWERED_MAX` of them. Others keep what they began with.
     `raises` are what windows were raised by, by the id of the raise, `raised` when that was.
+    `opened_by` is the id of the raise that made it: each window's share has that; empty if nothing
+    made it but a limit of 0, None if it was made without an id.
     `generation` is that of the contract under which it was written: only its home wrote it.
     """
 
@@ -134,6 +136,7 @@ class Limit:
     raises: Mapping[str, Decimal] = field(default_factory=dict)
     raised: Mapping[str, Decimal] = field(default_factory=dict)
     lowered: Mapping[int, Decimal] = field(default_factory=dict)
+    opened_by: str | None = None
     generation: int = 1
 
     @property
@@ -288,6 +291,8 @@ def limit_item(limit: Limit, counter: str) -> dict[str, AttributeValue]:
         item["shown"] = {"N": str(limit.shown)}
     if limit.postponed:
         item["postponed"] = {"N": str(limit.postponed)}
+    if limit.opened_by is not None:
+        item["opened_by"] = {"S": limit.opened_by}
     if limit.lowered:
         lowered = sorted(limit.lowered.items())
         item["lowered"] = {"M": {str(begins): _number(target) for begins, target in lowered}}
@@ -314,6 +319,7 @@ def limit_of(item: Item) -> Limit:
             _sums(item, "raises"),
             _sums(item, "raised"),
             {int(begins): target for begins, target in _sums(item, "lowered").items()},
+            str(item["opened_by"]["S"]) if "opened_by" in item else None,
             generation=int(item["sk"]["S"].removeprefix(LIMIT_PREFIX)),
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -246,7 +246,7 @@ class Budgets(_Answer):
 
 
 class BudgetLimit(_Answer):
-    """The limit that a counter has been given."""
+    """The limit that a counter has been given; by an `id` it may have been changed since."""
 
     budget: str
     limit: str

@@ -108,6 +108,9 @@ class BudgetBody(Body):
     """The limit of a counter, or of each of its windows, which regions share by `weights`."""
 
     limit: Addend
+    id: str | None = Field(
+        None, description="Of the raise that this counts as: a repeat of either changes nothing."
+    )
     weights: dict[str, int] | None = Field(
         None, description="By region a whole number; by default they share equally."
     )

@@ -7,7 +7,7 @@ import pytest
 from support.ledgers import HOME, LOCAL, make_settings, seeded
 from support.schedules import Bounds, Turns, every
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import BudgetMissing, LedgerError
 from ledger.limits.administering import Administrator
 from ledger.limits.changing import LimitChanger
 from ledger.limits.limit_change import LimitChange
@@ -89,3 +89,46 @@ def test_a_raise_of_windows_is_not_eaten_by_a_lowering_to_the_limit_as_it_was() 
         assert rest.limit == rest.later, (schedule, done)
         serial = {LESS, LESS + MORE} if "lower" in done else {LESS + MORE}
         assert rest.limit in serial, (schedule, done)
+
+
+async def two_deliveries(window: str, turns: Turns) -> tuple[set[str], LimitChange]:
+    """Two processes book one first delivery, as both got its message; return the limit at rest."""
+    done: set[str] = set()
+
+    async def booked(reach: Reach) -> None:
+        try:
+            await LimitChanger(reach).raise_limit(BUDGET, MORE, "first", None)
+        except BudgetMissing:
+            await Administrator(reach).create(BUDGET, MORE, raise_id="first")
+
+    async def process(name: str) -> None:
+        try:
+            await booked(reach_of(turns.store(name), window))
+        except LedgerError:
+            return
+        done.add(name)
+
+    await turns.run({name: partial(process, name) for name in ("one", "two")})
+    at_rest = reach_of(MemoryStore(HOME, turns.table), window)
+    await booked(at_rest)
+    return done, await LimitChanger(at_rest).raise_limit(BUDGET, MORE, "first", None)
+
+
+@pytest.mark.parametrize("window", ["none", "day"])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param(Bounds(switches=1), id="1 switch"),
+        pytest.param(Bounds(switches=2), id="2 switches", marks=pytest.mark.slow),
+        pytest.param(
+            Bounds(switches=1, late=1), id="a late request, 1 switch", marks=pytest.mark.slow
+        ),
+        pytest.param(Bounds(switches=1, kills=1), id="a kill, 1 switch", marks=pytest.mark.slow),
+    ],
+)
+def test_a_first_delivery_that_comes_twice_counts_once(bounds: Bounds, window: str) -> None:
+    """Whoever makes the budget, and whoever raises it: none of both is refused."""
+    schedules = list(every(bounds, partial(two_deliveries, window)))
+    assert len(schedules) > 3
+    for schedule, (done, rest) in schedules:
+        assert (rest.limit, rest.target, rest.later) == (MORE, MORE, None), (schedule, done)

@@ -69,14 +69,8 @@ def raises_before_loss(seed: int) -> bool:
     return is_whole and loss.region == settings.home
 
 
-def nothing_remembered(*_: object) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
-    """Forget each raise in the limit."""
-    return {}, {}
-
-
-def raised_by_each(items: tuple[Rights, ...], raise_id: str) -> bool:
+def raised_by_each(*_: object) -> bool:
     """Take no raise for made."""
-    del items, raise_id
     return False
 
 
@@ -167,9 +161,8 @@ LIMIT_MUTANTS = (
         "a raise is made once for its id",
         "a call that is repeated raises the limit twice",
         60,
-        (plan, "is_raised", raised_by_each),
+        (changing, "is_made", raised_by_each),
         (plan, "raise_limit", raised_again),
-        (changing, "remembered", nothing_remembered),
     ),
     budget_mutant(
         "retired-granted",

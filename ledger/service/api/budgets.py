@@ -133,14 +133,17 @@ async def extend(request: Request) -> Response:
 async def create(request: Request) -> Response:
     """Give a counter its limit, through the home region.
 
-    201; 200 if it has this limit already, 409 if it has another. A pattern of the contract's
-    `budgets` must have the counter.
+    201; 200 if it has this limit already, 409 if it has another. With an `id` it counts as the
+    raise of that id: 200 if that was made before, 409 if the budget has a limit without it. A
+    pattern of the contract's `budgets` must have the counter.
     """
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "admin", counter)
     body = await body_of(request, _BUDGET)
     budget = Budget(counter, partial(budget_parts, context.ledger))
-    is_new = await budget.create(body.limit, weights=body.weights, timeout=_wait(request))
+    is_new = await budget.create(
+        body.limit, id=body.id, weights=body.weights, timeout=_wait(request)
+    )
     fields = {"budget": counter, "limit": amounts.to_text(body.limit)}
     return answer(fields, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
 

@@ -113,6 +113,11 @@ async def test_a_limit_is_made_and_shown() -> None:
             await budget.spend(1)
         assert await budget.create(Decimal("2.5"))
         assert not await budget.create(Decimal("2.5"))
+        first = remote.budget("key/first")
+        assert await first.create(3, id="delivery-1")
+        assert not await first.create(3, id="delivery-1")
+        with pytest.raises(StateConflict, match="raise 'delivery-2' has not made"):
+            await first.create(3, id="delivery-2")
         assert await budget.spend(1)
         async with table.table() as direct:
             assert await budget.state() == await direct.budget("key/43").state()

@@ -67,6 +67,19 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     return Desk(world, tmp_path)
 
 
+def test_a_first_delivery_counts_once(desk: Desk) -> None:
+    """As a create or a raise; what is said is true once the limit is another."""
+    assert desk.run("create", COUNTER, "10", "--id", "first").out == (
+        "budget key/42 is limited to 10\n"
+    )
+    assert "at most 10" in desk.run("raise", COUNTER, "10", "--id", "first").out
+    desk.run("raise", COUNTER, "5", "--id", "second")
+    assert desk.run("create", COUNTER, "10", "--id", "first").out == (
+        "budget key/42 had raise first already, by 10\n"
+    )
+    assert desk.run("create", "key/empty", "0").out == "budget key/empty is limited to 0\n"
+
+
 def test_a_budget_is_made_spent_and_refused(desk: Desk) -> None:
     """A refusal ends with 1, and says what is left here and elsewhere."""
     assert desk.run("create", COUNTER, "10").out == "budget key/42 is limited to 10\n"
@@ -270,7 +283,7 @@ def test_a_budget_is_explained(desk: Desk) -> None:
     ("arguments", "said"),
     [
         (("create", "other", "10"), "matches no pattern of the contract's budgets"),
-        (("create", COUNTER, "0"), "limit must be above 0, got 0"),
+        (("create", COUNTER, "--", "-1"), "a limit must be 0 or more, got -1"),
         (("create", COUNTER, "1", "--weight", "x"), "--weight must be REGION=N"),
         (("create", COUNTER, "1", "--weight", f"{EAST}=10000"), "--weight must be REGION=N"),
         (
@@ -317,7 +330,12 @@ NAMES = {
 @pytest.mark.parametrize(
     ("arguments", "kind", "method", "passed"),
     [
-        (("create", COUNTER, "5", *SHARED), Budget, "create", {"weights": WEIGHTS}),
+        (
+            ("create", COUNTER, "5", "--id", "order-1", *SHARED),
+            Budget,
+            "create",
+            {"id": "order-1", "weights": WEIGHTS},
+        ),
         (("spend", COUNTER, "5", *NAMED), Budgets, "spend", NAMES),
         (
             ("hold", COUNTER, "5", *NAMED, "--expires", "20m"),

@@ -88,3 +88,32 @@ def test_a_limit_of_which_anything_was_minted_is_not_minted_again() -> None:
     """It was made, and lowered since."""
     missing = whole(limit_of(10), [raised_item(NOW, minted=2)])
     assert missing == Missing((), D(7))
+
+
+def test_the_raise_that_made_a_limit_is_missing_as_any_other() -> None:
+    """Of a budget without windows: all that it had was that."""
+    limit = replace(limit_of(5, raised=NOW), opened_by="order-1")
+    missing = whole(limit, [])
+    assert missing.limit == 5
+    item = plan.in_one_write(plan.create(HOME, D(0)), missing.steps)
+    assert isinstance(item, Rights)
+    assert item.minted == 5
+    assert item.raises == {"order-1": 5}
+    assert whole(limit, [item]) == Missing((), D(5))
+
+
+@pytest.mark.parametrize("raise_id", ["order-1", ""])
+def test_of_a_limit_that_raises_made_nothing_else_is_minted(raise_id: str) -> None:
+    """What is there is less than the limit by a lowering of which the rights arrived alone."""
+    limit = replace(limit_of(5, raised=NOW), opened_by=raise_id)
+    lowered = plan.lower_limit(raised_item(NOW), D(2))
+    assert lowered is not None
+    assert whole(limit, [lowered]) == Missing((), D(2))
+
+
+def test_the_raise_that_made_windows_is_in_each_share() -> None:
+    """Of the window that runs it is minted by its share; a later raise of it is missing."""
+    window = Window("key/42", "key/42@now", begins=NOW - 100, ends=NOW + 100)
+    limit = limit_of(5, raised=NOW)
+    assert halves.missing_of(limit, [], window, NOW).steps
+    assert not halves.missing_of(replace(limit, opened_by="order-1"), [], window, NOW).steps

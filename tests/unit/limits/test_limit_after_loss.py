@@ -234,6 +234,28 @@ async def test_a_raise_of_which_only_the_limit_arrived_is_minted_once_all_is_rec
     assert shown[Account(WEST)].raises == {RAISE: Decimal(5)}
 
 
+@pytest.mark.parametrize("later", [0, 5])
+async def test_a_first_raise_of_which_only_the_rights_arrived_makes_the_limit(later: int) -> None:
+    """The repeat of the call that made the budget finds its raise, and what others added to it."""
+    world = Remaining(home=None, other=None)
+    now = int(world.given_up_at.timestamp())
+    rights = raised_by(create(Account(HOME), Decimal(0)), Decimal(10), "first", now=now)
+    if rights is not None and later:
+        rights = raised_by(rights, Decimal(later), RAISE, now=now)
+    assert rights is not None
+    await world.stores[WEST].write(Put(rights_item(rights, BUDGET)))
+    administrator = Administrator(await world.reach())
+    with pytest.raises(StateConflict, match=f"has rights of {10 + later} and no limit"):
+        await administrator.create(BUDGET, 10 + later, raise_id="another")
+    await administrator.create(BUDGET, 10, raise_id="first")
+    found = await world.limit()
+    assert found is not None
+    assert found.newest.limit == 10 + later
+    assert found.raises["first"] == 10
+    assert not await administrator.create(BUDGET, 10, raise_id="first")
+    assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
+
+
 class Written(ForwardingStore):
     """Notes what each transaction puts; `late` ones are not carried out, and have no answer."""
 

@@ -79,6 +79,20 @@ def now(service: Served) -> dict[str, str]:
     return {**KEY, "Idempotency_Time": service.table.clock.now().isoformat()}
 
 
+async def test_a_limit_that_is_given_by_an_id_is_given_once() -> None:
+    """201, then 200 whatever the limit is by then; another id is a 409, and nothing is a limit."""
+    async with served(limited()) as service:
+        path, first = "/v1/budgets/key%2F42", {"limit": "10", "id": "delivery-1"}
+        made = [(await service.http.put(path, json=first)).status_code for _ in range(2)]
+        async with service.table.table(HOME) as table:
+            await table.budget("key/42").raise_limit(5, id="delivery-2")
+        made.append((await service.http.put(path, json=first)).status_code)
+        other = await service.http.put(path, json={"limit": "15", "id": "delivery-3"})
+        assert [*made, other.status_code] == [201, 200, 200, 409]
+        assert (await service.http.get(path)).json()["limit"] == "15"
+        assert (await put(service, "key%2Fempty", "0")).status_code == 201
+
+
 async def test_a_budget_is_spent_once_by_its_key_and_refuses_the_rest() -> None:
     """201, then 200 with the same entry; what is too much is a 409 that says what is left."""
     async with spending() as service:
@@ -269,9 +283,9 @@ WEIGHTS = {HOME: 2, AWAY: 1}
         (
             "PUT",
             "/v1/budgets/key%2F42",
-            {"limit": "10", "weights": WEIGHTS},
+            {"limit": "10", "weights": WEIGHTS, "id": "order-1"},
             (Budget, "create"),
-            {"weights": WEIGHTS},
+            {"weights": WEIGHTS, "id": "order-1"},
         ),
         (
             "GET",
