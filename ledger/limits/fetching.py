@@ -102,6 +102,8 @@ class Fetcher:
         terms = self._settings.current.terms
         now = self._clock.monotonic()
         accounts = [account_in(region, terms) for region in terms.written]
+        if me not in accounts:  # it joins or leaves: what it were sent would lie there idle
+            return
         accounts.sort(key=lambda one: -(items[one].available if one in items else _ZERO))
         others = await self._others()
         for account in accounts:

@@ -279,6 +279,7 @@ class Spender:
         hold.release()
 
     def _sought(self, asked: Asked) -> _Sought:
+        self._settings.current.check_written(self._store.region)  # before rights are sent there
         self._writer.check_clock()  # it says which window that is, and a refusal rests on it
         at = self._clock.now()
         if asked.key is not None:
