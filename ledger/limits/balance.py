@@ -34,11 +34,27 @@ _ZERO = Decimal(0)
 
 
 def free(items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
-    """Return what each account may still grant, with what is on its way to it; at least 0."""
-    return {
-        account: max(_ZERO, amounts.total_wide((item.available, in_flight(account, items))))
+    """Return what each account may still grant, with what is on its way to it; at least 0.
+
+    What others have taken of it counts as theirs, though its item is shown as it was before: else
+    rights would count twice, and all together come to more than the limit. If that is more than the
+    account shows, it had it of another that is shown as it was before, too: of whom most is shown.
+    """
+    shown = {
+        account: amounts.total_wide(
+            (
+                max(_ZERO, amounts.total_wide((item.available, in_flight(account, items)))),
+                _unseen(account, items).copy_negate(),
+            )
+        )
         for account, item in items.items()
     }
+    lacking = amounts.total_wide(max(_ZERO, amount.copy_negate()) for amount in shown.values())
+    for account in sorted(shown, key=lambda one: (-shown[one], one)):
+        less = min(lacking, max(_ZERO, shown[account]))
+        shown[account] = amounts.total_wide((max(_ZERO, shown[account]), less.copy_negate()))
+        lacking = amounts.total_wide((lacking, less.copy_negate()))
+    return shown
 
 
 def elsewhere(items: Mapping[Account, Rights], here: Decimal) -> Decimal:

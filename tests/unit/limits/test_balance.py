@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -123,3 +124,28 @@ def test_what_others_took_of_a_lost_account_unseen_it_owes() -> None:
     items[C] = replace(items[C], taken={A: D(6)})
     assert balance.debts(items) == {}
     assert balance.debts(items, lost={A}) == {A: D(2)}
+
+
+def _moved(chance: Random) -> list[dict[Account, Rights]]:
+    """Return what three accounts of a limit of 60 were, after each of some transfers."""
+    history = [_items(a=(60, 1), b=(0, 1), c=(0, 1))]
+    for _ in range(chance.randint(1, 8)):
+        items = dict(history[-1])
+        giver, taker = chance.sample((A, B, C), k=2)
+        if (has := int(items[giver].available)) > 0:
+            sent = plan.send(items[giver], taker, D(chance.randint(1, has)))
+            assert isinstance(sent, Rights)
+            items[giver] = sent
+        items[taker] = plan.take_up(items[taker], items[giver]) or items[taker]
+        history.append(items)
+    return history
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_more_than_the_limit_is_free_however_old_each_item_is(seed: int) -> None:
+    """What one has taken is not free where it came from, though that is shown as it was before."""
+    chance = Random(seed)  # noqa: S311 (a simulation)
+    history = _moved(chance)
+    shown = {account: chance.choice(history)[account] for account in (A, B, C)}
+    assert sum(balance.free(shown).values()) <= 60
+    assert sum(balance.free(history[-1]).values()) == 60

@@ -222,3 +222,26 @@ def test_a_grant_that_was_shrunk_is_not_written_again_and_again() -> None:
     assert shrunk is not None
     assert shrunk.grants[version].amount == 2
     assert Keeper._close(allowance, shrunk) is None
+
+
+async def test_a_refusal_during_a_partition_names_no_more_than_the_limit() -> None:
+    """The others are shown as they were before they gave: what was had of them is not there."""
+    world = MemoryGlobalTable(REGIONS, budgets={"key/*": {}})
+    async with (
+        world.table(HERE) as home,
+        world.table(SOME) as some,
+        world.table(MOST) as most,
+    ):
+        assert await home.budget(BUDGET).create(60)
+        world.replicate()
+        for table in (some, most):
+            assert await table.budget(BUDGET).spend(1)
+            await table.budget(BUDGET).spend(100)
+        world.isolate(HERE)
+        world.replicate()
+        await world.clock.advance(REFUSAL_SECONDS + 1)
+        for table in (some, most):
+            refused = await table.budget(BUDGET).spend(1_000)
+            assert isinstance(refused, Refused)
+            assert refused.here + refused.elsewhere <= 60 - 2
+            assert (await table.budget(BUDGET).state()).free <= 60 - 2
