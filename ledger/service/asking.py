@@ -15,6 +15,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     TypeAdapter,
     ValidationError,
@@ -42,6 +43,11 @@ ENTRIES_MAX = 1_000
 """Entries of one request that each have an outcome of their own."""
 COUNT_MAX = 1_000_000
 """Changes that one entry to be repeated stands for: far more than a writer combines."""
+VALUES_MAX = 20 * ENTRIES_MAX
+MEMBERS_MAX = 32
+"""Values of a body, and members of an object: more than any has, so more are not looked at."""
+SHOWN_MAX = 100
+"""Characters of a value that an error shows."""
 WAIT_SECONDS_MAX = 60.0
 """The longest deadline that a request may ask for."""
 _PREFERENCE = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*"?)+')
@@ -73,7 +79,7 @@ def _decoded(segment: str, what: str, error: type[InvalidInput]) -> str:
             return unquote_to_bytes(segment).decode() if "%" in segment else segment
     except UnicodeDecodeError:
         pass
-    raise error(f"{what} {segment!r} is not percent-encoded UTF-8 (a percent sign is %25)")
+    raise error(f"{what} {segment!r:.100} is not percent-encoded UTF-8 (a percent sign is %25)")
 
 
 def key_of(key: str | None, time: str | None) -> tuple[str | None, datetime | None]:
@@ -148,12 +154,14 @@ def moment(name: str, text: str) -> datetime:
         read = None
     if read is None or read.tzinfo is None:
         raise InvalidInput(
-            f"{name} must be a time with a zone, such as 2026-11-21T06:50:00Z, got {text!r}"
+            f"{name} must be a time with a zone, such as 2026-11-21T06:50:00Z, got {text!r:.100}"
         )
     try:
         read.astimezone(UTC)
     except OverflowError:
-        raise InvalidInput(f"{name} must be of the years 1 to 9999 in UTC, got {text!r}") from None
+        raise InvalidInput(
+            f"{name} must be of the years 1 to 9999 in UTC, got {text!r:.100}"
+        ) from None
     return read
 
 
@@ -188,9 +196,7 @@ def _amount(value: object, read: Callable[[str], Decimal] = amounts.parse) -> De
     if not isinstance(value, str):
         rounded = ": a number of JSON is rounded by many programs"
         why = rounded if isinstance(value, int | float) and not isinstance(value, bool) else ""
-        raise InvalidAmount(
-            f'an amount must be a string, such as "12.50", got {_shown(value)}{why}'
-        )
+        raise InvalidAmount(f'an amount must be a string, such as "12.50", got {shown(value)}{why}')
     if not _AMOUNT.fullmatch(value):
         raise InvalidAmount(
             "an amount must be a decimal number without spaces, such as 12.50, -1 or 1e3, got"
@@ -231,14 +237,23 @@ def _date(value: object) -> date:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"body: {name} must be a string, got {_shown(value)}")
+        raise InvalidInput(f"body: {name} must be a string, got {shown(value)}")
     return value
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """Return a value of a body as JSON has it, text in quotes that end it; cut if it is long."""
-    shown = repr(value) if isinstance(value, str) else json.dumps(value, default=str)
-    return f"{shown:.100}"
+    if isinstance(value, str):
+        return f"{value[:SHOWN_MAX]!r:.{SHOWN_MAX}}"
+    shown = ""
+    for part in _AS_JSON.iterencode(value):
+        shown += part
+        if len(shown) >= SHOWN_MAX:
+            break
+    return shown[:SHOWN_MAX]
+
+
+_AS_JSON = json.JSONEncoder(default=str)
 
 
 def _whole(value: object) -> object:
@@ -291,7 +306,9 @@ class NamedEntryBody(EntryBody):
 class EntriesBody(Body):
     """Many changes: each with an outcome of its own, or, with `together`, all or none."""
 
-    entries: list[NamedEntryBody] = Field(min_length=1, max_length=ENTRIES_MAX)
+    entries: Annotated[list[NamedEntryBody], FailFast()] = Field(
+        min_length=1, max_length=ENTRIES_MAX
+    )
     together: bool = False
 
 
@@ -312,7 +329,7 @@ class WrittenEntry(Body):
 class RetryBody(Body):
     """Entries whose outcome is unknown."""
 
-    entries: list[WrittenEntry] = Field(min_length=1, max_length=ENTRIES_MAX)
+    entries: Annotated[list[WrittenEntry], FailFast()] = Field(min_length=1, max_length=ENTRIES_MAX)
     together: bool = False
 
 
@@ -367,22 +384,52 @@ def read_body(kind: TypeAdapter[BodyModel], body: bytes) -> BodyModel:
         InvalidInput: it is not JSON, or a member breaks a rule or stands twice in an object; the
             message names it.
     """
+    _check_form(body)
     try:
-        read = kind.validate_json(body)
+        return kind.validate_json(body)
     except ValidationError as error:
         _refuse(error)
-    _READS_ONCE.decode(body.decode())  # of members that stand twice pydantic takes the last
-    return read
 
 
-def _once(members: list[tuple[str, Any]]) -> None:
+def _check_form(body: bytes) -> None:
+    """Refuse what no body is, before a member is looked at: each one could be an error of its own.
+
+    Raises:
+        InvalidInput: as `read_body`, or there are too many values, or members of an object.
+    """
+    # Texts are left out only where they may matter.
+    if _marks(body) > VALUES_MAX and _marks(_TEXT.sub(b"", body)) > VALUES_MAX:
+        raise InvalidInput(f"body: it may have up to {VALUES_MAX:,} values")
+    try:
+        _CHECKED.decode(body.decode())
+    except InvalidInput:
+        raise
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        raise InvalidInput(f"body: invalid json: {error.msg.lower()} at {where}") from None
+    except (ValueError, RecursionError) as error:  # no UTF-8, a number of too many digits
+        raise InvalidInput(f"body: invalid json: {error!s:.{SHOWN_MAX}}") from None
+
+
+def _marks(text: bytes) -> int:
+    """Return how many signs begin a value, or follow one."""
+    return sum(map(text.count, (b",", b"[", b"{")))
+
+
+def _check_object(members: list[tuple[str, Any]]) -> None:
+    if len(members) > MEMBERS_MAX:
+        raise InvalidInput(
+            f"body: an object may have up to {MEMBERS_MAX} members, got {len(members):,}"
+        )
     names = [name for name, _ in members]
-    if len(set(names)) < len(names):
+    if len(set(names)) < len(names):  # of members that stand twice pydantic takes the last
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"body: {twice!r:.100} stands twice in one object")
+        raise InvalidInput(f"body: {shown(twice)} stands twice in one object")
 
 
-_READS_ONCE = json.JSONDecoder(object_pairs_hook=_once)
+_CHECKED = json.JSONDecoder(object_pairs_hook=_check_object)
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.?)*+"?', re.DOTALL)
+"""A text of JSON, or what begins as one: it matches wherever a quote is, so in one pass."""
 
 
 def _refuse(error: ValidationError) -> NoReturn:
@@ -395,6 +442,6 @@ def _refuse(error: ValidationError) -> NoReturn:
             raise cause from None
         said = str(cause).removeprefix("body: ")  # of many it says which
         raise type(cause)(f"body: {place}: {said}") from None
-    found = "" if first["type"] in _WITHOUT_VALUE else f", got {_shown(first['input'])}"
+    found = "" if first["type"] in _WITHOUT_VALUE else f", got {shown(first['input'])}"
     where = f"{place}: " if place else ""
     raise InvalidInput(f"body: {where}{first['msg'].lower()}{found}") from None

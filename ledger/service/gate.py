@@ -38,7 +38,7 @@ from ledger.service.answers import Refused, problem_answer, retry_after
 from ledger.service.compressing import Compressed, takes_gzip
 from ledger.service.context import GRANT, GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
 from ledger.service.heads import check_headers, check_query
-from ledger.service.options import BODY_BYTES_MAX
+from ledger.service.options import BODY_BYTES_MAX, BODY_OF_ONE_MAX
 from ledger.wire.problems import (
     INVALID,
     MISDIRECTED,
@@ -51,6 +51,8 @@ from ledger.wire.problems import (
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What probes ask without a token, also while an instance is draining, or full."""
+PATHS_OF_MANY = frozenset({"/v1/entries", "/v1/retries"})
+"""What takes a body of many entries, as long as a body may be; any other is of one thing."""
 _REQUEST_ID_HEADER = b"x-request-id"
 _CLOSE = (b"connection", b"close")
 _NO_STORE = (b"cache-control", b"no-store")
@@ -117,7 +119,8 @@ class Gate:
             passage.caller = grant.name
             scope[GRANT] = grant
             try:
-                await self._app(scope, self._bounded(receive), self._sending(scope, passage))
+                bounded = self._bounded(receive, path)
+                await self._app(scope, bounded, self._sending(scope, passage))
             finally:
                 self._access.leave(grant)
         except Refused as error:
@@ -156,8 +159,8 @@ class Gate:
                 retryable=True,
             )
         length = headers.get("content-length", "0")
-        if not _LENGTH.fullmatch(length) or int(length) > self._body_max:
-            raise self._too_large()
+        if not _LENGTH.fullmatch(length) or int(length) > self._most(path):
+            raise self._too_large(path)
         if self._is_public(path):
             return ANYONE
         scope[GRANT_NOW] = granted = self._granted(scope, headers, passage)
@@ -217,24 +220,27 @@ class Gate:
         accepted = Headers(scope=scope).getlist("accept-encoding")
         return Compressed(passage.send, is_taken=takes_gzip(accepted))
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _bounded(self, receive: Receive, path: str) -> Receive:
         """Return what receives a body no longer than is allowed, whatever its headers say."""
-        left = self._body_max
+        left = self._most(path)
 
         async def bounded() -> Message:
             nonlocal left
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                raise self._too_large()
+                raise self._too_large(path)
             return message
 
         return bounded
 
-    def _too_large(self) -> Refused:
+    def _most(self, path: str) -> int:
+        return self._body_max if path in PATHS_OF_MANY else min(BODY_OF_ONE_MAX, self._body_max)
+
+    def _too_large(self, path: str) -> Refused:
         return Refused(
             TOO_LARGE,
-            f"a body may have up to {self._body_max:,} bytes",
+            f"a body may have up to {self._most(path):,} bytes",
             headers={"Connection": "close"},
         )
 

@@ -24,6 +24,8 @@ _LISTS = re.compile(
 )
 """Headers whose values are lists: the service reads Prefer and Accept-Encoding, each as a whole."""
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?", re.ASCII)
+QUERY_PARTS_MAX = 128
+"""Parameters of a query: 100 ids, and what is said of them."""
 NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})|[^\x00-\x7f]")
 """What percent-encoded text has nowhere."""
 
@@ -52,8 +54,11 @@ def check_query(query: bytes) -> None:
     """Check the names and the encoding of a query.
 
     Raises:
-        InvalidInput: a name is there twice that may not be, or it is not percent-encoded UTF-8.
+        InvalidInput: it has too many parameters, each of which could be an error of its own; or a
+            name is there twice that may not be, or it is not percent-encoded UTF-8.
     """
+    if query.count(b"&") >= QUERY_PARTS_MAX:
+        raise InvalidInput(f"a query may have up to {QUERY_PARTS_MAX} parameters")
     for name, times in Counter(_names(query.decode("latin-1"))).items():
         if times > 1 and name not in LISTS:
             raise InvalidInput(f"query: {name!r:.100} must be there once, got {times} of them")

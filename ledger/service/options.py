@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BODY_BYTES_MAX = 1024 * 1024
+BODY_OF_ONE_MAX = 64 * 1024
+"""How long a body of many entries may be, and any other."""
 CONNECTIONS_MAX = 4_096
 CONNECTIONS_OF_ADDRESS_MAX = 256
 """Connections of one process, and of one address, which a proxy's callers share."""

@@ -6,11 +6,11 @@ Pure: no clock, no randomness, no I/O.
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
+from pydantic import BeforeValidator, FailFast, Field, JsonValue, WithJsonSchema
 
 from ledger.core.errors import InvalidInput
 from ledger.limits.asked import BUDGETS_MAX
-from ledger.service.asking import WAIT_SECONDS_MAX, Addend, At, Body, key_of, moment
+from ledger.service.asking import WAIT_SECONDS_MAX, Addend, At, Body, key_of, moment, shown
 from ledger.service.forms import CounterId, Named, Since
 from ledger.service.queries import Asked, IdsQuery
 
@@ -18,6 +18,8 @@ ALSO_MAX = BUDGETS_MAX - 1
 """Wider budgets that one spend takes from, beside that of the path."""
 SHARE_FOR_RIGHTS = 0.9
 """The part of a request's time for which rights may be waited for; the rest is for the answer."""
+SECONDS_MAX = 1e10
+"""More seconds than a time may lie ahead: three centuries."""
 EXPIRES_SCHEMA: dict[str, JsonValue] = {
     "anyOf": [
         {"type": "number", "exclusiveMinimum": 0},
@@ -31,8 +33,8 @@ EXPIRES_SCHEMA: dict[str, JsonValue] = {
 def _expires(value: object) -> datetime | float:
     if isinstance(value, str):
         return moment("body: expires", value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(f"body: expires must be seconds or a time, got {value!r:.100}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > SECONDS_MAX:
+        raise InvalidInput(f"body: expires must be seconds or a time, got {shown(value)}")
     return float(value)
 
 
@@ -52,7 +54,7 @@ class SpendBody(Body):
 
     amount: Addend
     note: str | None = Field(None, description="Free text, kept with the entry.")
-    also: list[CounterId] = Field(default_factory=list, max_length=ALSO_MAX)
+    also: Annotated[list[CounterId], FailFast()] = Field(default_factory=list, max_length=ALSO_MAX)
     key: Named | None = None
     at: At | None = None
     wait: float | None = Field(None, ge=0, le=WAIT_SECONDS_MAX)

@@ -106,7 +106,8 @@ TOO_LARGE = Kind(
     "too-large",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "The body is too large",
-    "Nothing was written. Send fewer entries at a time, or ask for a higher --body-max.",
+    "Nothing was written. A body of `/v1/entries` and `/v1/retries` may have 1 MB, any other 64 KB:"
+    " send fewer entries at a time, and shorter notes.",
 )
 HEAD_TOO_LARGE = Kind(
     "head-too-large",

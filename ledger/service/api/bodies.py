@@ -1,5 +1,6 @@
 """Bodies of requests: read if they are said to be JSON, and checked."""
 
+import anyio.lowlevel
 from fastapi import Request
 from pydantic import TypeAdapter
 
@@ -8,6 +9,11 @@ from ledger.service.asking import BodyModel, read_body
 from ledger.wire.problems import NOT_ACCEPTABLE_BODY
 
 JSON = "application/json"
+
+
+async def let_others_go_on() -> None:
+    """End this turn of the event loop, between parts of a request that may take long each."""
+    await anyio.lowlevel.checkpoint()
 
 
 async def body_of(request: Request, kind: TypeAdapter[BodyModel]) -> BodyModel:
@@ -20,4 +26,6 @@ async def body_of(request: Request, kind: TypeAdapter[BodyModel]) -> BodyModel:
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != JSON or headers.get("content-encoding", "identity") != "identity":
         raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be {JSON}, got {media or 'no type'!r}")
-    return read_body(kind, await request.body())
+    read = read_body(kind, await request.body())
+    await let_others_go_on()
+    return read

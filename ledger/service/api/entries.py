@@ -16,7 +16,7 @@ from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.tasks import run_all
 from ledger.service.answers import answer, problem_in_http
-from ledger.service.api.bodies import body_of
+from ledger.service.api.bodies import body_of, let_others_go_on
 from ledger.service.asking import (
     EntriesBody,
     EntryBody,
@@ -84,9 +84,9 @@ async def record_many(request: Request) -> Response:
     if body.together:
         asked = [entry.asked for entry in body.entries]
         entries = await context.ledger.record_together(asked, timeout=timeout)
-        return _answered(request, [_result(entry) for entry in entries])
+        return await _answered(request, [_result(entry) for entry in entries])
     jobs = [partial(_each, context.ledger, asked, timeout) for asked in body.entries]
-    return _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
+    return await _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
 
 
 @router.post("/retries", openapi_extra=written(RetryBody, "Entries"))
@@ -98,12 +98,14 @@ async def retry(request: Request) -> Response:
     body = await body_of(request, _RETRY)
     context = allow(request, "write", *(entry.counter for entry in body.entries))
     regions = live_settings(context.ledger).current.home_first
+    written_before = [_as_written(entry, regions) for entry in body.entries]
+    await let_others_go_on()
     entries = await context.ledger.retry(
-        [_as_written(entry, regions) for entry in body.entries],
+        written_before,
         together=body.together,
         timeout=wait_of(request.headers.getlist("prefer")),
     )
-    return _answered(request, [_result(entry) for entry in entries])
+    return await _answered(request, [_result(entry) for entry in entries])
 
 
 @router.post("/entries/{entry}/reverse", openapi_extra=written(ReverseBody, "Entry"))
@@ -162,9 +164,10 @@ async def _each(ledger: Ledger, asked: NamedEntryBody, seconds: float | None) ->
     return _result(entry)
 
 
-def _answered(request: Request, results: Sequence[Mapping[str, Any]]) -> Response:
+async def _answered(request: Request, results: Sequence[Mapping[str, Any]]) -> Response:
     """Return the answer of a request with many changes, whose own status says nothing of them."""
     request.scope[RESULTS] = Counter(result["status"] for result in results)
+    await let_others_go_on()
     return answer({"results": results})
 
 

@@ -1,8 +1,10 @@
 """What a request asks for: each value and rule that is refused is named."""
 
+import json
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from time import process_time
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ from ledger.core.errors import (
 )
 from ledger.core.timed_keys import time_in
 from ledger.service.asking import (
+    Body,
+    DescriptionBody,
     EntriesBody,
     EntryBody,
     RetryBody,
@@ -30,6 +34,7 @@ from ledger.service.asking import (
     read_body,
     wait_of,
 )
+from ledger.service.spending import BudgetBody, HoldBody, SpendBody
 
 ENTRY = TypeAdapter(EntryBody)
 UUID7 = "019ab2c8-4f00-7abc-8def-0123456789ab"
@@ -239,7 +244,7 @@ def test_of_many_entries_the_one_that_is_refused_is_named(
     ("body", "message"),
     [
         ('{"entries": [%s]}', "entries: list should have at most 1000 items .*, not 1001$"),
-        ('{"entries": [{"a": {"b": 1, "b": 2}}], "x": [%s]}', "entries.0"),
+        ('{"entries": [{"a": {"b": 1, "b": 2}}], "x": [%s]}', "'b' stands twice"),
     ],
 )
 def test_what_is_too_long_is_not_echoed(body: str, message: str) -> None:
@@ -274,3 +279,83 @@ def test_no_bytes_end_in_another_error(body: bytes) -> None:
     for kind in kinds:
         with suppress(InvalidInput):
             read_body(kind, body)
+
+
+LENGTH = 1_000_000
+
+
+def filled(begin: str, part: str, end: str) -> bytes:
+    """Return a body as long as one may be, of one part again and again."""
+    return (begin + part * (LENGTH // len(part)) + end).encode()
+
+
+MANY = ",".join(f'"a{number}":[]' for number in range(80_000))
+HOSTILE: dict[str, tuple[type[Body], bytes]] = {
+    "attributes": (DescriptionBody, f'{{"attributes":{{{MANY}}}}}'.encode()),
+    "members": (EntryBody, f"{{{MANY}}}".encode()),
+    "the same member": (EntryBody, filled("{", '"a":0,', '"a":0}')),
+    "members of entries": (
+        EntriesBody,
+        filled('{"entries":[', "{" + ",".join(f'"{n}":0' for n in range(30)) + "},", "{}]}"),
+    ),
+    "objects": (EntriesBody, filled('{"entries":[', "{},", "{}]}")),
+    "numbers": (EntriesBody, filled('{"entries":[', "0,", "0]}")),
+    "lists": (EntryBody, filled('{"change":[', "[],", "0]}")),
+    "names": (SpendBody, filled('{"amount":"1","also":[', '"",', '""]}')),
+    "depth": (EntryBody, filled("", "[", "")),
+    "depth of objects": (EntryBody, filled("", '{"a":', "")),
+    "digits": (EntryBody, filled('{"change":', "9", "}")),
+    "digits of an amount": (EntryBody, filled('{"change":"', "9", '"}')),
+    "quotes": (EntryBody, filled('"', '\\",,', "\\")),
+}
+
+
+def cost(kind: type[Body], body: bytes) -> float:
+    """Return the processor time that a body takes, in the best of some tries."""
+    adapter, costs = TypeAdapter[Body](kind), list[float]()
+    for _ in range(5):
+        began = process_time()
+        with suppress(InvalidInput):
+            read_body(adapter, body)
+        costs.append(process_time() - began)
+    return min(costs)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_body_costs_much_more_than_one_of_as_many_entries_as_may_be(name: str) -> None:
+    """It is refused by counts, before anything of it is looked at for itself."""
+    entry = {"counter": "c" * 20, "change": "12.50", "note": "n" * 900, "effective": "2026-11-24"}
+    most = cost(EntriesBody, json.dumps({"entries": [entry] * 1_000}).encode())
+    kind, body = HOSTILE[name]
+    with pytest.raises(InvalidInput) as caught:
+        read_body(TypeAdapter[Body](kind), body)
+    assert len(str(caught.value)) < 400
+    assert cost(kind, body) < 10 * most
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "message"),
+    [
+        (EntryBody, b'{"change": ' + b"9" * 5_000 + b"}", "invalid json"),
+        (EntryBody, b'{"change": "\xff"}', "invalid json: 'utf-8'"),
+        (EntryBody, b"[" * 900, "invalid json"),
+        (HoldBody, b'{"amount": "1", "expires": ' + b"9" * 4_000 + b"}", "expires must be seconds"),
+        (HoldBody, b'{"amount": "1", "expires": 1e999}', "expires must be seconds"),
+        (SpendBody, b'{"amount": "1", "wait": ' + b"9" * 4_000 + b"}", "wait"),
+        (SpendBody, b'{"amount": "1", "wait": 1e999}', "wait"),
+        (BudgetBody, b'{"limit": "1", "weights": {"a": 1e999}}', "weights.a"),
+        (EntryBody, b'{"change": "1", "note": "\\ud800"}', "invalid json"),
+    ],
+)
+def test_what_no_number_or_text_can_be_is_refused(
+    kind: type[Body], body: bytes, message: str
+) -> None:
+    """As any value that breaks a rule: by its place, and never by a defect."""
+    with pytest.raises(InvalidInput, match=message):
+        read_body(TypeAdapter[Body](kind), body)
+
+
+def test_signs_in_texts_are_no_values() -> None:
+    """A note of commas and brackets is one value."""
+    body = json.dumps({"change": "1", "note": ',[{"' * 10_000}).encode()
+    assert read_body(TypeAdapter(EntryBody), body).note == ',[{"' * 10_000

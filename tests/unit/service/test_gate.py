@@ -18,7 +18,9 @@ from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import create_token, revoke_tokens, set_proxy
 from ledger.service.access.tokens import Grant, Scope, checked_grant
 from ledger.service.gate import Seen
+from ledger.service.heads import QUERY_PARTS_MAX
 from ledger.service.metrics import log_request
+from ledger.service.options import BODY_OF_ONE_MAX
 from ledger.testing import MemoryGlobalTable
 
 
@@ -491,3 +493,27 @@ async def test_a_client_that_leaves_within_its_body_is_no_defect() -> None:
 
         await service.app(scope, left, unsent)
     assert [(seen.route, seen.status) for seen in service.seen] == [("/v1/entries", 400)]
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [("/v1/entries", 100_000), ("/v1/retries", 100_000), (f"{SHOP}/entries", BODY_OF_ONE_MAX)],
+)
+async def test_a_body_of_one_thing_is_short(path: str, most: int) -> None:
+    """One of many entries may be as long as any; the rest is refused before it is parsed."""
+    async with served(body_max=100_000) as service:
+        for length, is_taken in ((most, True), (most + 1, False)):
+            body = b"{" + b" " * (length - 1)
+            answer = await service.http.post(path, content=body, headers=JSON)
+            assert (answer.status_code == 400) is is_taken
+            assert (answer.status_code == 413) is not is_taken
+
+
+async def test_a_query_of_too_many_parameters_is_refused() -> None:
+    """Each could be an error of its own; 100 ids are taken."""
+    async with served() as service:
+        for number, status in ((100, 200), (QUERY_PARTS_MAX + 1, 400)):
+            ids = "&".join(f"id={each}" for each in range(number))
+            answer = await service.http.get(f"/v1/totals?{ids}")
+            assert answer.status_code == status
+        assert answer.json()["detail"] == f"a query may have up to {QUERY_PARTS_MAX} parameters"
