@@ -16,6 +16,7 @@ from ledger.commands.deploy import TEMPLATES, checked_account
 from ledger.commands.outputs import Force, check_output
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.runtime.command_line import AsJson, new_app
+from ledger.runtime.files import keep_access
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
@@ -105,8 +106,10 @@ def _write_all(folder: Path, made: Mapping[str, str]) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
             for name in made:
-                path = folder / name
+                path = (folder / name).resolve()
                 path.parent.mkdir(parents=True, exist_ok=True)
+                if path.exists():
+                    keep_access(path, Path(aside, name))
                 Path(aside, name).replace(path)
                 is_begun = True
     except OSError as error:

@@ -95,6 +95,7 @@ def serve(
     """
     if local and (config is not None or region is not None):
         raise InvalidInput("--local makes its own table: leave out --config and --region")
+    begin_logging(log_format)
     access = _access_of(tokens, host=host, insecure=insecure)
     tls = _tls_of(tls_certificate, tls_key, tls_clients)
     options = ServiceOptions(
@@ -108,7 +109,6 @@ def serve(
     )
     settings = None if local else Settings.load(config)
     regions = LOCAL_REGIONS if settings is None else (region_of(settings, region),)
-    begin_logging(log_format)
     allowed = connections_allowed(connections, listeners=len(regions))
     options = replace(options, connections=allowed)
     run_tuned(_serve(settings, regions, options, access))

@@ -50,12 +50,13 @@ class RejectsFile:
             ImportRefused: such a file exists.
         """
         self._file.close()
-        if self._path.exists() and not filecmp.cmp(self._path, self._made, shallow=False):
+        if not self._path.exists():
+            os.replace(self._made, self._path)  # noqa: PTH105 (Path.replace is the same)
+        elif not filecmp.cmp(self._path, self._made, shallow=False):
             raise ImportRefused(
                 f"{self._path} exists with other content than the rows rejected now:"
                 " name another file"
             )
-        os.replace(self._made, self._path)  # noqa: PTH105 (Path.replace is the same)
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def create_app(
     With `loopback_only` it answers requests whose Host is a loopback name, and no others.
     """
     fleet = Fleet(ledger, clock=clock, randomness=randomness or system_random())
-    context = Context(ledger, clock, fleet)
+    context = Context(ledger, clock, fleet, access)
     app = FastAPI(
         title="Ledger",
         version=version("multi-region-ledger"),

@@ -1,5 +1,6 @@
 """What every request shares: the ledger, the clock, and whether this instance goes on."""
 
+import logging
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from ledger.core.errors import LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
+from ledger.service.access.port import Access
 from ledger.service.access.tokens import Grant, Scope
 from ledger.service.answers import Refused
 from ledger.service.fleet.looking import Fleet
@@ -32,6 +34,8 @@ READY_SECONDS_MAX = 2.0
 READY_AGE_MAX = 5.0
 """How long a look at the table may take, and for how many seconds it holds."""
 
+log = logging.getLogger("ledger.service")
+
 
 @dataclass(slots=True)
 class Context:
@@ -40,6 +44,7 @@ class Context:
     ledger: Ledger
     clock: Clock
     fleet: Fleet
+    access: Access
     is_leaving: bool = False
     is_draining: bool = False
     is_brief: bool = False
@@ -70,12 +75,20 @@ class Context:
         with anyio.move_on_after(seconds):
             await self._leaving.wait()
 
-    async def not_ready(self) -> str:
-        """Return why the table cannot be read here; empty if it can."""
+    async def not_ready(self, request: str) -> str:
+        """Return why an instance takes no requests, empty if it does; the log says more.
+
+        Anybody may ask, so these are fixed words: what AWS says names accounts and tables.
+        """
+        if self.is_leaving:
+            return "shutting down"
+        if self.access.is_stale():
+            return "the tokens cannot be read"
         try:
             await self.ledger.total(READY_COUNTER, max_age=READY_AGE_MAX, timeout=READY_SECONDS_MAX)
         except LedgerError as error:
-            return str(error)
+            log.warning("not ready: %s", error, extra={"request": request})
+            return "the table does not answer"
         return ""
 
 

@@ -29,6 +29,7 @@ def instance_app(
 ) -> tuple[ASGIApp, Context]:
     """Return the application of one process, and what its requests share."""
     metrics = ServiceMetrics.of(registry)
+    access.tell_unread(metrics.tokens_unread)
 
     def seen(request: Seen) -> None:
         metrics.request(request)

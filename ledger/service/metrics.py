@@ -42,6 +42,10 @@ class ServiceMetrics(RegistryMetrics):
             "Changes of requests that have many of them, by the status that each was answered.",
             ("status",),
         )
+        self._unread = make.counter(
+            "ledger_service_token_reads_failed_total",
+            "Tries to read the file of tokens again that failed: a revoked token may be alive.",
+        )
         # Looked up at each request: `labels` takes a lock, and time.
         self._requests_of = cache(self._requests.labels)
         self._seconds_of = cache(self._seconds.labels)
@@ -54,6 +58,10 @@ class ServiceMetrics(RegistryMetrics):
             self._results.labels(str(status)).inc(number)
         if seen.problem is not None:
             self._refused.labels(seen.problem).inc()
+
+    def tokens_unread(self) -> None:
+        """Count a try to read the tokens again that failed."""
+        self._unread.inc()
 
     def refused(self, kind: Kind) -> None:
         """Count what was refused before it was a request."""

@@ -17,6 +17,7 @@ from support.serving import served
 from support.sockets import listening
 
 from ledger.lab.bench.node import PACKAGES
+from ledger.service.access.port import OpenAccess
 from ledger.service.access.tokens import SCOPES, Grant
 from ledger.testing import MemoryGlobalTable
 
@@ -28,29 +29,13 @@ EXAMPLES_MAX = 5
 """Requests of each operation that are drawn; those of the other phases follow from the document."""
 
 
-class OneToken:
+class OneToken(OpenAccess):
     """Lets in whoever has the token."""
 
     def grant(self, authorization: str | None) -> Grant | None:
         """Return what a caller may do."""
         allowed = authorization == f"Bearer {TOKEN}"
         return Grant("test", frozenset(SCOPES)) if allowed else None
-
-    proxy = None
-
-    def named(self, name: str) -> None:
-        """Return nothing."""
-
-    def enter(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
-        """Bound nothing."""
-        return 0.0
-
-    def look(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
-        """Bound nothing."""
-        return 0.0
-
-    def leave(self, grant: Grant) -> None:
-        """Keep nothing."""
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from ledger.archive.places.port import checked_name
 from ledger.core.archive_urls import FILES
 from ledger.core.errors import ArchiveError
 from ledger.runtime.clock import Clock
+from ledger.runtime.files import keep_access
 
 TEMPORARY = ".part"
 KEPT = timedelta(days=1)
@@ -126,7 +127,10 @@ class FilePlace:
         return True
 
     def _replace(self, name: str, data: bytes) -> None:
-        self._written(name, data).replace(self._folder / name)
+        written, path = self._written(name, data), self._folder / name
+        if path.exists():
+            keep_access(path, written)
+        written.replace(path)
         self._sync()
 
     def _written(self, name: str, data: bytes) -> Path:

@@ -1,10 +1,12 @@
 """Access by the file of tokens: looked at again while the service runs, and limits by caller."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from ledger.core.errors import LedgerError
 from ledger.runtime.clock import Clock
+from ledger.runtime.files import is_mounted_alone
 from ledger.service.access.limits import Allowance
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import read_tokens
@@ -13,6 +15,9 @@ from ledger.service.access.tokens import Grant, bearer_in, grant_named, grant_of
 LOOK_SECONDS = 1.0
 """How long a change of the file may go unseen."""
 
+STALE_SECONDS = 30.0
+"""After so long without a read that succeeds an instance is not ready: a token may be revoked."""
+
 log = logging.getLogger(__name__)
 
 
@@ -20,7 +25,8 @@ class FileAccess:
     """Tells callers by the tokens of a file.
 
     A file that is replaced counts within `LOOK_SECONDS`: a token that was revoked ends, without a
-    restart. One that cannot be read leaves what was read before, and is logged once.
+    restart. One that cannot be read leaves what was read before. It is read again at each look, so
+    that no moment without a free descriptor, or of a file half written, keeps a token alive.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -34,6 +40,14 @@ class FileAccess:
         self._stamp = self._stamp_now()
         self._file = read_tokens(path)
         self._looked_at = clock.monotonic()
+        self._unread_since: float | None = None
+        self._on_unread: list[Callable[[], None]] = []
+        if is_mounted_alone(path):
+            log.warning(
+                "%s is mounted by itself: a file that takes its place, as `ledger token revoke`"
+                " makes one, is not seen here; mount its folder",
+                path,
+            )
         self._allowances: dict[str, Allowance] = {}
 
     @property
@@ -54,6 +68,16 @@ class FileAccess:
         """Return what the newest valid token of a name allows; None if there is none."""
         self._look()
         return grant_named(name, self._file.records, self._clock.now())
+
+    def tell_unread(self, told: Callable[[], None]) -> None:
+        """Call this at each try to read the file again that fails."""
+        self._on_unread.append(told)
+
+    def is_stale(self) -> bool:
+        """Return whether the file could not be read again for too long to trust what was read."""
+        self._look()
+        since = self._unread_since
+        return since is not None and self._clock.monotonic() - since >= STALE_SECONDS
 
     def enter(self, grant: Grant) -> float:
         """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
@@ -82,20 +106,31 @@ class FileAccess:
             return
         self._looked_at = now
         stamp = self._stamp_now()
-        if stamp == self._stamp:
+        if stamp == self._stamp and self._unread_since is None:
             return
-        self._stamp = stamp
         try:
             self._file = read_tokens(self._path)
         except LedgerError as error:
-            log.error("tokens stay as they were read before: %s", error)  # noqa: TRY400 (one line)
+            self._note_unread(now, error)
+            return
+        self._stamp = stamp
+        if self._unread_since is not None:
+            self._unread_since = None
+            log.info("%s was read again", self._path)
 
-    def _stamp_now(self) -> tuple[int, int, int] | None:
+    def _note_unread(self, now: float, error: LedgerError) -> None:
+        if self._unread_since is None:
+            self._unread_since = now
+            log.error("tokens stay as they were read before, and are tried each second: %s", error)
+        for told in self._on_unread:
+            told()
+
+    def _stamp_now(self) -> tuple[int, ...] | None:
         try:
             found = self._path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def _is_limited(grant: Grant) -> bool:

@@ -1,5 +1,6 @@
 """What the gate asks of the part that identifies callers, and the access that lets everybody in."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from ledger.service.access.proxies import ProxyHeader
@@ -19,6 +20,12 @@ class Access(Protocol):
     def named(self, name: str) -> Grant | None:
         """Return what a caller of this name may do; None if there is none, or none any more."""
 
+    def tell_unread(self, told: Callable[[], None]) -> None:
+        """Call this at each try to read again who may do what that fails."""
+
+    def is_stale(self) -> bool:
+        """Return whether that could not be read again for too long to trust what was read."""
+
     def enter(self, grant: Grant) -> float:
         """Begin a request of a caller: return 0, or when it may be tried again, in seconds."""
 
@@ -34,12 +41,19 @@ class OpenAccess:
 
     proxy = None
 
-    def grant(self, authorization: str | None) -> Grant:  # noqa: ARG002 (as `Access`)
+    def grant(self, authorization: str | None) -> Grant | None:  # noqa: ARG002 (as `Access`)
         """Return the grant of anyone."""
         return ANYONE
 
     def named(self, name: str) -> None:
         """Return nothing: no proxy names anyone."""
+
+    def tell_unread(self, told: Callable[[], None]) -> None:
+        """Keep nothing: nothing is read."""
+
+    def is_stale(self) -> bool:
+        """Return that it is not."""
+        return False
 
     def enter(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
         """Bound nothing."""

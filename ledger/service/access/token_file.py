@@ -1,20 +1,17 @@
 """The file of tokens: read, changed, and replaced whole, so that no reader sees half of it."""
 
 import json
-import os
-import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.times import time_of
-from ledger.runtime.files import read_bounded
+from ledger.runtime.files import keep_access, read_bounded, replace_file
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.tokens import (
     ID_BYTES,
@@ -28,7 +25,6 @@ from ledger.service.access.tokens import (
 
 FORMAT = 1
 FILE_BYTES_MAX = 4 * 1024 * 1024
-_PRIVATE = stat.S_IRUSR | stat.S_IWUSR
 
 
 @dataclass(slots=True)
@@ -97,16 +93,7 @@ def _write_tokens(path: Path, content: TokenFile) -> None:
     fields: dict[str, Any] = {"format": FORMAT, "tokens": records}
     if (proxy := content.proxy) is not None:
         fields["proxy"] = {"header": proxy.name, "addresses": [*map(str, proxy.networks)]}
-    text = json.dumps(fields, indent=1)
-    try:
-        with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
-            new.write(text + "\n")
-            new.flush()
-            os.fsync(new.fileno())
-        Path(new.name).chmod(_PRIVATE)
-        Path(new.name).replace(path)
-    except OSError as error:
-        raise LedgerError(f"{path} cannot be written: {error.strerror or error}") from None
+    replace_file(path, (json.dumps(fields, indent=1) + "\n").encode())
 
 
 @contextmanager
@@ -116,10 +103,14 @@ def _changed(path: Path) -> Iterator[TokenFile]:
 
     if path.is_dir():
         raise InvalidInput(f"--tokens {path} is a folder: name a file")
-    lock = path.with_name(f".{path.name}.lock")
+    target = path.resolve()
+    lock = target.with_name(f".{target.name}.lock")
     try:
-        with lock.open("w") as held:
+        with lock.open("a") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
+            if target.exists():
+                with suppress(OSError):  # else it is root's, and the file's owner could not lock it
+                    keep_access(target, lock)
             content = read_tokens(path) if path.exists() else TokenFile()
             yield content
             _write_tokens(path, content)

@@ -17,7 +17,7 @@ from ledger.limits.asked import Asked
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.outcomes import Refused
 from ledger.service import schemas
-from ledger.service.access.port import Access
+from ledger.service.access.port import Access, OpenAccess
 from ledger.service.access.tokens import Grant, Scope
 from ledger.testing import MemoryGlobalTable
 
@@ -26,10 +26,8 @@ HOLDS = "/v1/budgets/key%2F42/holds"
 KEY = {"Idempotency_Key": "call-17"}
 
 
-class OneGrant:
+class OneGrant(OpenAccess):
     """Lets everybody in with the same grant."""
-
-    proxy = None
 
     def __init__(self, *scopes: Scope, prefixes: tuple[str, ...] = ("",)) -> None:
         self._grant = Grant("caller", frozenset(scopes), prefixes)
@@ -38,21 +36,6 @@ class OneGrant:
         """Return it."""
         del authorization
         return self._grant
-
-    def named(self, name: str) -> None:
-        """Return nothing."""
-
-    def enter(self, grant: Grant) -> float:
-        """Bound nothing."""
-        del grant
-        return 0.0
-
-    def look(self, grant: Grant) -> float:  # noqa: ARG002 (as `Access`)
-        """Bound nothing."""
-        return 0.0
-
-    def leave(self, grant: Grant) -> None:
-        """Keep nothing."""
 
 
 def limited(**settings: Any) -> MemoryGlobalTable:

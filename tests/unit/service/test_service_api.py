@@ -11,8 +11,9 @@ from support.serving import AWAY, served
 
 from ledger.core import ids
 from ledger.core.entry import entry_id
-from ledger.core.errors import OutcomeUnknown, Unreachable
+from ledger.core.errors import AccessDenied, OutcomeUnknown, Unreachable
 from ledger.service import schemas
+from ledger.service.access.port import OpenAccess
 from ledger.service.metrics import ServiceMetrics
 from ledger.testing import MemoryGlobalTable
 
@@ -430,9 +431,36 @@ async def test_a_table_that_does_not_answer_is_a_503_and_not_ready() -> None:
             patch.setattr(service.ledger, "total", unreachable)
             assert (await service.http.get("/v1/counters/stock")).status_code == 503
             ready = await service.http.get("/readyz")
-            assert (ready.status_code, ready.json()["status"]) == (503, "no connection")
+            assert (ready.status_code, ready.json()["status"]) == (503, "the table does not answer")
             assert (await service.http.get("/healthz")).status_code == 200
         assert (await service.http.get("/readyz")).status_code == 200
+
+
+async def test_why_an_instance_is_not_ready_is_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody may ask: what AWS says, with accounts and tables, is for the operator alone."""
+    async with served() as service:
+
+        async def denied(*_: Any, **__: Any) -> Any:
+            raise AccessDenied("no access to arn:aws:dynamodb:us-east-1:111122223333:table/ledger")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "total", denied)
+            ready = await service.http.get("/readyz")
+    assert ready.json() == {"status": "the table does not answer", "region": "us-east-1"}
+    (record,) = (one for one in caplog.records if "arn:aws" in one.message)
+    assert vars(record)["request"] == ready.headers["x-request-id"]
+
+
+async def test_an_instance_whose_tokens_cannot_be_read_is_not_ready() -> None:
+    """Its load balancer sends it nothing: a token of what it has read may be revoked."""
+
+    class Stale(OpenAccess):
+        def is_stale(self) -> bool:
+            return True
+
+    async with served(access=Stale()) as service:
+        ready = await service.http.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (503, "the tokens cannot be read")
 
 
 async def test_a_defect_is_a_500_that_says_nothing_of_its_cause() -> None:

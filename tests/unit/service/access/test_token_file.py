@@ -1,6 +1,7 @@
 """The file of tokens, and access by it."""
 
 import json
+import logging
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,9 +11,11 @@ from support.commands import Ran, run_command_here
 from support.ledgers import seeded
 
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
+from ledger.service.access import keeping
+from ledger.service.access.keeping import LOOK_SECONDS, STALE_SECONDS, FileAccess
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import (
+    TokenFile,
     create_token,
     read_tokens,
     revoke_tokens,
@@ -122,6 +125,81 @@ async def test_what_is_revoked_ends_while_the_service_runs(tmp_path: Path) -> No
     assert revoke_tokens(path, "shop", now=NOW) == 0
     await clock.advance(LOOK_SECONDS)
     assert access.grant(f"Bearer {token}") is None
+
+
+async def test_a_file_keeps_who_may_read_it(tmp_path: Path) -> None:
+    """A service under a user of its own reads it on, whoever revokes; also behind a link."""
+    target, path = tmp_path / "tokens", tmp_path / "link.json"
+    path.symlink_to(target)
+    make(path)
+    target.chmod(0o644)
+    rotate_token(path, "shop", now=NOW, randomness=seeded(8), overlap=timedelta(0))
+    revoke_tokens(path, "shop", now=NOW)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+    assert path.is_symlink()
+
+
+async def test_a_read_that_failed_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each try is counted, though nothing changes meanwhile; the log has the first and the end."""
+    path = tmp_path / "tokens.json"
+    token = make(path)
+    clock = ManualClock(NOW)
+    access, failed = FileAccess(path, clock), list[int]()
+    access.tell_unread(lambda: failed.append(1))
+    revoke_tokens(path, "shop", now=NOW)
+    aside = path.rename(tmp_path / "aside")
+    path.mkdir()  # as a descriptor that is missing, or a mode: it is there, and cannot be read
+    for _ in range(int(STALE_SECONDS)):
+        await clock.advance(LOOK_SECONDS)
+        assert not access.is_stale()
+        assert access.grant(f"Bearer {token}") == GRANT
+    assert len(failed) == STALE_SECONDS
+    await clock.advance(LOOK_SECONDS)
+    assert access.is_stale()
+    path.rmdir()
+    aside.rename(path)
+    with caplog.at_level(logging.INFO):
+        await clock.advance(LOOK_SECONDS)
+        assert not access.is_stale()
+    assert access.grant(f"Bearer {token}") is None
+    assert [record.levelname for record in caplog.records if "tokens" in record.message] == [
+        "ERROR",
+        "INFO",
+    ]
+
+
+async def test_what_is_read_is_tried_again_though_the_file_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who holds all descriptors for a moment keeps no revoked token alive."""
+    path = tmp_path / "tokens.json"
+    token = make(path)
+    clock = ManualClock(NOW)
+    access = FileAccess(path, clock)
+    revoke_tokens(path, "shop", now=NOW)
+
+    def refused(*_: object) -> TokenFile:
+        raise LedgerError("too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "read_tokens", refused)
+        await clock.advance(LOOK_SECONDS)
+        assert access.grant(f"Bearer {token}") == GRANT
+    await clock.advance(LOOK_SECONDS)
+    assert access.grant(f"Bearer {token}") is None
+
+
+def test_a_file_that_is_mounted_by_itself_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What takes its place is not seen."""
+    path = tmp_path / "tokens.json"
+    make(path)
+    monkeypatch.setattr(keeping, "is_mounted_alone", lambda _: True)
+    FileAccess(path, ManualClock(NOW))
+    assert "mount its folder" in caplog.text
 
 
 PROXIES: tuple[object, ...] = (

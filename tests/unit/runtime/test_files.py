@@ -1,0 +1,85 @@
+"""Files that are replaced whole, for those who may read them."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ledger.runtime import files
+from ledger.runtime.files import is_mounted_alone, keep_access, replace_file
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o640])
+def test_what_is_replaced_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    """And nothing is left beside it."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    replace_file(path, b"new")
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", mode)
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_what_is_new_is_its_writers_alone(tmp_path: Path) -> None:
+    """Who else may read it is said by its mode, once it is there."""
+    path = tmp_path / "file"
+    replace_file(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
+    """The link stays; readers by either name see the new file."""
+    target, link = tmp_path / "folder" / "file", tmp_path / "link"
+    target.parent.mkdir()
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    replace_file(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_what_is_replaced_keeps_its_owner_and_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root replaces the file of the user that reads it."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(b"")
+    new.write_bytes(b"")
+    given: list[tuple[Path, int, int]] = []
+    plain = Path.stat
+
+    def of_another(path: Path, **options: bool) -> os.stat_result:
+        found = plain(path, **options)
+        owned = [*[*found][:4], 1234, 5678] if path == old else [*found][:6]
+        return os.stat_result([*owned, *[*found][len(owned) :]])
+
+    monkeypatch.setattr(Path, "stat", of_another)
+    monkeypatch.setattr(os, "chown", lambda *words: given.append(words))
+    keep_access(old, new)
+    assert given == [(new, 1234, 5678)]
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chown", refused)
+    with pytest.raises(PermissionError, match="user 1234, group 5678"):
+        replace_file(old, b"new")
+    assert old.read_bytes() == b""
+    assert {*tmp_path.iterdir()} == {old, new}
+
+
+def test_a_file_that_is_mounted_by_itself_is_told(tmp_path: Path) -> None:
+    """One in a folder that is mounted is not; a name with a space is in the list as a code."""
+    mounts = tmp_path / "mountinfo"
+    alone, within = tmp_path / "a file", tmp_path / "folder" / "file"
+    lines = [
+        f"36 35 98:0 /a {str(alone).replace(' ', chr(92) + '040')} ro - ext4 /dev/sda ro",
+        f"37 35 98:0 /b {within.parent} ro - ext4 /dev/sda ro",
+        "what is no mount",
+    ]
+    mounts.write_text("\n".join(lines))
+    assert is_mounted_alone(alone, mounts)
+    assert not is_mounted_alone(within, mounts)
+    assert not is_mounted_alone(alone, tmp_path / "none")
+    assert Path("/proc/self/mountinfo") == files._MOUNTS
