@@ -37,7 +37,8 @@ def reconcile(
 ) -> None:
     """Correct a total by a physical count, through the home region, once for each count.
 
-    With --at or --token, repeating the command changes nothing more and shows the first correction.
+    With --at or --token, repeating the command changes nothing more and shows the first correction,
+    as long as that is in the table or its archive. A count that fits leaves an entry of 0.
     """
     settings = Settings.load(config)
     found, moment = amount_of(counted), iso_time("--at", at)

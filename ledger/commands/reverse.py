@@ -11,6 +11,7 @@ import typer
 from ledger.commands.options import iso_date
 from ledger.commands.regions import HomeRegion, home_or
 from ledger.core import amounts
+from ledger.core.errors import StateConflict
 from ledger.core.keys import checked_counter
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
@@ -19,6 +20,8 @@ from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 from ledger.wire.values import entry_fields
 
+LOOKS_MAX, LOOK_SECONDS = 40, 0.5
+"""Looks at an entry that another region does not show alike yet, and the pause between them."""
 app = new_app()
 
 
@@ -38,8 +41,9 @@ def reverse(
 ) -> None:
     """Reverse an entry by the opposite change, through the home region, once.
 
-    Repeating the command changes nothing more and shows the first reversal. An entry that was
-    merged can be reversed if the table has an archive.
+    Repeating the command changes nothing more and shows the first reversal, as long as it is in the
+    table or its archive. An entry that was merged can be reversed if the table has an archive. One
+    that is not merged is reversed once every region shows it alike: that is waited for, a little.
     """
     settings = Settings.load(config)
     # Its change, and everything else, are read from the table or the archive.
@@ -59,4 +63,11 @@ async def _reversed(
     settings: Settings, region: str, named: Entry, *, note: str | None, effective: date | None
 ) -> Entry:
     async with Ledger.open(settings, region=region) as ledger:
-        return await ledger.reverse(named, note=note, effective=effective)
+        for looks_left in reversed(range(LOOKS_MAX)):
+            try:
+                return await ledger.reverse(named, note=note, effective=effective)
+            except StateConflict as error:
+                if not (looks_left and error.retryable and error.outcome == "not_applied"):
+                    raise
+                await anyio.sleep(LOOK_SECONDS)
+    raise AssertionError("the last look returns or raises")

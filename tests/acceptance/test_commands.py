@@ -50,7 +50,8 @@ def test_a_total_is_corrected_by_a_count(desk: Desk) -> None:
     (done,) = objects(desk.run(*count, "--json"))
     assert (done["change"], done["reason"], done["repeated"]) == ("-3", "three broken", True)
     (fits,) = objects(desk.run("ledger", "reconcile", "shelf", "--counted", "97", "--json"))
-    assert (fits["change"], fits["entry"]) == ("0", None)
+    assert fits["change"] == "0"
+    assert fits["entry"]
     away = desk.run(*count, "--region", "eu-west-1")
     assert away.status == 2
     assert "home region us-east-1, not eu-west-1" in away.errors
