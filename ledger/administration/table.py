@@ -30,9 +30,10 @@ from ledger.administration.table_plan import (
 from ledger.administration.warm import Warm
 from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.core.keys import EXPIRES
+from ledger.runtime.aws_answers import check_answers_of
 from ledger.runtime.clock import SystemClock, blocking_sleep
 from ledger.settings import Settings
-from ledger.store.dynamodb.connect import client_options, refuse_other_servers
+from ledger.store.dynamodb.connect import client_options
 from ledger.store.dynamodb.errors import MISSING_CODES, error_code, from_botocore
 
 if TYPE_CHECKING:
@@ -111,21 +112,27 @@ def connect(settings: Settings) -> Clients:
     # Slow to import: only commands that create or inspect tables wait for it.
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
+    from botocore.session import Session  # noqa: PLC0415
 
     config = Config(
         retries={"total_max_attempts": ATTEMPTS_MAX, "mode": "standard"},
         connect_timeout=settings.request_timeout,
         read_timeout=settings.request_timeout,
     )
-    session_of = cache(boto3.Session)  # creating one reads botocore's models, which is slow
+
+    @cache  # creating one reads botocore's models, which is slow
+    def session_of(profile: str | None) -> boto3.Session:
+        session = Session(profile=profile)
+        check_answers_of(session)
+        return boto3.Session(botocore_session=session)
+
     clients: dict[str, DynamoDBClient] = {}
     for name in settings.home_first:
         region = settings.region(name)
         try:
-            clients[name] = session_of(profile_name=region.profile).client(
+            clients[name] = session_of(region.profile).client(
                 "dynamodb", config=config, **client_options(name, region)
             )
-            refuse_other_servers(clients[name])
         except (BotoCoreError, ValueError) as error:
             raise from_botocore(error, region=name, table=settings.table) from error
     return clients

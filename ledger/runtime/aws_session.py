@@ -1,4 +1,4 @@
-"""Sessions of the AWS SDK that share what it reads from its own files.
+"""Sessions of the AWS SDK that share what it reads from its own files, and check its answers.
 
 A session of its own for each client keeps profiles and credentials apart, but each would read and
 parse the SDK's description of its services again: some 95 of the 115 ms of processor time, and
@@ -6,6 +6,8 @@ most of the memory, that a client takes. The descriptions depend on the search p
 """
 
 from typing import TYPE_CHECKING, Any
+
+from ledger.runtime.aws_answers import check_answers_of
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
@@ -27,4 +29,5 @@ def open_session(profile: str | None = None) -> "AioSession":
     if path not in _LOADERS:
         _LOADERS[path] = session.get_component("data_loader")
     session.register_component("data_loader", _LOADERS[path])
+    check_answers_of(session)
     return session

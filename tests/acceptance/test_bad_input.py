@@ -263,7 +263,9 @@ def room(desk: Desk) -> Iterator[Room]:
         endpoints: dict[str, dict[str, Any]] = {
             "refused.yaml": {"endpoint": stack.enter_context(refused())},
             "hanging_up.yaml": {"endpoint": stack.enter_context(hanging_up())},
-            "stranger.yaml": {"endpoint": stack.enter_context(answering(REFUSED_CREDENTIALS))},
+            "stranger.yaml": {
+                "endpoint": stack.enter_context(answering(REFUSED_CREDENTIALS, is_aws=True))
+            },
             "page.yaml": {"endpoint": stack.enter_context(answering(LOGIN_PAGE))},
             "gateway.yaml": {"endpoint": stack.enter_context(answering(BROKEN_GATEWAY))},
             "profile.yaml": {"profile": "absent"},

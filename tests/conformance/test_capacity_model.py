@@ -6,8 +6,8 @@ Rejected writes cannot be compared: their errors carry no capacity. Where an eng
 otherwise than AWS documents, `known_gaps.py` says so.
 """
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -26,7 +26,8 @@ from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.opening import open_store
 from ledger.store.port import Store
-from ledger.store.reads import Get, Query, Scan
+from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import (
     Action,
     Applied,
@@ -105,27 +106,36 @@ async def meters(bare_engine: Settings) -> AsyncIterator[Meters]:
         yield metered(store, metrics)
 
 
+class Uncounted(ForwardingStore):
+    """A store that keeps DynamoDB's counts to itself, but of a projection: no model can tell it."""
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do a batch."""
+        return replace(await self._inner.write_batch(writes), write_units=None)
+
+    async def query(self, query: Query) -> Page:
+        """Read a page of a partition."""
+        page = await self._inner.query(query)
+        return page if query.attributes else page._replace(read_units=None)
+
+    async def scan(self, scan: Scan) -> Page:
+        """Read a page of the table."""
+        page = await self._inner.scan(scan)
+        return page if scan.attributes else page._replace(read_units=None)
+
+
 def metered(store: Store, metrics: Metrics) -> Meters:
-    """Ask for the capacity consumed by each call, note it, and keep it from the store.
-
-    Only of a projection, whose size no model can tell, the store sees the answer.
-    """
+    """Note the capacity consumed by each call, and keep it from what counts."""
     client = store._inner._client.transport._client  # type: ignore[attr-defined]
-    both, events = Meters(store, metrics), client.meta.events
+    store._inner = Uncounted(store._inner)  # type: ignore[attr-defined]
+    both = Meters(store, metrics)
 
-    def ask(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
-        context["projected"] = "ProjectionExpression" in params
-        params["ReturnConsumedCapacity"] = "TOTAL"
-
-    def note(parsed: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+    def note(parsed: dict[str, Any], **_: Any) -> None:
         answer = parsed.get("ConsumedCapacity", [])
-        if not context["projected"]:
-            parsed.pop("ConsumedCapacity", None)
         for one in answer if isinstance(answer, list) else [answer]:
             both.reported += one["CapacityUnits"]
 
-    events.register("before-parameter-build.dynamodb", ask)
-    events.register("after-call.dynamodb", note)
+    client.meta.events.register("after-call.dynamodb", note)
     return both
 
 

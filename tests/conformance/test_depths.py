@@ -30,6 +30,7 @@ async def refusal(client: TableClient, condition: str) -> tuple[str, str]:
         "TableName": TABLE,
         "Item": {"pk": {"S": "a"}, "sk": {"S": "b"}},
         "ConditionExpression": condition,
+        "ReturnConsumedCapacity": "TOTAL",
     }
     if ":v" in condition:
         request["ExpressionAttributeValues"] = {":v": {"S": "x"}}

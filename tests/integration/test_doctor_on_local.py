@@ -399,7 +399,7 @@ EXPIRED = (
 
 def test_expired_credentials(tmp_path: Path) -> None:
     """A problem of the credentials, and no other: what they kept from being seen is unknown."""
-    with answering(EXPIRED) as url:
+    with answering(EXPIRED, is_aws=True) as url:
         text = f"regions: {{{HOME}: {{endpoint: '{url}'}}, {WEST}: {{endpoint: '{url}'}}}}\n"
         (tmp_path / "regions.yaml").write_text(text, encoding="utf-8")
         ran = run_command_here("ledger", "doctor", "--json", folder=tmp_path)

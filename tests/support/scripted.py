@@ -15,6 +15,7 @@ from aiohttp import web
 
 Body = Mapping[str, Any]
 DRIP_SECONDS = 0.02
+REQUEST_ID = {"x-amzn-RequestId": "4KBNVRGD25RG1KEO9UT4V3FQDJVV4KQNSO5AEMVJF66Q9ASUAAJG"}
 
 Step = Callable[[web.Request, Body], Awaitable[web.StreamResponse]]
 
@@ -73,10 +74,50 @@ async def scripted(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[Script
 
 
 def ok(body: Body | None = None, status: int = 200) -> Step:
-    """Answer with this body."""
+    """Answer with this body, under the headers of DynamoDB."""
+    return text_as_json(json.dumps(body or {}), status)
+
+
+def done(**fields: Any) -> Step:
+    """Answer any request as DynamoDB does, with these fields."""
+
+    async def step(request: web.Request, body: Body) -> web.StreamResponse:
+        operation = request.headers["X-Amz-Target"].partition(".")[2]
+        answer = {**true_answer(operation, body), **fields}
+        if "Items" in answer:
+            answer["Count"] = len(answer["Items"])
+        return await ok(answer)(request, body)
+
+    return step
+
+
+def true_answer(operation: str, body: Body) -> dict[str, Any]:
+    """Return the least that DynamoDB answers to a request; of items it has none."""
+    known: dict[str, dict[str, Any]] = {
+        "UpdateItem": {"Attributes": body.get("Key")},
+        "Query": {"Items": [], "Count": 0},
+        "Scan": {"Items": [], "Count": 0},
+        "BatchWriteItem": {"UnprocessedItems": {}},
+        "BatchGetItem": {"Responses": {}, "UnprocessedKeys": {}},
+        "BatchExecuteStatement": {"Responses": [{} for _ in body.get("Statements", ())]},
+        "ExecuteTransaction": {"Responses": [{} for _ in body.get("TransactStatements", ())]},
+        "DescribeTable": {
+            "Table": {"TableName": body.get("TableName"), "TableStatus": "ACTIVE"},
+        },
+    }
+    answer = known.get(operation, {})
+    if operation.startswith("Describe"):
+        return answer
+    consumed = {"TableName": body.get("TableName", "ledger"), "CapacityUnits": 1.0}
+    is_list = operation.startswith(("Batch", "Transact", "Execute"))
+    return {**answer, "ConsumedCapacity": [consumed] if is_list else consumed}
+
+
+def of_a_gateway(body: Any, status: int = 200) -> Step:
+    """Answer with JSON that no DynamoDB wrote: it has none of its headers."""
 
     async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
-        return web.json_response(body or {}, status=status)
+        return web.json_response(body, status=status)
 
     return step
 
@@ -92,7 +133,7 @@ def ask_to_wait(milliseconds: str) -> Step:
 
     async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
         body = {"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException", "message": "slow"}
-        headers = {"x-amz-retry-after": milliseconds}
+        headers = {"x-amz-retry-after": milliseconds, **REQUEST_ID}
         return web.json_response(body, status=400, headers=headers)
 
     return step
@@ -102,17 +143,20 @@ def with_checksum(body: Body, *, status: int = 200, off_by: int = 0) -> Step:
     """Answer with this body and DynamoDB's checksum, off by so much."""
 
     async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
-        headers = {"x-amz-crc32": str(zlib.crc32(json.dumps(body).encode()) + off_by)}
+        checksum = zlib.crc32(json.dumps(body).encode()) + off_by
+        headers = {"x-amz-crc32": str(checksum), **REQUEST_ID}
         return web.json_response(body, status=status, headers=headers)
 
     return step
 
 
-def text_as_json(text: str) -> Step:
-    """Answer with a text that calls itself JSON."""
+def text_as_json(text: str, status: int = 200) -> Step:
+    """Answer with a text that calls itself JSON, under the headers of DynamoDB."""
 
     async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
-        return web.Response(text=text, content_type="application/json")
+        headers = {"x-amz-crc32": str(zlib.crc32(text.encode())), **REQUEST_ID}
+        kind = "application/x-amz-json-1.0"
+        return web.Response(text=text, status=status, headers=headers, content_type=kind)
 
     return step
 
@@ -193,10 +237,10 @@ def leave_unprocessed(
     """Answer a batch, leaving the parts at these positions unprocessed."""
     capacity = [] if units is None else [{"TableName": table, "CapacityUnits": units}]
 
-    async def step(_request: web.Request, body: Body) -> web.StreamResponse:
+    async def step(request: web.Request, body: Body) -> web.StreamResponse:
         parts = body["RequestItems"][table]
         left = [part for place, part in enumerate(parts) if keep(place)]
         answer: dict[str, Any] = {"UnprocessedItems": {table: left} if left else {}}
-        return web.json_response({**answer, "ConsumedCapacity": capacity} if capacity else answer)
+        return await ok({**answer, "ConsumedCapacity": capacity})(request, body)
 
     return step

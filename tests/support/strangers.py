@@ -19,8 +19,8 @@ BROKEN_GATEWAY = (502, "text/html", b"<html>bad gateway</html>")
 
 
 @contextmanager
-def answering(answer: tuple[int, str, bytes]) -> Iterator[str]:
-    """Serve the same answer to every request; gives the URL."""
+def answering(answer: tuple[int, str, bytes], *, is_aws: bool = False) -> Iterator[str]:
+    """Serve the same answer to every request, under a request id as AWS does; gives the URL."""
     status, kind, body = answer
 
     class Handler(BaseHTTPRequestHandler):
@@ -28,6 +28,8 @@ def answering(answer: tuple[int, str, bytes]) -> Iterator[str]:
             self.rfile.read(int(self.headers["content-length"]))
             self.send_response(status)
             self.send_header("content-type", kind)
+            if is_aws:
+                self.send_header("x-amzn-RequestId", "4KBNVRGD25RG1KEO9UT4V3FQDJ")
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -14,8 +14,10 @@ from support.scripted import (
     Scripted,
     Step,
     close_connection,
+    done,
     fault,
     half_an_answer,
+    of_a_gateway,
     ok,
     page_of_a_proxy,
     reset_connection,
@@ -46,7 +48,7 @@ TRIES_MAX = Backoff().tries_max
 THROTTLED_TRIES_MAX = Backoff().throttled_tries_max
 ITEM: Item = {"pk": {"S": "c"}, "sk": {"S": "s"}, "change": {"N": "1"}}
 PUTS = [Put({**ITEM, "sk": {"S": f"s{n}"}}) for n in range(6)]
-EMPTY_PAGE = ok({"Items": [], "Count": 0, "Responses": {}})
+EMPTY_PAGE = done()
 
 Call = Callable[[Store], Awaitable[object]]
 SINGLE: dict[str, Call] = {
@@ -62,6 +64,16 @@ READS: dict[str, Call] = {
     "query": lambda store: store.query(Query("c")),
     "scan": lambda store: store.scan(Scan()),
 }
+OTHER_ANSWER = {
+    "ConsumedCapacity": {"TableName": "other", "CapacityUnits": 1.0},
+    "Attributes": {"pk": {"S": "other"}, "sk": {"S": "other"}},
+    "Item": {"pk": {"S": "other"}, "sk": {"S": "other"}},
+    "Items": [],
+    "Count": 0,
+    "UnprocessedItems": {"other": []},
+    "Responses": [{"TableName": "other"}],
+}
+"""What a server of another table might say to any request."""
 NO_ANSWER: dict[str, Step] = {
     "500": fault("InternalServerError", status=500),
     "503": fault("ServiceUnavailable", status=503),
@@ -76,6 +88,15 @@ NO_ANSWER: dict[str, Step] = {
     "no JSON": text_as_json("welcome"),
     "JSON cut short": text_as_json('{"Items": ['),
     "nothing": text_as_json(""),
+    "a list": text_as_json("[]"),
+    "{}": ok(),
+    "{} of a gateway": of_a_gateway({}),
+    "a list of a gateway": of_a_gateway([]),
+    "refused by a gateway": of_a_gateway({"message": "Forbidden"}, 403),
+    "a list refused": text_as_json("[]", 400),
+    "403 of a proxy": page_of_a_proxy(403),
+    "of another table": ok(OTHER_ANSWER),
+    "of another service": ok({"Account": "1", "Arn": "a", "Status": "blocked"}),
 }
 SLOW_DOWN: dict[str, Step] = {
     "throughput": fault("ProvisionedThroughputExceededException"),
@@ -92,7 +113,6 @@ REFUSED: dict[str, tuple[Step, type[StoreError]]] = {
     "invalid": (fault("ValidationException"), RequestRefused),
     "token": (fault("IdempotentParameterMismatchException"), TokenReused),
     "unknown": (fault("SomethingNewException"), RequestRefused),
-    "proxy": (page_of_a_proxy(403), RequestRefused),
 }
 
 

@@ -11,6 +11,7 @@ import base64
 import hashlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from aiobotocore.config import AioConfig
@@ -91,6 +92,7 @@ class S3Place:
         )
         stream = aiter(pages)
         while (page := await self._answer("", anext(stream, None))) is not None:
+            self._check("KeyCount" in page)
             for listed in page.get("Contents", ()):
                 if name := listed["Key"].removeprefix(self._prefix):
                     yield name
@@ -101,7 +103,10 @@ class S3Place:
 
     async def delete(self, name: str) -> None:
         """Delete an object."""
-        await self._answer(name, self._client.delete_object(**self._key(checked_name(name))))
+        answer = await self._answer(
+            name, self._client.delete_object(**self._key(checked_name(name)))
+        )
+        self._check(answer["ResponseMetadata"]["HTTPStatusCode"] == HTTPStatus.NO_CONTENT)
 
     async def region(self) -> str | None:
         """Return the bucket's region, as reported by S3 (HeadBucket, `x-amz-bucket-region`)."""
@@ -120,10 +125,20 @@ class S3Place:
             **self._key(name), Body=data, ChecksumSHA256=checksum, **options
         )
         try:
-            await self._answer(name, _unless_there(request))
+            answer = await self._answer(name, _unless_there(request))
         except FileExistsError:
             return False
+        self._check("ETag" in answer)
         return True
+
+    def _check(self, is_true: bool) -> None:  # noqa: FBT001 (of one kind alone)
+        """Refuse an answer that is not S3's, so that it does not count as done, or as empty.
+
+        S3 returns an ETag for each put, the count of keys in each list, and 204 for a delete.
+        Source: Amazon S3 API Reference, PutObject, ListObjectsV2, DeleteObject.
+        """
+        if not is_true:
+            raise ArchiveError(f"{self.url}: the answer is not S3's: check the endpoint")
 
     async def _answer(self, name: str, request: Awaitable[Result]) -> Result:
         """Return the answer of a request; S3's errors as ours."""

@@ -33,6 +33,9 @@ _SAID_CHANGE = re.compile(rb'"Parameters": ?\[(?:\{"S": ?"[^"]*"\},? ?)*\{"N": ?
 """The first number among the parameters of a statement: entries have their change there."""
 
 _EMPTY = answer(b"{}")
+_UNITS = b'{"TableName":"ledger","CapacityUnits":1.0}'
+_ONE_DONE = answer(b'{"ConsumedCapacity":%s}' % _UNITS)
+_TRANSACTION_DONE = answer(b'{"ConsumedCapacity":[%s]}' % _UNITS)
 _BATCH_DONE = answer(b'{"UnprocessedItems":{}}')
 
 
@@ -68,7 +71,7 @@ class Endpoint:
         self.requests = self.items = self.sum = 0
         self.service_seconds = 0.0
 
-    def respond(self, operation: bytes, body: bytes) -> bytes:
+    def respond(self, operation: bytes, body: bytes) -> bytes:  # noqa: PLR0911 (one a kind)
         """Return the answer to one request, and count it; names as in lower-case headers."""
         match operation:
             case b"reset":
@@ -86,9 +89,12 @@ class Endpoint:
         self.sum += sum(map(int, changes))
         if said:
             return _each_done(len(changes))
-        if operation != b"batchwriteitem":
-            return _EMPTY
-        return _batch_done(body.count(_PUT)) if b"ReturnConsumedCapacity" in body else _BATCH_DONE
+        is_batch = operation == b"batchwriteitem"
+        if b"ReturnConsumedCapacity" not in body:
+            return _BATCH_DONE if is_batch else _EMPTY
+        if is_batch:
+            return _batch_done(body.count(_PUT))
+        return _TRANSACTION_DONE if operation == b"transactwriteitems" else _ONE_DONE
 
     def _state(self) -> bytes:
         state = {

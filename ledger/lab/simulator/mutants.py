@@ -23,6 +23,7 @@ from ledger.lab.simulator.loss_mutants import LOSS_MUTANTS
 from ledger.lab.simulator.mutant import Mutant
 from ledger.lab.simulator.period_mutants import PERIOD_MUTANTS
 from ledger.lab.simulator.run import Result, run_seed
+from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.stranger import is_strange
 from ledger.lab.simulator.terms import is_contracted
 from ledger.runtime.clock import ElapsedTime
@@ -54,6 +55,13 @@ _MUTANTS = (
             (Sender, "each", mutations.add_and_report),
             (large_write, "send_all", mutations.add_each),
         ),
+    ),
+    Mutant(
+        "answered-by-a-gateway",
+        "a write is applied if its answer has what DynamoDB's has (not by status 200 and `{}`)",
+        "a gateway answers a write that it keeps from DynamoDB: acknowledged, and nowhere",
+        8,
+        ((SimStore, "_unanswered", mutations.answered_by_a_gateway),),
     ),
     Mutant(
         "no-merged-ids",

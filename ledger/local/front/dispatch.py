@@ -57,6 +57,10 @@ class NoAnswer(Exception):
         self.hold = hold
 
 
+class OtherServer(Exception):
+    """Another server is to answer in place of DynamoDB."""
+
+
 class Front:
     """Answers the DynamoDB requests of all regions."""
 
@@ -100,10 +104,11 @@ class Front:
         Raises:
             ApiError: the answer is this error.
             NoAnswer: there must be no answer.
+            OtherServer: the answer must not be DynamoDB's.
         """
         try:
             return await self._call(region, operation, body)
-        except (ApiError, NoAnswer):
+        except (ApiError, NoAnswer, OtherServer):
             raise
         except KeyError as error:
             _LOG.debug("%s lacks a field", operation, exc_info=True)
@@ -132,6 +137,8 @@ class Front:
             raise error
         if fault is Fault.HANG:
             raise NoAnswer(hold=True)
+        if fault is Fault.GATEWAY:
+            raise OtherServer
         if fault is Fault.SLOW:
             await asyncio.sleep(self._faults.slow_seconds())
         if fault is Fault.LOST_ANSWER:
@@ -222,12 +229,12 @@ class Front:
                 raise statement
         operations = [statement for statement in asked if not isinstance(statement, ApiError)]
         try:
-            await self._carry_out(
+            answer = await self._carry_out(
                 region, "TransactWriteItems", statements.transaction_of(operations, body)
             )
         except ApiError as error:
             raise statements.cancelled(error, operations) from None
-        return {"Responses": [{} for _ in given]}
+        return {**answer, "Responses": [{} for _ in given]}
 
     def _statement(
         self, region: str, statement: Mapping[str, Any]
@@ -247,7 +254,7 @@ class Front:
                 return self._committed(region, await self._engine.call(region, operation, body))
             tokens = self._tokens[region]
             if tokens.seen(body, now=time.monotonic()):
-                return {}
+                return limits.repeated(body)
             tokenless = {name: body[name] for name in body if name != "ClientRequestToken"}
             answer = await self._engine.call(region, operation, tokenless)
             remember = partial(self._remember, region, body)

@@ -9,6 +9,7 @@ import json
 import logging
 import time
 import uuid
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from typing import Any
@@ -17,7 +18,7 @@ from aiohttp import web
 
 from ledger.core.errors import LocalTableError
 from ledger.local.engines.port import ApiError
-from ledger.local.front.dispatch import Front, NoAnswer
+from ledger.local.front.dispatch import Front, NoAnswer, OtherServer
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,9 +47,13 @@ def _binary(value: object) -> str:
 
 
 def _answer(body: Mapping[str, Any], status: int = 200) -> web.Response:
+    content = _dump(body)
     # A random identifier serves only to distinguish requests in logs.
-    headers = {"x-amzn-RequestId": uuid.uuid4().hex.upper()}
-    return web.Response(body=_dump(body), status=status, content_type=JSON_TYPE, headers=headers)
+    headers = {
+        "x-amzn-RequestId": uuid.uuid4().hex.upper(),
+        "x-amz-crc32": str(zlib.crc32(content)),
+    }
+    return web.Response(body=content, status=status, content_type=JSON_TYPE, headers=headers)
 
 
 def _error(error: ApiError) -> web.Response:
@@ -80,6 +85,8 @@ def region_handler(front: Front, region: str, clocks: Mapping[str, float]) -> Ha
         except NoAnswer as silence:
             await _close(request, hold=silence.hold)
             return web.Response(status=500)
+        except OtherServer:
+            return web.json_response({})
         except Exception as error:  # noqa: BLE001 (the server has to answer)
             _LOG.exception("request to %s failed", region)
             return _error(ApiError("InternalServerError", repr(error), status=500))

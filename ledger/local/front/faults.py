@@ -25,7 +25,8 @@ class Fault(StrEnum):
     another transaction was in the way; of a batch of statements, in that of its second half.
     `hang`: nothing applied and no answer until the client gives up. `slow`: applied and answered
     up to `SLOW_SECONDS_MAX` later, whether or not the client still waits. `denied`: what a policy
-    does not allow, AccessDeniedException.
+    does not allow, AccessDeniedException. `gateway`: nothing applied, and another server than
+    DynamoDB answers, with status 200 and `{}`.
     """
 
     ERROR_500 = "error_500"
@@ -36,10 +37,11 @@ class Fault(StrEnum):
     HANG = "hang"
     SLOW = "slow"
     DENIED = "denied"
+    GATEWAY = "gateway"
 
 
-PASSING = tuple(kind for kind in Fault if kind is not Fault.DENIED)
-"""Transient faults: a policy stays as it is, and callers do not repeat what it denies."""
+PASSING = tuple(kind for kind in Fault if kind not in {Fault.DENIED, Fault.GATEWAY})
+"""DynamoDB's own transient faults: a policy stays as it is, and so does a gateway."""
 
 
 HALF_REFUSED = {Fault.UNPROCESSED: "ThrottlingError", Fault.CONFLICT: "TransactionConflict"}

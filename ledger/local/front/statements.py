@@ -30,6 +30,7 @@ _CODES = {
     "TransactionConflictException": "TransactionConflict",
 }
 _DUPLICATE = {"Code": "DuplicateItem", "Message": "Duplicate primary key exists in table"}
+_OF_TRANSACTIONS = ("ClientRequestToken", "ReturnConsumedCapacity")
 _ACTIONS = {"PutItem": "Put", "UpdateItem": "Update", "DeleteItem": "Delete"}
 Operation = tuple[str, dict[str, Any]]
 """Name and body of an item operation."""
@@ -181,13 +182,13 @@ def error_of(error: ApiError, operation: str) -> dict[str, Any]:
 
 
 def transaction_of(operations: Sequence[Operation], body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the transaction of these operations, under the token of the statements' request."""
+    """Return the transaction of these operations, under what the statements' request asks for."""
     actions = [
         {_ACTIONS[name]: {part: one[part] for part in one if part != "ReturnConsumedCapacity"}}
         for name, one in operations
     ]
-    token = {name: body[name] for name in ("ClientRequestToken",) if name in body}
-    return {"TransactItems": actions, **token}
+    asked = {name: body[name] for name in _OF_TRANSACTIONS if name in body}
+    return {"TransactItems": actions, **asked}
 
 
 def cancelled(error: ApiError, operations: Sequence[Operation]) -> ApiError:

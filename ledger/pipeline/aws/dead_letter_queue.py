@@ -98,6 +98,7 @@ class DeadLetterQueue:
             answer = await self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
         except (BotoCoreError, ClientError, OSError) as error:
             raise LedgerError(f"{self._url}: deletes no messages: {error}") from error
+        check_each(answer, entries, self._url)
         if failed := answer.get("Failed", ()):
             reason = failed[0].get("Message") or failed[0].get("Code")
             raise LedgerError(f"{self._url}: deletes no messages: {reason}")
@@ -111,6 +112,7 @@ class DeadLetterQueue:
                 answer = await self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
             except (BotoCoreError, ClientError, OSError) as error:
                 raise LedgerError(f"{self._url}: takes no dead letters: {error}") from error
+            check_each(answer, entries, self._url)
             failed = {int(failure["Id"]): failure for failure in answer.get("Failed", ())}
             left = {place: body for place, body in left.items() if place in failed}
             if not left:
@@ -119,6 +121,20 @@ class DeadLetterQueue:
                 str(failure.get("Message") or failure.get("Code")) for failure in failed.values()
             )
         raise LedgerError(f"{self._url}: takes no dead letters: {reason}")
+
+
+def check_each(answer: Mapping[str, Any], asked: Sequence[Mapping[str, Any]], url: str) -> None:
+    """Make sure that an answer to a batch names each of its messages, as SQS does.
+
+    Source: Amazon SQS API Reference, SendMessageBatch and DeleteMessageBatch: `Successful` and
+    `Failed`.
+
+    Raises:
+        LedgerError: it does not, so it is not SQS's, and says of no message that it was taken.
+    """
+    told = {one["Id"] for name in ("Successful", "Failed") for one in answer.get(name) or ()}
+    if told != {one["Id"] for one in asked}:
+        raise LedgerError(f"{url}: the answer is not that of a queue: check the endpoint")
 
 
 def body_of(letter: DeadLetter) -> str:

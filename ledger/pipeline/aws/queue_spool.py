@@ -25,6 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.aws.clients import open_client
+from ledger.pipeline.aws.dead_letter_queue import check_each
 from ledger.runtime.tasks import run_all
 
 MESSAGES_MAX = 10
@@ -109,9 +110,10 @@ class QueueSpool:
             for place, message in enumerate(group)
         ]
         try:
-            await self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
+            answer = await self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
         except (BotoCoreError, ClientError, OSError) as error:
             raise LedgerError(f"{self.url}: deletes no message: {error}") from error
+        check_each(answer, entries, self.url)
 
     async def _in_thread(self, step: Any) -> Any:
         try:

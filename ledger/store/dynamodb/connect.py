@@ -1,11 +1,10 @@
 """How a client of one region is built: the same for boto3 and for aiobotocore."""
 
 import ipaddress
-from typing import Any, TypedDict
+from typing import TypedDict
 from urllib.parse import urlsplit
 
 from ledger.settings.groups import Region
-from ledger.store.dynamodb.transport import check_answer
 
 LOCAL_CREDENTIAL = "local"
 """Key and secret for a local engine; letters only, because DynamoDB Local requires it."""
@@ -34,19 +33,6 @@ def client_options(region_name: str, region: Region) -> ClientOptions:
         options["aws_access_key_id"] = LOCAL_CREDENTIAL
         options["aws_secret_access_key"] = LOCAL_CREDENTIAL
     return options
-
-
-def refuse_other_servers(client: Any) -> None:
-    """Make a boto3 client fail on a good answer that does not come from DynamoDB.
-
-    The SDK takes the login page of a proxy, with its status of 200, for an empty answer. Such a
-    request fails like one without an answer, with every transport of the store.
-    """
-    client.meta.events.register("after-call.dynamodb", _check_answer)
-
-
-def _check_answer(http_response: Any, **_event: object) -> None:
-    check_answer(http_response.status_code, http_response.headers, http_response.content)
 
 
 def _is_loopback(endpoint: str) -> bool:

@@ -131,10 +131,7 @@ class EachWrite:
         if isinstance(answer, Unknown):
             self._settle(sent, answer)
             return {}
-        errors = statements.answers(answer, len(sent))
-        if errors is None:
-            self._settle(sent, Unknown(f"{self._where}: an answer without outcomes"))
-            return {}
+        errors = statements.errors_of(answer)
         units = written_units(answer)
         self._units = None if units is None or self._units is None else self._units + units
         again: dict[int, Mapping[str, Any]] = {}

@@ -1,10 +1,9 @@
 """Several reads of one item each, in one request; unprocessed reads are sent again."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ledger.core.entry import Item, Key, key_of
-from ledger.core.errors import Throttled, Unreachable
+from ledger.core.errors import Throttled
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.requests import (
     Request,
@@ -12,6 +11,7 @@ from ledger.store.dynamodb.requests import (
     gets_request,
     written_units,
 )
+from ledger.store.dynamodb.transport import Response
 from ledger.store.reads import Found, Get
 
 _OPERATION = "batch_get_item"
@@ -48,21 +48,12 @@ class EachGet:
         places = [(get.table or table, get.key) for get in self._gets]
         return Found([self._found.get(place) for place in places], self._units)
 
-    def _taken(self, answer: Any) -> Request:
-        """Record an answer; returns the unprocessed reads.
-
-        Raises:
-            Unreachable: it is not an answer to this request.
-        """
-        try:
-            for table, items in answer["Responses"].items():
-                for item in items:
-                    self._found[table, key_of(item)] = item
-            left: Request = answer.get("UnprocessedKeys") or {}
-        except (AttributeError, KeyError, TypeError):
-            raise Unreachable(
-                f"{self._client.region}: the answer has no items: check the endpoint"
-            ) from None
+    def _taken(self, answer: Response) -> Request:
+        """Record an answer; returns the unprocessed reads."""
+        for table, items in answer["Responses"].items():
+            for item in items:
+                self._found[table, key_of(item)] = item
+        left: Request = answer["UnprocessedKeys"]
         units = written_units(answer)
         self._units = None if units is None or self._units is None else self._units + units
         return left

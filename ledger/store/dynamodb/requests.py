@@ -3,7 +3,7 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -37,6 +37,8 @@ from ledger.store.writes import (
 
 Request = dict[str, Any]
 PROJECTIONS_KEPT = 64
+_COUNTED: Mapping[str, str] = {"ReturnConsumedCapacity": "TOTAL"}
+"""Part of every request: DynamoDB counts the units, and its answer names the table (`answers`)."""
 
 
 class _Names:
@@ -119,7 +121,7 @@ def _update_expression(update: Update, names: _Names) -> str:
 def write_request(write: Write, table: str) -> tuple[str, Request]:
     """Return operation and request of one write."""
     name, write = placed_write(write)
-    request = _body(write, name or table)
+    request = {**_body(write, name or table), **_COUNTED}
     match write:
         case Put():
             returns = {"ReturnValues": "ALL_OLD"} if write.returns_old else {}
@@ -137,7 +139,8 @@ def transaction_request(actions: Sequence[Action], table: str, token: str | None
         "TransactItems": [
             {kinds[type(action)]: _body(action, name or table)}
             for name, action in map(placed, actions)
-        ]
+        ],
+        **_COUNTED,
     }
     if token is not None:
         request["ClientRequestToken"] = token
@@ -145,8 +148,8 @@ def transaction_request(actions: Sequence[Action], table: str, token: str | None
 
 
 def batch_request(writes: Sequence[BatchWrite], table: str) -> Request:
-    """Return the request of a batch; DynamoDB counts the units, cheaper than we do."""
-    return {"RequestItems": {table: _batch_parts(writes)}, "ReturnConsumedCapacity": "TOTAL"}
+    """Return the request of a batch."""
+    return {"RequestItems": {table: _batch_parts(writes)}, **_COUNTED}
 
 
 def _batch_parts(writes: Sequence[BatchWrite]) -> list[Request]:
@@ -174,10 +177,14 @@ def written_units(response: Mapping[str, Any]) -> float | None:
 
 def unprocessed_keys(response: Mapping[str, Any], table: str) -> set[Key]:
     """Return the keys that a batch left unprocessed."""
-    left = response.get("UnprocessedItems", {}).get(table, [])
+    return written_keys(response["UnprocessedItems"].get(table, ()))
+
+
+def written_keys(parts: Iterable[Mapping[str, Any]]) -> set[Key]:
+    """Return the keys of the items that parts of a batch write."""
     return {
         key_of(part["PutRequest"]["Item"] if "PutRequest" in part else part["DeleteRequest"]["Key"])
-        for part in left
+        for part in parts
     }
 
 
@@ -195,6 +202,7 @@ def get_request(get: Get, table: str) -> Request:
         "TableName": get.table or table,
         "Key": key_attributes(get.key),
         "ConsistentRead": get.consistent,
+        **_COUNTED,
     }
 
 
@@ -209,12 +217,12 @@ def gets_request(gets: Sequence[Get], table: str) -> Request:
 
 
 def each_gets_request(by_table: Request) -> Request:
-    """Return the request of several items; DynamoDB counts the units, cheaper than we do."""
-    return {"RequestItems": by_table, "ReturnConsumedCapacity": "TOTAL"}
+    """Return the request of several items."""
+    return {"RequestItems": by_table, **_COUNTED}
 
 
 def query_request(query: Query, table: str) -> Request:
-    """Return the request of one page of a Query; DynamoDB counts the units, cheaper than we do."""
+    """Return the request of one page of a Query."""
     values = {":0": {"S": query.partition}}
     first, last = query.first, query.last
     if first is not None:
@@ -249,8 +257,8 @@ def _queried(
         "TableName": table,
         "KeyConditionExpression": condition,
         "ConsistentRead": consistent,
-        "ReturnConsumedCapacity": "TOTAL",
         "ExpressionAttributeNames": names,
+        **_COUNTED,
     }
     if attributes:
         request["ProjectionExpression"], placeholders = _projected(attributes)
@@ -259,13 +267,14 @@ def _queried(
 
 
 def scan_request(scan: Scan, table: str) -> Request:
-    """Return the request of one page of a Scan; with a projection DynamoDB counts the units."""
+    """Return the request of one page of a Scan."""
     names = _Names()
     request: Request = {
         "TableName": scan.table or table,
         **_segment(scan),
         **({"ConsistentRead": True} if scan.consistent else {}),
         **_projection(scan.attributes, names),
+        **_COUNTED,
     }
     return names.into(_paged(request, scan))
 
@@ -278,12 +287,11 @@ def _segment(scan: Scan) -> Request:
 
 
 def _projection(attributes: Sequence[str], names: _Names) -> Request:
-    """Return the request for some attributes, and for the units, which they no longer reveal."""
     if not attributes:
         return {}
     expression, placeholders = _projected(tuple(attributes))
     names.names.update(placeholders)
-    return {"ProjectionExpression": expression, "ReturnConsumedCapacity": "TOTAL"}
+    return {"ProjectionExpression": expression}
 
 
 @lru_cache(PROJECTIONS_KEPT)  # there are few, and all reads of totals share one

@@ -106,7 +106,10 @@ def transaction_request(actions: Sequence[Action], table: str, token: str | None
     Raises:
         RequestRefused: no statement has the same effect as one of them.
     """
-    request: Request = {"TransactStatements": [insert(action, table) for action in actions]}
+    request: Request = {
+        "TransactStatements": [insert(action, table) for action in actions],
+        "ReturnConsumedCapacity": "TOTAL",
+    }
     if token is not None:
         request["ClientRequestToken"] = token
     return request
@@ -193,6 +196,12 @@ def _demands_item(condition: Condition) -> bool:
     return False
 
 
+def table_of(said: Mapping[str, Any]) -> str:
+    """Return the table of one of our statements: the first name in it."""
+    table: str = said["Statement"].split('"', 2)[1]
+    return table
+
+
 def partition_of(said: Mapping[str, Any]) -> str:
     """Return the partition key of the item that one of our statements writes."""
     text = said["Statement"]
@@ -209,16 +218,9 @@ def each_request(statements: Sequence[Request]) -> Request:
     return {"Statements": [*statements], "ReturnConsumedCapacity": "TOTAL"}
 
 
-def answers(response: Mapping[str, Any], count: int) -> list[Mapping[str, Any]] | None:
-    """Return the errors of the statements in order, empty for none; None if they are missing."""
-    try:
-        errors: list[Mapping[str, Any]] = [
-            dict(part["Error"]) if part.get("Error") else _NO_ERROR
-            for part in response["Responses"]
-        ]
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    return errors if len(errors) == count else None
+def errors_of(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the errors of the statements in order, empty for none."""
+    return [part.get("Error") or _NO_ERROR for part in response["Responses"]]
 
 
 def outcome_of(error: Mapping[str, Any], where: str) -> Outcome | StoreError:

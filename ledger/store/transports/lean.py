@@ -20,10 +20,11 @@ from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import ClientError, NoCredentialsError
 from botocore.useragent import sanitize_user_agent_string_component
 
-from ledger.store.dynamodb import signing
+from ledger.runtime.aws_answers import OK_STATUS, NoAnswer, check_answer
+from ledger.store.dynamodb import answers, signing
 from ledger.store.dynamodb.connect import ClientOptions
 from ledger.store.dynamodb.requests import Request
-from ledger.store.dynamodb.transport import OK_STATUS, NoAnswer, Response, Transport, check_answer
+from ledger.store.dynamodb.transport import Response, Transport
 from ledger.store.transports.lean_connection import Answer
 from ledger.store.transports.lean_http import open_http
 from ledger.store.transports.lean_json import decode, encode
@@ -101,7 +102,10 @@ class LeanTransport:
         signing.check(signed)
         head = self._head(name, route, credentials, signed)
         signature = head.seal.signature(body)
-        return read_answer(await route.http.post(head.text + signature.encode(), body), name)
+        answer = await route.http.post(head.text + signature.encode(), body)
+        response = read_answer(answer, name)
+        answers.check(operation, request, response)
+        return response
 
     def _head(
         self, name: str, route: Route, credentials: ReadOnlyCredentials, signed: datetime

@@ -15,12 +15,15 @@ from typing import NamedTuple, cast
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 from httptools import HttpParserError, HttpResponseParser
 
+from ledger.runtime.aws_answers import CHECKSUM_HEADER, REQUEST_ID_HEADER
 from ledger.store.dynamodb.transport import NeverSent
+from ledger.store.retry import RETRY_AFTER_HEADER
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 """Limit of one answer; DynamoDB's largest has 16 MB of items."""
 _KEPT_HEADERS = {
-    name.encode(): name for name in ("content-type", "date", "x-amz-crc32", "x-amz-retry-after")
+    name.encode(): name
+    for name in ("content-type", "date", CHECKSUM_HEADER, REQUEST_ID_HEADER, RETRY_AFTER_HEADER)
 }
 _FINAL_STATUS_MIN = 200
 

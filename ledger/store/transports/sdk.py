@@ -11,9 +11,9 @@ from aiobotocore.config import AioConfig
 from aiohttp import ClientConnectorError, ClientSSLError
 from botocore.exceptions import EndpointConnectionError, SSLError
 
-from ledger.store.dynamodb import signing
+from ledger.store.dynamodb import answers, signing
 from ledger.store.dynamodb.requests import Request
-from ledger.store.dynamodb.transport import NeverSent, Response, check_answer
+from ledger.store.dynamodb.transport import NeverSent, Response
 
 
 def sdk_config(*, request_timeout: float, connections_max: int) -> AioConfig:
@@ -28,14 +28,8 @@ def sdk_config(*, request_timeout: float, connections_max: int) -> AioConfig:
 
 
 def watch(client: Any) -> None:
-    """Make a client check what it sends and what it receives, as every transport must."""
+    """Make a client check what it sends, as every transport must."""
     client.meta.events.register("before-send.dynamodb", signing.refuse_late)
-    client.meta.events.register("after-call.dynamodb", _check_answer)
-
-
-async def _check_answer(http_response: Any, **_event: object) -> None:
-    body = await http_response.content
-    check_answer(http_response.status_code, http_response.headers, body)
 
 
 class SdkTransport:
@@ -48,7 +42,7 @@ class SdkTransport:
         """Send any operation of the low-level client."""
         method: Callable[..., Awaitable[Response]] = getattr(self._client, operation)
         try:
-            return await method(**request)
+            response = await method(**request)
         except EndpointConnectionError as error:
             # aiobotocore also raises it for a connection lost half-way; only aiohttp's own
             # error underneath distinguishes the two.
@@ -60,6 +54,8 @@ class SdkTransport:
             if isinstance(error.kwargs.get("error"), ClientSSLError):
                 raise NeverSent(**error.kwargs) from error
             raise
+        answers.check(operation, request, response)
+        return response
 
     async def close(self) -> None:
         """Close the client."""

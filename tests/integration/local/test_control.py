@@ -83,6 +83,14 @@ async def test_a_lost_answer_leaves_the_write_behind(world: World) -> None:
     assert await world.numbers("a") == ["1"] * 3
 
 
+async def test_a_gateway_answers_what_never_arrives(world: World) -> None:
+    """The SDK takes `{}` with status 200 for a success; the ledger's stores do not."""
+    world.table.faults(Fault.GATEWAY, operations=["PutItem"], regions=[EAST])
+    await world.put(EAST, "a", n=1)
+    world.table.faults(None)
+    assert await world.get(EAST, "a") is None
+
+
 async def test_half_of_a_batch_comes_back_unprocessed(world: World) -> None:
     """The answer names exactly the requests that were not carried out, of writes and of reads."""
     client = world.clients[EAST]

@@ -68,7 +68,7 @@ async def test_a_profile_that_is_not_there() -> None:
 @pytest.mark.usefixtures("keys")
 async def test_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ARN, and where they were found."""
-    with answering((200, "text/xml", CALLER.encode())) as url:
+    with answering((200, "text/xml", CALLER.encode()), is_aws=True) as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
         assert await identify(AWS, HOME) == CredentialsSeen("env", ARN)
 
@@ -84,7 +84,7 @@ async def test_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 async def test_what_sts_refuses(monkeypatch: pytest.MonkeyPatch, code: str, cause: Cause) -> None:
     """Expired, wrong, and not allowed to ask are told apart."""
-    with answering((403, "text/xml", refusal(code).encode())) as url:
+    with answering((403, "text/xml", refusal(code).encode()), is_aws=True) as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
         found = await identify(AWS, HOME)
     assert isinstance(found, CredentialsSeen)

@@ -13,7 +13,7 @@ from ledger.lab.bench.plain import TABLE, amount, plain_item
 from ledger.lab.bench.stub import Connection, Endpoint
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.requests import written_units
-from ledger.store.dynamodb.statements import answers, statement
+from ledger.store.dynamodb.statements import errors_of, statement
 from ledger.store.transports.lean_json import decode
 from ledger.store.writes import Put
 
@@ -65,7 +65,7 @@ def test_it_counts_statements(separators: tuple[str, str]) -> None:
         b"batchexecutestatement", json.dumps(body, separators=separators).encode()
     )
     assert (endpoint.requests, endpoint.items, endpoint.sum) == (1, 25, SUM)
-    assert answers(body_of(answer), 25) == [{}] * 25
+    assert errors_of(body_of(answer)) == [{}] * 25
     assert written_units(body_of(answer)) == 25
 
 

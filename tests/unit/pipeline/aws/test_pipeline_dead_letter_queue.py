@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,7 @@ class Queue:
         if isinstance(failing, Exception):
             raise failing
         self.bodies += [body for name, body in entries.items() if name not in failing]
-        if not failing:
-            return {"Successful": []}
-        return {"Failed": [{"Id": one, "Code": "InternalError"} for one in failing]}
+        return told(request, failing)
 
     async def receive_message(self, **request: Any) -> dict[str, Any]:
         """Give messages that are not hidden, up to ten."""
@@ -63,7 +61,29 @@ class Queue:
             raise failing
         receipts = [one["ReceiptHandle"] for one in request["Entries"]]
         self.gone |= {int(receipt) for receipt in receipts if receipt not in failing}
-        return {"Failed": [{"Id": one, "Code": "InternalError"} for one in failing]}
+        of_these = [one["Id"] for one in request["Entries"] if one["ReceiptHandle"] in failing]
+        return told(request, of_these)
+
+
+def told(request: dict[str, Any], failing: Collection[str]) -> dict[str, Any]:
+    """Return SQS's answer to a batch: each message, taken or not."""
+    names = [one["Id"] for one in request["Entries"]]
+    return {
+        "Successful": [{"Id": name} for name in names if name not in failing],
+        "Failed": [{"Id": name, "Code": "InternalError"} for name in names if name in failing],
+    }
+
+
+@pytest.mark.parametrize("answer", [{}, {"status": "blocked"}, {"Successful": []}], ids=str)
+async def test_another_servers_answer_takes_no_letter(answer: dict[str, Any]) -> None:
+    """Only an answer that names each message counts them as sent, or as deleted."""
+
+    class Gateway(Queue):
+        async def send_message_batch(self, **_request: Any) -> dict[str, Any]:
+            return answer
+
+    with pytest.raises(LedgerError, match="not that of a queue"):
+        await DeadLetterQueue(Gateway(), URL).add([letter(1)])
 
 
 def letter(number: int, raw: bytes = b"{}") -> DeadLetter:

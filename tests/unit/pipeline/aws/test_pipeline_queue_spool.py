@@ -40,7 +40,7 @@ class FakeQueue:
         content = self.file.read_bytes()
         for entry in request["Entries"]:
             assert line_of_message(self.messages.pop(entry["ReceiptHandle"])) in content
-        return {}
+        return {"Successful": request["Entries"]}
 
     def _check(self, operation: str) -> None:
         if operation == self.broken:

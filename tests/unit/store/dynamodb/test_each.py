@@ -233,16 +233,9 @@ async def test_no_answer_leaves_each_unknown() -> None:
     assert isinstance(answer.outcomes[1], Unknown)
 
 
-@pytest.mark.parametrize("answered", [[], [{}], [{}, {}, {}]], ids=len)
-async def test_an_answer_of_another_length_is_none(answered: list[Mapping[str, Any]]) -> None:
-    """An answer that does not have an outcome for each statement says nothing of any."""
-    answer = await store_over(Scripted(answered)).write_each(puts(2))
-    assert [type(outcome) for outcome in answer.outcomes] == [Unknown, Unknown]
-
-
 async def test_an_update_may_only_change_an_item_that_is_there() -> None:
     """An update that could make its item, and one that adds, go by requests of their own."""
-    transport = Scripted([{}, {}], [], [])
+    transport = Scripted([{}, {}], [{}, {}], [{}, {}])
     same = Equals("v", {"N": "1"})
     await store_over(transport).write_each(
         [

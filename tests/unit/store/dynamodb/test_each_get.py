@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger.core.errors import Throttled, Unreachable
+from ledger.core.errors import Throttled
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.store import DynamoStore
@@ -78,14 +78,3 @@ async def test_reads_that_stay_unprocessed_are_throttled() -> None:
     with pytest.raises(Throttled) as raised:
         await store_over(table).get_each(GETS)
     assert len(table.asked) == raised.value.requests == Backoff().throttled_tries_max
-
-
-async def test_an_answer_without_items_is_refused() -> None:
-    """Some other JSON is no proof that an item is not there."""
-
-    class Stranger(Table):
-        async def send(self, _operation: str, _request: Mapping[str, Any]) -> Mapping[str, Any]:
-            return {"welcome": True}
-
-    with pytest.raises(Unreachable, match="check the endpoint"):
-        await store_over(Stranger(3)).get_each(GETS)

@@ -7,10 +7,11 @@ from typing import cast
 import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
-from support.bytes_server import OK, answering_bytes
-from support.scripted import ok
+from support.bytes_server import answering_bytes
+from support.scripted import done
 from support.wire import TRANSPORTS, open_wire
 
+from ledger.lab.bench.stub_pages import answer
 from ledger.settings import Settings
 from ledger.settings.given import TransportName
 from ledger.store.conditions import Absent
@@ -94,7 +95,7 @@ async def test_transport_looks_before_it_sends(
 async def test_lean_transport_signs_by_the_clock_that_it_is_given() -> None:
     """The lean transport sends what is signed at the limit, and not a moment later."""
     async with open_wire("lean") as wire:
-        wire.server.play(otherwise=ok())
+        wire.server.play(otherwise=done())
         in_time = await wire.store.write(Put(ITEM, not_after=START))
         late = await wire.store.write(Put(ITEM, not_after=START - timedelta(microseconds=1)))
 
@@ -116,12 +117,15 @@ class SlowCredentials:
         return ReadOnlyCredentials("example", "example", None)
 
 
+PUT_DONE = answer(b'{"ConsumedCapacity":{"TableName":"ledger","CapacityUnits":1}}')
+
+
 @pytest.mark.parametrize(("allowed", "sent"), [(59, 0), (60, 1)])
 async def test_lean_transport_looks_once_it_has_its_credentials(allowed: int, sent: int) -> None:
     """A refresh takes time, and what it delays past the limit is not sent."""
     clock = ManualClock()
     async with (
-        answering_bytes([OK]) as server,
+        answering_bytes([PUT_DONE]) as server,
         open_http(server.endpoint, ca_bundle=None, request_timeout=5, connections_max=1) as http,
     ):
         route = Route(http, Signer(url=server.endpoint, region=HOME))

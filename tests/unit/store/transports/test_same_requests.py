@@ -10,7 +10,7 @@ import pytest
 from aiobotocore.session import AioSession
 from botocore.exceptions import ConnectionClosedError
 from support.ledgers import HOME, make_settings
-from support.scripted import ok, scripted
+from support.scripted import done, scripted
 from support.wire import PUTS, TRANSPORTS
 
 from ledger.core.errors import SettingsError
@@ -120,7 +120,7 @@ async def test_application_and_trace_are_named(
     monkeypatch.setenv("AWS_SDK_UA_APP_ID", "till\r\n 7")
     async with scripted() as server:
         settings = make_settings(regions={HOME: {"endpoint": server.endpoint}}, transport=transport)
-        server.play(otherwise=ok())
+        server.play(otherwise=done())
         async with open_store(settings, HOME, clock=ManualClock(instant=True)) as store:
             await store.write(PUTS[0])
             monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988;Parent=53\n;Sampled=1")

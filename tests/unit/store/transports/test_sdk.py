@@ -40,6 +40,9 @@ NO_SUCH_HOST = aiohttp.ClientConnectorDNSError(HOST, OSError(-2, "no such name")
 URL = "https://dynamodb"
 
 
+PUT_DONE = {"ConsumedCapacity": {"TableName": "ledger", "CapacityUnits": 1.0}}
+
+
 class FakeClient:
     """A low-level client whose every operation raises, or gives, what it was told, in order."""
 
@@ -97,7 +100,7 @@ def store_of(client: FakeClient, *, request_seconds_max: float = 60.0) -> Dynamo
 )
 async def test_what_was_never_sent_is_sent_again(error: BotoCoreError) -> None:
     """Without a connection nothing was sent, so a write is tried again and then raised."""
-    client = FakeClient(error, error, {})
+    client = FakeClient(error, error, PUT_DONE)
 
     assert await store_of(client).write(Put(ITEM)) == Applied()
     assert client.calls == 3

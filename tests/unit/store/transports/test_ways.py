@@ -15,7 +15,7 @@ from support import proxy
 from support.bytes_server import OK, answering_bytes
 from support.ledgers import HOME, make_settings
 from support.loops import LOOPS
-from support.scripted import ok, scripted
+from support.scripted import done, scripted
 from support.wire import PUTS, TRANSPORTS
 
 from ledger.core.errors import SettingsError, Unreachable
@@ -83,7 +83,7 @@ async def test_bundle_of_certificates_is_taken_from_the_sdks_configuration(
 ) -> None:
     """A server whose certificate AWS_CA_BUNDLE vouches for is spoken to."""
     async with scripted(tls=tls()) as server, opening(server.endpoint) as store:
-        server.play(ok())
+        server.play(done())
         assert await store.write(PUTS[0]) == Applied()
 
 
@@ -148,7 +148,7 @@ async def test_tls_goes_through_the_tunnel_of_a_proxy(
     """HTTPS_PROXY is asked for a tunnel, with the credentials in its URL; the server sees TLS."""
     async with scripted(tls=tls()) as server, proxy.running() as between:
         monkeypatch.setenv("HTTPS_PROXY", f"http://user:word@127.0.0.1:{between.port}")
-        server.play(otherwise=ok())
+        server.play(otherwise=done())
         async with opening(server.endpoint) as store:
             assert await store.write(PUTS[0]) == Applied()
             assert await store.write(PUTS[1]) == Applied()
@@ -165,7 +165,7 @@ async def test_plain_requests_are_forwarded_by_a_proxy(
     """HTTP_PROXY is given the whole URL of an endpoint without TLS."""
     async with scripted() as server, proxy.running() as between:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{between.port}")
-        server.play(otherwise=ok())
+        server.play(otherwise=done())
         async with opening(server.endpoint) as store:
             assert await store.write(PUTS[0]) == Applied()
 
@@ -180,7 +180,7 @@ async def test_no_proxy_names_what_goes_straight(
     async with scripted() as server, proxy.running() as between:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{between.port}")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        server.play(otherwise=ok())
+        server.play(otherwise=done())
         async with opening(server.endpoint) as store:
             assert await store.write(PUTS[0]) == Applied()
 
@@ -194,7 +194,7 @@ async def test_proxy_may_be_spoken_to_by_tls_itself(
     """A proxy whose URL begins with https is reached by TLS, and the tunnel through it as well."""
     async with scripted(tls=tls()) as server, proxy.running(tls=tls()) as between:
         monkeypatch.setenv("HTTPS_PROXY", f"https://127.0.0.1:{between.port}")
-        server.play(otherwise=ok())
+        server.play(otherwise=done())
         async with opening(server.endpoint) as store:
             assert await store.write(PUTS[0]) == Applied()
 
