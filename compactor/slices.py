@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from ledger.core import keys
+from ledger.core import amounts, keys
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.hints import COUNTER_BYTES_MAX, HINT_PARTITIONS
 from ledger.store.conditions import Absent, AllOf, Condition, Equals
@@ -148,7 +148,7 @@ def directory_of(items: Collection[Item], lease: str, slices: int) -> Directory:
 def _slice(item: Item) -> Slice:
     owner = item.get("owner", {}).get("S")
     epoch = number_of(item, "epoch")
-    if not isinstance(owner, str) or epoch != epoch.to_integral_value() or epoch < 1:
+    if not isinstance(owner, str) or not amounts.is_whole(epoch) or epoch < 1:
         raise damaged(item, "a slice needs an owner (S) and an epoch from 1 (N)")
     return Slice(owner, int(epoch))
 

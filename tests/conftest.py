@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support import needs
+from support import decimals, needs
 
 # The same few examples on every run, and no verdict that depends on the machine's speed. More and
 # other ones: `--hypothesis-profile=drawn --hypothesis-seed=N`.
@@ -14,6 +14,8 @@ _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow
 settings.register_profile("fixed", _ANY_SPEED, derandomize=True, max_examples=30)
 settings.register_profile("drawn", _ANY_SPEED, max_examples=200)
 settings.load_profile("fixed")
+
+decimals.be_strict_if_asked()
 
 # What a shell without job control starts in the background ignores SIGINT, and so do its children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, suppress
-from decimal import Context, Decimal
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TextIO
@@ -14,7 +14,7 @@ import typer
 
 from ledger.commands.outputs import Force, check_output
 from ledger.commands.regions import Region, region_of
-from ledger.core import keys
+from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
@@ -205,9 +205,9 @@ class _Parquet:
             self.end()
 
     def _exact(self, row: dict[str, Any]) -> Decimal:
-        change = Decimal(row["change"])
+        change = amounts.of_text(row["change"])
         what = f"change {row['change']} of entry {row['id']} of {row['counter']!r} has more than"
-        plain = change.normalize(Context(prec=DIGITS))
+        plain = change.normalize(amounts.EXACT)
         exponent = plain.as_tuple().exponent
         if isinstance(exponent, int) and -exponent > self._scale:
             raise InvalidInput(f"{what} {self._scale} decimal places: give a greater --scale")

@@ -4,6 +4,11 @@ DynamoDB numbers hold 38 significant digits, magnitudes from 1E-130 to 9.99...E+
 DynamoDB Developer Guide, "Data types"). Sums are taken in a context wide enough for any number of
 such amounts in any order, and checked once at the end: intermediate sums may be of any size.
 
+A program may have set any decimal context: few digits, traps, small letters in exponents. Python's
+operators on decimals, and methods that are given no context, calculate in that one. So every
+calculation names a context of this module; a plugin of mypy
+(`.ci/decimal_context.py`) refuses others.
+
 A change to be added to a counter has narrower bounds (`addend`): 10^100 is a legal amount, but
 together with any other change it would make a total that does not fit in 38 digits.
 
@@ -12,7 +17,17 @@ Pure: no clock, no randomness, no I/O.
 
 import re
 from collections.abc import Collection, Iterable
-from decimal import ROUND_DOWN, Context, Decimal, Inexact, InvalidOperation
+from decimal import (
+    ROUND_DOWN,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DecimalException,
+    DivisionByZero,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+)
 from functools import reduce
 
 from ledger.core.errors import AmountOverflow, InvalidAmount
@@ -21,9 +36,30 @@ DIGITS_MAX = 38
 EXPONENT_MIN = -130
 EXPONENT_MAX = 125
 
+
+def context(digits: int, rounding: str, *traps: type[DecimalException]) -> Context:
+    """Return a context that is independent of `DefaultContext`, which programs may change."""
+    return Context(
+        prec=digits,
+        rounding=rounding,
+        Emin=-1000,
+        Emax=1000,
+        capitals=1,
+        clamp=0,
+        flags=[],
+        traps=[InvalidOperation, DivisionByZero, Overflow, *traps],
+    )
+
+
 # From the last digit of the smallest amount to the first of the largest are 293 digits; the rest
 # is room for the carry of more addends than a table can hold.
-_WIDE = Context(prec=360, Emin=-1000, Emax=1000, traps=[Inexact, InvalidOperation])
+EXACT = context(360, ROUND_DOWN, Inexact)
+"""Never rounds: what would need more digits raises."""
+PROPORTION = context(2 * DIGITS_MAX, ROUND_DOWN)
+"""For quotients and parts of amounts, which no number of digits holds: rounds toward 0."""
+GIVEN = context(2 * DIGITS_MAX, ROUND_HALF_EVEN)
+"""For functions of users: as Python's own, with the digits of any product of two amounts."""
+
 _SURELY_FITS = 10**DIGITS_MAX
 _SURELY_DIGITS = 19
 _PLAIN_EXPONENT = 40
@@ -65,7 +101,7 @@ def addend(value: object) -> Decimal:
         return number
     first = number.adjusted()
     # One of 0.1 or more has the last of its 38 digits at the 38th place or before.
-    is_fine = first < -1 and int(number.normalize(_WIDE).as_tuple().exponent) < -DIGITS_MAX
+    is_fine = first < -1 and int(number.normalize(EXACT).as_tuple().exponent) < -DIGITS_MAX
     if first >= DIGITS_MAX or is_fine:
         raise AmountOverflow(
             f"a change must have at most {DIGITS_MAX} digits before the point and {DIGITS_MAX}"
@@ -82,10 +118,10 @@ def within_range(number: Decimal) -> Decimal:
         AmountOverflow: over 38 significant digits, or outside 1E-130 to 9.99E+125.
     """
     if not number.is_finite():
-        raise InvalidAmount(f"amount must be a finite number, got {number}")
+        raise InvalidAmount(f"amount must be a finite number, got {as_written(number)}")
     if not number:
         return Decimal(0)
-    text = str(number)
+    text = as_written(number)
     if len(text) <= DIGITS_MAX and "E" not in text:  # the common case
         return number
     if not EXPONENT_MIN <= number.adjusted() <= EXPONENT_MAX:
@@ -93,7 +129,7 @@ def within_range(number: Decimal) -> Decimal:
             f"amount must be within 1E{EXPONENT_MIN} to 9.99E+{EXPONENT_MAX}, got {_short(number)}"
         )
     try:
-        trimmed = number.normalize(_WIDE)
+        trimmed = number.normalize(EXACT)
     except (Inexact, InvalidOperation):
         raise AmountOverflow(
             f"amount must have at most {DIGITS_MAX} digits, got {_short(number)}"
@@ -117,12 +153,22 @@ def total(amounts: Iterable[Decimal]) -> Decimal:
 
 def total_wide(amounts: Iterable[Decimal]) -> Decimal:
     """Return the exact sum of amounts without a range check: for running sums only."""
-    return reduce(_WIDE.add, amounts, _ZERO)
+    return reduce(EXACT.add, amounts, _ZERO)
 
 
 def scaled(number: Decimal, digits: int) -> Decimal:
     """Return a number times 10^digits, exactly, whatever the caller's decimal context is."""
-    return number.scaleb(digits, _WIDE)
+    return number.scaleb(digits, EXACT)
+
+
+def is_whole(number: Decimal) -> bool:
+    """Return whether a finite number has no fraction."""
+    return number == number.to_integral_value(ROUND_DOWN, EXACT)
+
+
+def power_of_ten(exponent: int) -> Decimal:
+    """Return 10^exponent, as one digit: the smallest piece of amounts that end at its place."""
+    return Decimal((0, (1,), exponent))
 
 
 def portion(number: Decimal, place: int, places: int) -> Decimal:
@@ -130,13 +176,13 @@ def portion(number: Decimal, place: int, places: int) -> Decimal:
 
     The portions add up to the amount exactly; the first ones take the remainder.
     """
-    number = number.normalize(_WIDE)
+    number = number.normalize(EXACT)
     exponent = min(0, int(number.as_tuple().exponent))
     exponent = max(exponent, number.adjusted() - DIGITS_MAX + 1)  # each portion must be an amount
     if exponent < EXPONENT_MIN:  # its last digit alone is out of range
         return number if place == 0 else Decimal(0)
-    share, rest = divmod(int(number.copy_abs().scaleb(-exponent, _WIDE)), places)
-    size = Decimal(share + (place < rest)).scaleb(exponent, _WIDE)
+    share, rest = divmod(int(number.copy_abs().scaleb(-exponent, EXACT)), places)
+    size = Decimal(share + (place < rest)).scaleb(exponent, EXACT)
     return size.copy_sign(number)
 
 
@@ -149,10 +195,10 @@ def whole_portion(number: Decimal, place: int, places: int) -> Decimal:
     """
     if number.adjusted() >= DIGITS_MAX - 1:
         return portion(number, place, places)
-    whole = number.to_integral_value(ROUND_DOWN, _WIDE)
+    whole = number.to_integral_value(ROUND_DOWN, EXACT)
     share = portion(whole, place, places) if whole else _ZERO
     taker = int(whole.copy_abs()) % places
-    return _WIDE.add(share, _WIDE.subtract(number, whole)) if place == taker else share
+    return EXACT.add(share, EXACT.subtract(number, whole)) if place == taker else share
 
 
 def parse(text: str) -> Decimal:
@@ -163,15 +209,24 @@ def parse(text: str) -> Decimal:
         AmountOverflow: over 38 significant digits, or outside the range.
     """
     if len(text) <= _SURELY_DIGITS and text.isascii() and text.isdigit():  # the common case
-        return Decimal(text)
+        return of_text(text)
     stripped = text.strip()
     if not stripped.isascii() or "_" in stripped:
         raise InvalidAmount(f"amount must be a decimal number, got {text!r}")
     try:
-        number = Decimal(stripped)
+        number = of_text(stripped)
     except InvalidOperation:
         raise InvalidAmount(f"amount must be a decimal number, got {text!r}") from None
     return within_range(number)
+
+
+def of_text(text: str) -> Decimal:
+    """Return the number of a text that is known to be one.
+
+    Raises:
+        decimal.InvalidOperation: it is not.
+    """
+    return Decimal(text, EXACT)
 
 
 def are_plain(texts: Collection[str]) -> bool:
@@ -193,22 +248,27 @@ def total_plain(texts: Collection[str]) -> Decimal:
     try:
         return Decimal(sum(map(int, texts)))
     except ValueError:  # one of them has a point
-        return total_wide(map(Decimal, texts))
+        return total_wide(map(of_text, texts))
+
+
+def as_written(number: Decimal) -> str:
+    """Return a number with all its digits and zeros, such as 1.50 or 1E+30."""
+    return EXACT.to_sci_string(number)
 
 
 def to_text(number: Decimal) -> str:
     """Return an amount as the text of a DynamoDB `N`: no trailing zeros, no exponent if short."""
     if not number:
         return "0"
-    text = str(number)
+    text = as_written(number)
     if len(text) <= _PLAIN_EXPONENT and "E" not in text:  # the common case
         return text.rstrip("0").rstrip(".") if "." in text else text
-    trimmed = number.normalize(_WIDE)
+    trimmed = number.normalize(EXACT)
     if abs(trimmed.adjusted()) < _PLAIN_EXPONENT:
         return format(trimmed, "f")
-    return str(trimmed)
+    return as_written(trimmed)
 
 
 def _short(number: Decimal) -> str:
-    text = str(number)
+    text = as_written(number)
     return text if len(text) <= 60 else f"{text[:50]}... ({len(text)} characters)"  # noqa: PLR2004

@@ -21,7 +21,7 @@ Pure: no clock, no randomness, no I/O.
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from ledger.core import amounts, ids
 from ledger.core.ids import MICROSECONDS_MAX, PACKED_BYTES, EntryId
@@ -184,7 +184,7 @@ def of_bytes(packed: bytes) -> Archived:
     start = _HEAD.size + size
     try:
         change = amounts.parse(packed[_HEAD.size : start].decode("ascii"))
-    except (UnicodeDecodeError, InvalidOperation):
+    except ValueError:
         raise ValueError("the sum of the base is not a number") from None
     pointers = unpack_pointers(packed[start:])
     if (pointers[0].number if pointers else 0) != number:

@@ -151,7 +151,7 @@ def _value(stored: AttributeValue) -> Value:
                 number = amounts.parse(text)
             except InvalidAmount as error:
                 raise ValueError(str(error)) from None
-            return int(number) if number == number.to_integral_value() else number
+            return int(number) if amounts.is_whole(number) else number
     raise ValueError(f"{stored!r:.100} is not a string, number or boolean")
 
 

@@ -293,7 +293,9 @@ class Collection:
             texts, parsed = _below(self._texts, upto), {}
         merged = named_by(net) if texts or parsed else ()
         shown = (texts.get(key, parsed.get(key)) for key in merged)
-        named = [Decimal(change).copy_negate() for change in shown if change is not None]
+        named = [
+            Decimal(change, amounts.EXACT).copy_negate() for change in shown if change is not None
+        ]
         whole = amounts.total_plain(texts.values()), amounts.total_wide(parsed.values())
         return Subtotal(
             stamp,
@@ -349,7 +351,7 @@ def _from(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
 
 
 def _is_same(one: str, other: str) -> bool:
-    return one == other or Decimal(one) == Decimal(other)
+    return one == other or amounts.of_text(one) == amounts.of_text(other)
 
 
 def is_alike(one: Item, other: Item) -> bool:

@@ -368,5 +368,5 @@ def _axis_of(values: Sequence[Any]) -> Axis:
         number = 0
         for step, amount in zip(steps[::2], steps[1::2], strict=True):
             number += int(step)
-            sums[unit, number] = Decimal(amount)
+            sums[unit, number] = amounts.of_text(amount)
     return Axis(Borders(int(hours), int(days), int(months)), sums)

@@ -74,7 +74,7 @@ def sum_of(item: Item) -> tuple[SumPlace, bool, Sum]:
     if found is None:
         raise damaged(item, "a sum is named ~sum#REGION.EPOCH#SLOT")
     version = number_of(item, "version")
-    if version < 1 or version != version.to_integral_value():
+    if version < 1 or not amounts.is_whole(version):
         raise damaged(item, f"version must be a whole number from 1, got {version}")
     return *found, Sum(number_of(item, "value"), int(version))
 

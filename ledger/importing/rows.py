@@ -255,7 +255,7 @@ def _json_number(text: str) -> int | Decimal:
             f" up to {AMOUNT_CHARACTERS_MAX} are read"
         )
     try:
-        return int(text) if text.lstrip("-").isdigit() else Decimal(text)
+        return int(text) if text.lstrip("-").isdigit() else amounts.of_text(text)
     except InvalidOperation:
         raise BrokenRow(f"number {_quoted(text)} has an exponent out of range") from None
 

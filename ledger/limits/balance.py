@@ -14,9 +14,10 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
+from decimal import ROUND_DOWN, ROUND_UP, Decimal
 
 from ledger.core import amounts
+from ledger.core.amounts import PROPORTION
 from ledger.limits.rights import Account, Rights
 
 PERIOD_SECONDS = 30.0
@@ -29,7 +30,6 @@ NEEDY_BELOW = Decimal("0.5")
 WANTED_PART = Decimal("0.5")
 """Of what a giver has, the most that it sends to one that wants."""
 
-_CONTEXT = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
 _ZERO = Decimal(0)
 
 
@@ -50,7 +50,7 @@ def free(items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
         for account, item in items.items()
     }
     lacking = amounts.total_wide(max(_ZERO, amount.copy_negate()) for amount in shown.values())
-    for account in sorted(shown, key=lambda one: (-shown[one], one)):
+    for account in sorted(shown, key=lambda one: (shown[one].copy_negate(), one)):
         less = min(lacking, max(_ZERO, shown[account]))
         shown[account] = amounts.total_wide((max(_ZERO, shown[account]), less.copy_negate()))
         lacking = amounts.total_wide((lacking, less.copy_negate()))
@@ -102,13 +102,13 @@ def goals(items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
     """Return each account's part of what is free anywhere; rounded down, so at most all of it."""
     total = amounts.total_wide(free(items).values())
     rates = amounts.total_wide(item.rate for item in items.values())
-    equal = _CONTEXT.divide(Decimal(1), Decimal(len(items)))
+    equal = PROPORTION.divide(Decimal(1), Decimal(len(items)))
     found = {}
     for account, item in items.items():
-        by_rate = _CONTEXT.divide(item.rate, rates) if rates else equal
-        rest = _CONTEXT.multiply(_CONTEXT.subtract(Decimal(1), BY_RATE), equal)
-        weight = _CONTEXT.add(_CONTEXT.multiply(BY_RATE, by_rate), rest)
-        found[account] = _CONTEXT.multiply(total, weight)
+        by_rate = PROPORTION.divide(item.rate, rates) if rates else equal
+        rest = PROPORTION.multiply(PROPORTION.subtract(Decimal(1), BY_RATE), equal)
+        weight = PROPORTION.add(PROPORTION.multiply(BY_RATE, by_rate), rest)
+        found[account] = PROPORTION.multiply(total, weight)
     return found
 
 
@@ -126,25 +126,25 @@ def transfers(
         return _paid(owed, mine, items, quantum)
     goal, has = goals(items), free(items)
     lacks = {
-        account: max(_ZERO, _CONTEXT.subtract(goal[account], has[account]))
+        account: max(_ZERO, PROPORTION.subtract(goal[account], has[account]))
         for account in items
         if account != me
     }
     wanted = {
-        account: min(lacks[account], _CONTEXT.multiply(mine, WANTED_PART))
+        account: min(lacks[account], PROPORTION.multiply(mine, WANTED_PART))
         for account in sorted(lacks)
         if items[account].want > 0
     }
     sent = _within(wanted, mine, quantum) or _last_piece(wanted, items[me], quantum)
     left = amounts.total_wide((mine, amounts.total_wide(sent.values()).copy_negate()))
-    if left <= _CONTEXT.multiply(goal[me], SURPLUS_ABOVE):
+    if left <= PROPORTION.multiply(goal[me], SURPLUS_ABOVE):
         return sent
     needy = {
         account: lacks[account]
         for account in sorted(lacks)
-        if account not in sent and has[account] < _CONTEXT.multiply(goal[account], NEEDY_BELOW)
+        if account not in sent and has[account] < PROPORTION.multiply(goal[account], NEEDY_BELOW)
     }
-    return {**sent, **_within(needy, _CONTEXT.subtract(left, goal[me]), quantum)}
+    return {**sent, **_within(needy, PROPORTION.subtract(left, goal[me]), quantum)}
 
 
 def _paid(
@@ -154,11 +154,12 @@ def _paid(
     quantum: Decimal,
 ) -> dict[Account, Decimal]:
     """Return what one account pays of debts: its part by what it has, rounded up to a quantum."""
-    part = _CONTEXT.divide(mine, amounts.total_wide(free(items).values()) or Decimal(1))
+    part = PROPORTION.divide(mine, amounts.total_wide(free(items).values()) or Decimal(1))
     paid: dict[Account, Decimal] = {}
     for one, debt in owed.items():
         left = amounts.total_wide((mine, amounts.total_wide(paid.values()).copy_negate()))
-        share = _CONTEXT.multiply(min(Decimal(1), part), debt).quantize(quantum, ROUND_UP, _CONTEXT)
+        whole = PROPORTION.multiply(min(Decimal(1), part), debt)
+        share = whole.quantize(quantum, ROUND_UP, PROPORTION)
         if (amount := min(share, left)) > 0:
             paid[one] = amount
     return paid
@@ -178,7 +179,7 @@ def quantum_of(items: Iterable[Rights]) -> Decimal:
         )
     )
     exponents = (int(number.as_tuple().exponent) for number in shown)
-    return Decimal(1).scaleb(min(0, min(exponents, default=0)))
+    return amounts.power_of_ten(min(0, min(exponents, default=0)))
 
 
 def _last_piece(
@@ -198,9 +199,9 @@ def _within(
     total = amounts.total_wide(asked.values())
     if total <= 0:
         return {}
-    part = min(Decimal(1), _CONTEXT.divide(most, total))
+    part = min(Decimal(1), PROPORTION.divide(most, total))
     given = {
-        one: _CONTEXT.multiply(amount, part).quantize(quantum, ROUND_DOWN, _CONTEXT)
+        one: PROPORTION.multiply(amount, part).quantize(quantum, ROUND_DOWN, PROPORTION)
         for one, amount in asked.items()
     }
     return {one: amount for one, amount in given.items() if amount > 0}

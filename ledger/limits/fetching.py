@@ -8,12 +8,13 @@ region showed it. Nothing rests on when that replicates.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, Context, Decimal
+from decimal import ROUND_DOWN, Decimal
 from functools import partial
 
 import anyio
 
 from ledger.core import amounts
+from ledger.core.amounts import PROPORTION
 from ledger.core.errors import LedgerError
 from ledger.limits import plan
 from ledger.limits.balance import quantum_of as smallest_piece
@@ -36,7 +37,6 @@ FETCH_SECONDS = 3.0
 PAUSES = Backoff(base_seconds=1.0, longest_seconds=30.0)
 """How long a region is not asked again that could not be reached, each time."""
 
-_CONTEXT = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
 _ZERO = Decimal(0)
 
 
@@ -104,7 +104,7 @@ class Fetcher:
         accounts = [account_in(region, terms) for region in terms.written]
         if me not in accounts:  # it joins or leaves: what it were sent would lie there idle
             return
-        accounts.sort(key=lambda one: -(items[one].available if one in items else _ZERO))
+        accounts.sort(key=lambda one: items[one].available if one in items else _ZERO, reverse=True)
         others = await self._others()
         for account in accounts:
             if account == me or account.region not in others:
@@ -145,7 +145,7 @@ class Fetcher:
             items[me] = plan.note_demand(items[me], rate=items[me].rate, want=missing)
             share = transfers(giver, items, quantum=quantum).get(me, _ZERO)
             amount = min(max(share, missing), max(_ZERO, before.available))
-            amount = amount.quantize(quantum, ROUND_DOWN, _CONTEXT)
+            amount = amount.quantize(quantum, ROUND_DOWN, PROPORTION)
             if amount <= 0:
                 return Short(before.available)
             done = plan.in_one_write(rights, [*begun, partial(plan.send, to=me, amount=amount)])

@@ -54,7 +54,7 @@ def not_in_limit(limit: Limit, items: Collection[Rights]) -> dict[str, Decimal]:
     that was makes no difference: a restored table may be weeks old.
     """
     last = max(limit.raised.values(), default=Decimal(0))
-    since = last - RAISE_SECONDS // 2
+    since = amounts.EXACT.subtract(last, RAISE_SECONDS // 2)
     return {
         raise_id: amount
         for item in items

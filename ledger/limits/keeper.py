@@ -538,7 +538,8 @@ class Keeper:
         is_refused = around.clock.monotonic() - self._refused_at < PERIOD_SECONDS
         if is_refused or not self._spent:  # of a small budget there is never as much as is wanted
             return False
-        return allowance.remaining * 2 < ahead_of(self._rate, self._largest)
+        ahead = ahead_of(self._rate, self._largest)
+        return amounts.EXACT.multiply(allowance.remaining, 2) < ahead
 
     def _new_until(self, allowance: Allowance) -> datetime:
         settings = self._around.settings.current

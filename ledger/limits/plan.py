@@ -28,7 +28,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidInput
@@ -46,7 +46,6 @@ from ledger.limits.rights import (
     without,
 )
 
-_ROUNDING = Context(prec=2 * amounts.DIGITS_MAX, Emin=-400, Emax=400)
 _ZERO = Decimal(0)
 
 
@@ -456,8 +455,8 @@ def _charged(rights: Rights, *more: Decimal) -> Decimal:
         return amounts.within_range(charged)
     except AmountOverflow:
         first = max(charged.adjusted(), rights.minted.adjusted())
-        last = Decimal(1).scaleb(first + 1 + GROWTH_DIGITS - amounts.DIGITS_MAX)
-        return amounts.within_range(charged.quantize(last, ROUND_CEILING, _ROUNDING))
+        last = amounts.power_of_ten(first + 1 + GROWTH_DIGITS - amounts.DIGITS_MAX)
+        return amounts.within_range(charged.quantize(last, ROUND_CEILING, amounts.PROPORTION))
 
 
 def _check_positive(amount: Decimal) -> None:

@@ -259,7 +259,7 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
     if not fits(number, widest):
         grown = amounts.scaled(widest, GROWTH_DIGITS)
         first = amounts.total_wide((grown, number, limit)).adjusted()
-        finest = Decimal(1).scaleb(first + 1 - amounts.DIGITS_MAX)
+        finest = amounts.power_of_ten(first + 1 - amounts.DIGITS_MAX)
         beside = f" beside a limit of {amounts.to_text(limit)}" if limit >= number else ""
         raise AmountOverflow(
             f"{what} must be a multiple of {finest:E}{beside}: sums must fit in"

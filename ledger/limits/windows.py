@@ -22,10 +22,11 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from decimal import ROUND_DOWN, Context, Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from ledger.core import amounts, keys
+from ledger.core.amounts import PROPORTION
 from ledger.core.entry import AttributeValue, Item, damaged, number_of
 from ledger.core.errors import InvalidAmount, InvalidInput, StateConflict
 from ledger.core.ids import EPOCH
@@ -36,7 +37,6 @@ from ledger.store.writes import Put
 LIMIT_PREFIX = "limit#"
 LOWERED_MAX = 31
 """Of how many windows it is known what they were lowered to: as many days as `late` allows."""
-_PROPORTION = Context(prec=2 * amounts.DIGITS_MAX, rounding=ROUND_DOWN, Emin=-400, Emax=400)
 
 _ZERO = Decimal(0)
 
@@ -93,12 +93,12 @@ class LimitStep:
         if equal.shares.keys() != self.shares.keys() or not self.limit:
             return equal
         shares = {
-            account: _PROPORTION.multiply(equal.limit, _PROPORTION.divide(share, self.limit))
+            account: PROPORTION.multiply(equal.limit, PROPORTION.divide(share, self.limit))
             for account, share in self.shares.items()
         }
-        quantum = Decimal(1).scaleb(min(0, int(equal.limit.as_tuple().exponent)))
+        quantum = amounts.power_of_ten(min(0, int(equal.limit.as_tuple().exponent)))
         rounded = {
-            one: share.quantize(quantum, ROUND_DOWN, _PROPORTION) for one, share in shares.items()
+            one: share.quantize(quantum, ROUND_DOWN, PROPORTION) for one, share in shares.items()
         }
         rest = amounts.total((equal.limit, *(share.copy_negate() for share in rounded.values())))
         largest = max(sorted(rounded), key=lambda account: rounded[account])

@@ -12,7 +12,6 @@ replicas).
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from decimal import Decimal
 from typing import Any
 
 from ledger.local.engines.port import ApiError, Engine
@@ -37,7 +36,7 @@ def is_expired(value: Mapping[str, Any] | None, *, now: float) -> bool:
     """
     if value is None or "N" not in value:
         return False
-    return now - OLDEST_SECONDS <= Decimal(value["N"]) < now
+    return now - OLDEST_SECONDS <= float(value["N"]) < now
 
 
 class Expiry:

@@ -5,9 +5,9 @@ Pure: no clock, no randomness, no I/O.
 
 import operator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Literal
 
+from ledger.core import amounts
 from ledger.core.entry import AttributeValue, Item
 
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -114,7 +114,7 @@ def _compares(found: AttributeValue | None, relation: str, value: AttributeValue
     if found is None or kind not in found:
         return False
     one, other = (
-        Decimal(text) if kind == "N" else text.encode() for text in (found[kind], content)
+        amounts.of_text(text) if kind == "N" else text.encode() for text in (found[kind], content)
     )
     return bool(_OPERATORS[relation](one, other))
 
@@ -136,5 +136,5 @@ def _length(found: AttributeValue) -> int:
 def _same(one: AttributeValue | None, other: AttributeValue) -> bool:
     """Compare as DynamoDB does: numbers by value, not by notation."""
     if one is not None and "N" in one and "N" in other:
-        return Decimal(one["N"]) == Decimal(other["N"])
+        return amounts.of_text(one["N"]) == amounts.of_text(other["N"])
     return one == other

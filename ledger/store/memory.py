@@ -307,6 +307,6 @@ def _sum(image: Item, name: str, addend: AttributeValue) -> AttributeValue:
         }
     try:
         number = number_of(image, name) if name in image else Decimal(0)
-        return {"N": amounts.to_text(amounts.total([number, Decimal(content)]))}
+        return {"N": amounts.to_text(amounts.total([number, amounts.of_text(content)]))}
     except (AmountOverflow, DamagedItem) as error:
         raise RequestRefused(str(error)) from None

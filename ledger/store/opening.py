@@ -4,12 +4,14 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from decimal import localcontext
 from functools import partial
 from pathlib import Path
 from random import Random
 
 from botocore.exceptions import BotoCoreError
 
+from ledger.core.amounts import GIVEN
 from ledger.core.errors import LedgerError, SettingsError
 from ledger.core.signatures import NetKeys
 from ledger.runtime.aws_session import open_session
@@ -188,7 +190,10 @@ async def open_transport(
     options = client_options(region, described)
     config = sdk_config(request_timeout=settings.request_timeout, connections_max=CONNECTIONS_MAX)
     session = open_session(described.profile)
-    async with session.create_client("dynamodb", config=config, **options) as client:
+    async with AsyncExitStack() as stack:
+        with localcontext(GIVEN):  # the SDK calculates with a date when it reads credentials
+            opening_client = session.create_client("dynamodb", config=config, **options)
+            client = await stack.enter_async_context(opening_client)
         await check_configured(session, client)
         watch(client)
         sdk = SdkTransport(client)

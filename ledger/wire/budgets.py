@@ -3,8 +3,6 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from decimal import Decimal
-
 from ledger.core import amounts
 from ledger.core.errors import BudgetExceeded
 from ledger.limits.outcomes import CROWDED, Refused
@@ -31,7 +29,9 @@ def exceeded(refused: Refused) -> BudgetExceeded:
 def refused_of(error: BudgetExceeded) -> Refused:
     """Return the refusal that a service answered with."""
     said = error.members
-    wanted, here, elsewhere = (Decimal(said[name]) for name in ("wanted", "here", "elsewhere"))
+    wanted, here, elsewhere = (
+        amounts.of_text(str(said[name])) for name in ("wanted", "here", "elsewhere")
+    )
     crowded = bool(said.get("crowded"))  # an earlier release says nothing of it
     return Refused(str(said["budget"]), wanted, here, elsewhere, crowded)
 
@@ -59,18 +59,18 @@ def budget_of(fields: Fields) -> BudgetState:
     return BudgetState(
         fields["budget"],
         fields["counter"],
-        **{name: Decimal(fields[name]) for name in _AMOUNTS},
+        **{name: amounts.of_text(fields[name]) for name in _AMOUNTS},
         regions=tuple(
             RegionRights(
                 each["region"],
-                **{name: Decimal(each[name]) for name in _OF_REGION},
+                **{name: amounts.of_text(each[name]) for name in _OF_REGION},
                 is_lost=each["lost"],
             )
             for each in fields["regions"]
         ),
         grants=tuple(map(_grant_of, fields["grants"])),
         in_flight=tuple(
-            InFlight(each["giver"], each["taker"], Decimal(each["amount"]))
+            InFlight(each["giver"], each["taker"], amounts.of_text(each["amount"]))
             for each in fields["in_flight"]
         ),
     )
@@ -100,7 +100,7 @@ def _grant_of(fields: Fields) -> OpenGrant:
     return OpenGrant(
         fields["region"],
         fields["version"],
-        Decimal(fields["amount"]),
+        amounts.of_text(fields["amount"]),
         seconds_of(fields["since"]),
         seconds_of(fields["expires"]),
         fields["over"],

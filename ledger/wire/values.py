@@ -85,7 +85,7 @@ def entry_of(fields: Fields, *, repeated: bool = False) -> Entry:
     return Entry(
         fields["counter"],
         fields["id"],
-        Decimal(fields["change"]),
+        amounts.of_text(fields["change"]),
         fields.get("region"),
         fields.get("note"),
         date.fromisoformat(effective) if effective else None,
@@ -127,7 +127,7 @@ def total_of(fields: Fields) -> Total:
     """Return the total that was rendered."""
     return Total(
         fields["counter"],
-        Decimal(fields["value"]),
+        amounts.of_text(fields["value"]),
         time_of(fields["as_of"]),
         fields["region"],
         fields["entries"],
@@ -175,13 +175,13 @@ def periods_of(fields: Fields) -> PeriodTotals:
             Period(
                 time_of(each["start"]),
                 time_of(each["end"]),
-                Decimal(each["value"]),
+                amounts.of_text(each["value"]),
                 each["whole"],
             )
             for each in fields["periods"]
         ),
-        Decimal(fields["opening"]),
-        Decimal(fields["total"]),
+        amounts.of_text(fields["opening"]),
+        amounts.of_text(fields["total"]),
         fields["region"],
         time_of(fields["as_of"]),
         fields["effective"],
@@ -212,7 +212,7 @@ def listed_of(fields: Fields) -> Listed:
     described = fields.get("description")
     return Listed(
         fields["counter"],
-        Decimal(fields["value"]),
+        amounts.of_text(fields["value"]),
         fields["count"],
         time_of(fields["as_of"]),
         fields["exact"],
@@ -238,7 +238,7 @@ def reconciled_fields(done: Reconciled) -> Fields:
 
 def reconciled_of(fields: Fields) -> Reconciled:
     """Return the correction that was rendered."""
-    amounts_in = {name: Decimal(fields[name]) for name in ("change", "counted", "total")}
+    amounts_in = {name: amounts.of_text(fields[name]) for name in ("change", "counted", "total")}
     return Reconciled(
         counter=fields["counter"],
         **amounts_in,
@@ -275,7 +275,7 @@ def _untyped(value: Any) -> Value:
     if isinstance(value, bool | str):
         return value
     number = amounts.parse(value["number"])
-    return int(number) if number == number.to_integral_value() else number
+    return int(number) if amounts.is_whole(number) else number
 
 
 def shown(description: Mapping[str, Value]) -> dict[str, str | bool]:

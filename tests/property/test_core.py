@@ -47,7 +47,7 @@ def test_every_legal_amount_survives_its_text(amount: Decimal) -> None:
 def test_equal_amounts_are_written_alike(amount: Decimal, zeros: int) -> None:
     """Trailing zeros leave no trace in the text."""
     last_place = int(amount.as_tuple().exponent) - zeros
-    padded = amount.quantize(Decimal((0, (1,), last_place)), context=amounts._WIDE)
+    padded = amount.quantize(Decimal((0, (1,), last_place)), context=amounts.EXACT)
     assert amounts.to_text(padded) == amounts.to_text(amount)
 
 
@@ -84,7 +84,7 @@ def _fits(number: Fraction) -> bool:
 def test_a_39th_digit_is_refused(digits: int, last_place: int) -> None:
     """39 significant digits are refused wherever the point stands."""
     with pytest.raises(AmountOverflow):
-        amounts.exact(Decimal(digits).scaleb(last_place, amounts._WIDE))
+        amounts.exact(Decimal(digits).scaleb(last_place, amounts.EXACT))
 
 
 @given(st.floats() | st.booleans() | st.text() | st.none() | st.complex_numbers())

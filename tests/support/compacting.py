@@ -12,6 +12,7 @@ from support.ledgers import HOME, LOCAL, SOUTH, WEST
 from compactor.job import Compactor
 from compactor.report import CompactorReport
 from ledger.archive.places.port import Place
+from ledger.core.amounts import EXACT
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
@@ -160,7 +161,7 @@ class World:
             change = Decimal(self.random.randrange(-50, 100))
             entry = Entry(counter, str(one), change)
             self.regions.put((HOME, WEST, SOUTH)[place % 3], entry_item(entry))
-            self.sum[counter] = self.sum.get(counter, Decimal(0)) + change
+            self.sum[counter] = EXACT.add(self.sum.get(counter, 0), change)
             made.append(one)
         return made
 

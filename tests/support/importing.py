@@ -9,6 +9,7 @@ from typing import Literal
 
 from anyio.lowlevel import checkpoint
 
+from ledger.core.amounts import EXACT
 from ledger.core.entry import Item, entry_of
 from ledger.core.errors import Throttled
 from ledger.core.hints import HINT_PARTITIONS
@@ -160,7 +161,7 @@ def sums_of(table: Table) -> dict[str, Decimal]:
     sums: dict[str, Decimal] = {}
     for item in entries_of(table):
         entry = entry_of(item)
-        sums[entry.counter] = sums.get(entry.counter, Decimal(0)) + entry.change
+        sums[entry.counter] = EXACT.add(sums.get(entry.counter, 0), entry.change)
     return sums
 
 

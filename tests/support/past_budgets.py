@@ -5,6 +5,7 @@ from decimal import Decimal
 from hypothesis import strategies as st
 from support.budgets import AT_HOME, AT_SOUTH, AT_WEST
 
+from ledger.core.amounts import EXACT, total_wide
 from ledger.limits import holds, lost, plan
 from ledger.limits.plan import Spent
 from ledger.limits.rights import Account, Difference, GrantName, Rights
@@ -63,7 +64,8 @@ class Past:
                 return plan.top_up(item, version, amount, expires=60)
             if kind == "close":
                 return self._closed(item, name, used, by_owner=beside == 1)
-            if used - item.adjusted.get(version, ZERO) + amount <= grant.amount:
+            unadjusted = item.adjusted.get(version, ZERO).copy_negate()
+            if total_wide((used, unadjusted, amount)) <= grant.amount:
                 hold = 1 if kind == "hold" else None
                 self.entries.append([Spend(f"{len(self.entries)}", amount, (name,), hold)])
                 return item
@@ -139,11 +141,11 @@ def reclaimed(items: dict[Account, Rights], spends: list[Spend], gone: Account) 
             [again] = apart.items
     others[home] = again
     under_way = (
-        item.sent.get(taker, ZERO) - other.taken.get(giver, ZERO)
+        EXACT.subtract(item.sent.get(taker, ZERO), other.taken.get(giver, ZERO))
         for giver, item in others.items()
         for taker, other in others.items()
     )
-    return sum((item.available for item in others.values()), sum(under_way, ZERO))
+    return total_wide((*(item.available for item in others.values()), *under_way))
 
 
 def accounts_of(spend: Spend) -> set[Account]:
@@ -153,6 +155,6 @@ def accounts_of(spend: Spend) -> set[Account]:
 
 def applied(spends: list[Spend], gone: Account) -> Decimal:
     """Return what entries come to once the holds of an account that is gone have expired."""
-    return sum(
-        (one.amount for one in spends if not (one.is_open_hold and gone in accounts_of(one))), ZERO
+    return total_wide(
+        one.amount for one in spends if not (one.is_open_hold and gone in accounts_of(one))
     )

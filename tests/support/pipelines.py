@@ -13,7 +13,8 @@ from support.clients import FAULTY, Clients, together
 from support.ledgers import AWAY, HOME, make_settings
 
 from compactor.job import Compactor
-from ledger.core import keys
+from ledger.core import amounts, keys
+from ledger.core.amounts import EXACT
 from ledger.core.errors import LedgerError
 from ledger.core.fold import collect
 from ledger.lab.simulator.process import RELIABLE, Process, Reliability
@@ -87,7 +88,7 @@ def truth(raws: Iterable[bytes]) -> dict[str, Decimal]:
     for told in newest.values():
         place = told["Hierarchy"]
         for name in (f"risk/{place['RiskType']}", f"desk/{place['Region']}/{place['Desk']}"):
-            sums[name] = sums.get(name, Decimal(0)) + Decimal(str(told["Value"]))
+            sums[name] = EXACT.add(sums.get(name, 0), amounts.of_text(str(told["Value"])))
     return {name: value for name, value in sums.items() if value}
 
 

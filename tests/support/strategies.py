@@ -13,8 +13,15 @@ MICROSECONDS_MAX = 253_402_300_799_999_999
 
 
 def _amount(digits: int, *, last_place: int, negative: bool) -> Decimal:
-    number = Decimal(digits).scaleb(last_place, amounts._WIDE)
+    number = Decimal(digits).scaleb(last_place, amounts.EXACT)
     return number.copy_negate() if negative else number
+
+
+def decimals(least: int, most: int, *, places: int) -> st.SearchStrategy[Decimal]:
+    """Decimals of up to so many places; hypothesis's own calculate in the context of the caller."""
+    unit = 10**places
+    whole = st.integers(least * unit, most * unit)
+    return whole.map(lambda number: amounts.scaled(Decimal(number), -places))
 
 
 @st.composite

@@ -27,6 +27,7 @@ from ledger import (
     ReadTooSlow,
     RetryHorizonPassed,
 )
+from ledger.core.amounts import total_wide
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.values import Entry
 from ledger.lab.simulator.loop import run
@@ -161,7 +162,7 @@ def test_a_change_without_an_answer_is_unknown_and_can_be_retried(call: Write) -
         async with book:
             await book.retry(error.entries, together=error.together)
             found = await book.totals(["c", "d", "sum"], max_age=0)
-        assert sum(one.value for one in found.values()) == (60 if call is record_many else 5)
+        assert total_wide(one.value for one in found.values()) == (60 if call is record_many else 5)
         assert store.requests > 0
 
     run(main)
@@ -365,6 +366,6 @@ def test_property_each_call_ends_in_what_is_true(
             await anyio.sleep(60.0)
             await book.retry(list(unknown.values()))
             found = await book.totals(["c", "sum"], max_age=0)
-        assert sum(total.value for total in found.values()) == sum(counted)
+        assert total_wide(total.value for total in found.values()) == sum(counted)
 
     run(main)

@@ -17,6 +17,7 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from compactor import Compactor
+from ledger.core.amounts import EXACT, of_text, total_wide
 from ledger.core.budgets import BudgetRule
 from ledger.core.errors import LedgerError
 from ledger.limits.balance import in_flight
@@ -64,7 +65,7 @@ class Day:
     def limit(self) -> int:
         """The limit of the budget, or of each of its windows."""
         seconds = HOUR_SECONDS if self.hourly else self.seconds
-        return int(self.part * Decimal(repr(self.rate)) * seconds)
+        return int(EXACT.multiply(EXACT.multiply(self.part, of_text(repr(self.rate))), seconds))
 
     def demand(self, region: int, second: int) -> float:
         """Return the mean number of spends in a region in a second of the day."""
@@ -219,8 +220,8 @@ class DayRun:
         """Return whether all regions together have as much as one spend, or it is on its way."""
         if self._looked[0] != second:
             items = {account: rights async for account, rights in self._own(counter)}
-            free = sum(
-                max(Decimal(0), rights.available + in_flight(account, items))
+            free = total_wide(
+                max(Decimal(0), EXACT.add(rights.available, in_flight(account, items)))
                 for account, rights in items.items()
             )
             self._looked = (second, free >= 1)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from ledger.core.amounts import EXACT
 from ledger.ledger import Ledger
 
 
@@ -18,7 +19,9 @@ class RegionTotals:
     @property
     def errors(self) -> Mapping[str, Decimal]:
         """The difference of each counter's total from the expected one."""
-        return {name: self.shown[name] - total for name, total in self.expected.items()}
+        return {
+            name: EXACT.subtract(self.shown[name], total) for name, total in self.expected.items()
+        }
 
     @property
     def wrong(self) -> Sequence[str]:

@@ -6,11 +6,13 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import localcontext
 from functools import partial
 
 import anyio
 
 from compactor import lag
+from ledger.core.amounts import EXACT
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.archive import ArchiveAudit
 from ledger.lab.simulator.auditor import Auditor, Violation
@@ -53,9 +55,9 @@ class Result:
 
 
 def run_seed(seed: int, *, is_traced: bool = False) -> Result:
-    """Run the world of a seed; `mutants` activates a mutant around this call."""
+    """Run the world of a seed, whose audits never round; `mutants` activates a mutant around it."""
     scenario = draw(seed)
-    with _quiet(), _no_garbage(), _arriving(scenario.loss):
+    with localcontext(EXACT), _quiet(), _no_garbage(), _arriving(scenario.loss):
         return loop.run(partial(_run, scenario, is_traced=is_traced))
 
 

@@ -127,11 +127,11 @@ def number(text: Any) -> str:
         raise invalid(
             f"The parameter cannot be converted to a numeric value: {text[:100]}"
         ) from None
-    return format(Decimal(amounts.to_text(parsed)), "f")
+    return format(Decimal(amounts.to_text(parsed), amounts.EXACT), "f")
 
 
 def _overflow(text: str) -> Exception:
-    exponent = Decimal(text).adjusted()
+    exponent = Decimal(text, amounts.EXACT).adjusted()
     if exponent > amounts.EXPONENT_MAX:
         return invalid(
             "Number overflow. Attempting to store a number with magnitude larger than supported "

@@ -24,8 +24,7 @@ from decimal import Decimal
 from functools import partial
 from random import Random
 
-from ledger.core import keys
-from ledger.core.amounts import total_wide
+from ledger.core import amounts, keys
 from ledger.core.contract import Terms
 from ledger.core.entry import number_of
 from ledger.core.errors import LedgerError, Unreachable
@@ -70,7 +69,7 @@ class Difference:
     @property
     def change(self) -> Decimal:
         """What is missing in the total."""
-        return total_wide((self.truth, self.total.copy_negate()))
+        return amounts.total_wide((self.truth, self.total.copy_negate()))
 
 
 @dataclass(slots=True)
@@ -164,7 +163,7 @@ class Audit(Task):
         """Return the reference and what lanes hold back, from what the scan has read."""
         return {
             "records": self._report.records,
-            "truth": {name: str(value) for name, value in self._truth.items()},
+            "truth": {name: amounts.to_text(value) for name, value in self._truth.items()},
             "lanes": {
                 lane.lane: [lane.records, lane.first]
                 for lane in self._report.lanes.values()
@@ -179,7 +178,7 @@ class Audit(Task):
             return None
         begins, found = kept
         self._report.records = found["records"]
-        self._truth = {name: Decimal(value) for name, value in found["truth"].items()}
+        self._truth = {name: amounts.of_text(value) for name, value in found["truth"].items()}
         for lane, (records, first) in found["lanes"].items():
             report = await self._mark(lane)
             report.records, report.first = records, first
@@ -267,9 +266,7 @@ class Audit(Task):
         return found
 
     async def _compared(self, category: str, since: Mapping[str, Decimal]) -> Difference:
-        total = total_wide(
-            (await self._total(category), since.get(category, Decimal(0)).copy_negate())
-        )
+        total = amounts.EXACT.subtract(await self._total(category), since.get(category, Decimal(0)))
         return Difference(category, self._truth[category], total)
 
     async def _total(self, category: str) -> Decimal:
@@ -289,15 +286,15 @@ class Audit(Task):
         ]
         sums = {place: each.value for one in read for place, each in one.collection.sums.items()}
         entries = [
-            total_wide((one.collection.total(), one.collection.added.copy_negate())) for one in read
+            amounts.EXACT.subtract(one.collection.total(), one.collection.added) for one in read
         ]
         name = audit_name(self._number, self.pipeline)
         for region, store in sorted(self.stores.items()):
             async for item in pages(store, Query(category, first=SUM_PREFIX)):
                 place, is_copy, found = sum_of(item)
                 if not is_copy and _is_live(place.region, place.epoch, region, settings.terms):
-                    sums[place] = total_wide((found.value, since_of(item, name).copy_negate()))
-        return total_wide((*entries, *sums.values()))
+                    sums[place] = amounts.EXACT.subtract(found.value, since_of(item, name))
+        return amounts.total_wide((*entries, *sums.values()))
 
     async def _since_entries(self) -> dict[str, Decimal]:
         """Return what was added as entries since the cut, in every region."""
@@ -307,8 +304,8 @@ class Audit(Task):
             query = Query(registry_partition(self.pipeline), first=begins, last=f"{begins}~")
             async for item in pages(store, query):
                 for category, number in item["sums"]["M"].items():
-                    found.setdefault(category, []).append(Decimal(number["N"]))
-        return {category: total_wide(changes) for category, changes in found.items()}
+                    found.setdefault(category, []).append(amounts.of_text(number["N"]))
+        return {category: amounts.total_wide(changes) for category, changes in found.items()}
 
     async def _keep(self, differences: Iterable[Difference]) -> None:
         """Store the differences at home, replacing those of the previous audit."""

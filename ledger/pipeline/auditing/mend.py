@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from random import Random
 
-from ledger.core import ids
+from ledger.core import amounts, ids
 from ledger.core.errors import InvalidInput, Unreachable
 from ledger.pipeline.auditing.checkpoints import Findings
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
@@ -98,7 +98,7 @@ class Mend(Task):
         kept = await checkpoints.read()
         if kept is not None:
             self._records = kept[1]["records"]
-            self._found = {name: Decimal(by) for name, by in kept[1]["changes"].items()}
+            self._found = {name: amounts.of_text(by) for name, by in kept[1]["changes"].items()}
         async for page in self.scan(checkpoints, kept[0] if kept else None):
             for found in page:
                 await self._take(found, position)
@@ -112,7 +112,7 @@ class Mend(Task):
 
     def findings(self) -> Findings:
         """Return what was committed so far."""
-        changes = {name: str(change) for name, change in self._found.items()}
+        changes = {name: amounts.to_text(change) for name, change in self._found.items()}
         return {"records": self._records, "changes": changes}
 
     async def _take(self, found: Found, position: str) -> None:
@@ -138,7 +138,7 @@ class Mend(Task):
         written = {}
         for item in kept:
             category = item["sk"]["S"].removeprefix(DIFFERENCE_PREFIX)
-            change, audit = Decimal(item["change"]["N"]), item["audit"]["N"]
+            change, audit = amounts.of_text(item["change"]["N"]), item["audit"]["N"]
             if await self._write(category, change, audit):
                 written[category] = change
         await self.end()

@@ -25,10 +25,10 @@ such a state has the former categories, until this is run again.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from functools import partial
 from random import Random
 
+from ledger.core import amounts
 from ledger.core.capacity import item_size
 from ledger.core.errors import FormConflict, InvalidInput, LedgerError, Unreachable
 from ledger.core.tokens import request_token
@@ -153,14 +153,14 @@ class Rebuild(Task):
     def findings(self) -> Findings:
         """Return what the scan has counted so far."""
         done = self._done
-        changes = {name: str(change) for name, change in done.changes.items()}
+        changes = {name: amounts.to_text(change) for name, change in done.changes.items()}
         counts = {name: getattr(done, name) for name in _SCANNED}
         return {**counts, "changes": changes, "listed": done.listed}
 
     def _restore(self, found: Findings) -> None:
         for name in _SCANNED:
             setattr(self._done, name, found[name])
-        self._done.changes = {name: Decimal(by) for name, by in found["changes"].items()}
+        self._done.changes = {name: amounts.of_text(by) for name, by in found["changes"].items()}
         self._done.listed = list(found["listed"])
 
     async def _all(

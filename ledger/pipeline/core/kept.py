@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from ledger.core import amounts
 from ledger.settings.templates import Path, look_up
 
 KEPT_BYTES_MAX = 65_536
@@ -69,5 +70,5 @@ def _number(value: object) -> object:
     if isinstance(value, bytes):
         return orjson.Fragment(value)
     if isinstance(value, Decimal):
-        return orjson.Fragment(str(value).encode())
+        return orjson.Fragment(amounts.as_written(value).encode())
     raise TypeError(f"{value!r:.80} is not JSON")

@@ -251,7 +251,7 @@ def _has_room(change: Decimal) -> Condition:
     """
     places = max(_PLACES_MIN, -int(change.as_tuple().exponent))
     size = change.copy_abs()
-    limit = amounts.total_wide([Decimal(10) ** (amounts.DIGITS_MAX - places), size.copy_negate()])
+    limit = amounts.EXACT.subtract(amounts.power_of_ten(amounts.DIGITS_MAX - places), size)
     if change < 0:
         return Not(Compares("value", "<=", {"N": amounts.to_text(limit.copy_negate())}))
     return Not(Compares("value", ">=", {"N": amounts.to_text(limit)}))

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
 
 from ledger.core import amounts, keys
@@ -142,7 +142,7 @@ class Form:
         self._keep = tuple(dict.fromkeys([*(field.path for field in fields), *more, *marks]))
         self._keeps_texts = not chosen.keep_fields and not any(field.form for field in fields)
         self._decode: Callable[[str], Any] = json.JSONDecoder(
-            parse_float=Decimal, parse_constant=_no_constant
+            parse_float=partial(Decimal, context=amounts.EXACT), parse_constant=_no_constant
         ).decode
         self._categories = lru_cache(REMEMBERED_MAX)(self._render)
         self._homes = dict(chosen.home.regions)
@@ -230,7 +230,8 @@ class Form:
         if self._adapt is None:
             return found
         try:
-            adapted = self._adapt(found)
+            with localcontext(amounts.GIVEN):
+                adapted = self._adapt(found)
         except Exception as error:  # noqa: BLE001 (whatever it raises, the record is not taken)
             raise _Bad(f"pipeline.adapt: {type(error).__name__}: {error}") from None
         if not isinstance(adapted, dict):
@@ -388,8 +389,10 @@ def _version(found: Mapping[str, Any], path: Path) -> int:
 
 def _value(found: Mapping[str, Any], path: Path) -> Decimal:
     value = _at(found, path)
-    if type(value) is Decimal and len(text := str(value)) <= DECIMALS_MAX and "E" not in text:
-        return value or Decimal(0)  # the common case
+    if type(value) is Decimal:
+        text = amounts.as_written(value)
+        if len(text) <= DECIMALS_MAX and "E" not in text:  # the common case
+            return value or Decimal(0)
     try:
         number = amounts.parse(value) if isinstance(value, str) else amounts.exact(value)
     except InvalidInput as error:
@@ -409,7 +412,7 @@ def _decimals(number: Decimal) -> int:
     places = -int(number.as_tuple().exponent)
     if places <= DECIMALS_MAX:
         return places
-    return -int(Decimal(amounts.to_text(number)).as_tuple().exponent)
+    return -int(number.normalize(amounts.EXACT).as_tuple().exponent)
 
 
 def _no_constant(name: str) -> NoReturn:

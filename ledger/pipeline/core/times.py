@@ -9,6 +9,7 @@ Pure: no clock, no randomness, no I/O.
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 
+from ledger.core import amounts
 from ledger.core.times import time_of as written_time
 from ledger.settings.templates import TIME_FORMS
 
@@ -35,7 +36,7 @@ def time_of(value: object) -> datetime:
 
 def seconds_of(time: datetime) -> Decimal:
     """Return a time in seconds since 1970, exactly."""
-    return Decimal((time - _EPOCH) // timedelta(microseconds=1)).scaleb(-6)
+    return amounts.scaled(Decimal((time - _EPOCH) // timedelta(microseconds=1)), -6)
 
 
 def at_seconds(seconds: int) -> datetime:
@@ -51,8 +52,8 @@ def period_of(time: datetime, form: str) -> str:
 def _of_seconds(seconds: Decimal) -> datetime:
     if not seconds.is_finite() or not _FIRST <= seconds < _AFTER_LAST:
         raise ValueError("a time in numbers is in seconds since 1970, of the years 1 to 9999")
-    exact = seconds.quantize(_MICROSECOND, rounding=ROUND_FLOOR)
-    return _EPOCH + timedelta(microseconds=int(exact.scaleb(6)))
+    cut = seconds.quantize(_MICROSECOND, ROUND_FLOOR, amounts.PROPORTION)
+    return _EPOCH + timedelta(microseconds=int(amounts.scaled(cut, 6)))
 
 
 def _of_text(text: str) -> datetime:

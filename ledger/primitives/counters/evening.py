@@ -39,7 +39,8 @@ def pays(values: Sequence[Decimal], limits: Sequence[Limits], change: Decimal) -
     size = change.copy_abs()
     if not size or None in rooms:
         return False
-    changes = int(amounts.total_wide(room or _ZERO for room in rooms) / size)
+    free = amounts.total_wide(room or _ZERO for room in rooms)
+    changes = int(amounts.PROPORTION.divide(free, size))
     without = sum(room is not None and room < size for room in rooms)
     return changes >= len(rooms) and changes * without >= MISSES_MIN * len(rooms)
 

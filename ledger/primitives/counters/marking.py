@@ -176,5 +176,5 @@ def _detail(item: Item, name: str) -> Detail:
 
 def _same(one: AttributeValue, other: AttributeValue) -> bool:
     if "N" in one and "N" in other:
-        return Decimal(one["N"]) == Decimal(other["N"])
+        return amounts.of_text(one["N"]) == amounts.of_text(other["N"])
     return one == other

@@ -170,7 +170,7 @@ def giving_back(key: Key, token: str, seen: SlotSet) -> Update:
 
 def bytes_of(token: str, size: Decimal) -> int:
     """Return how many bytes a token takes in the item, at most."""
-    return len(token.encode()) + (0 if size == ONE else len(_HOLDER) + len(str(size)))
+    return len(token.encode()) + (0 if size == ONE else len(_HOLDER) + len(amounts.to_text(size)))
 
 
 def _number(number: Decimal) -> AttributeValue:

@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from random import Random
 
+from ledger.core import amounts
 from ledger.core.capacity import item_size
 from ledger.core.entry import ITEM_BYTES_MAX, Item
 from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, RequestRefused
@@ -116,7 +117,7 @@ class SlotsCounter(ItemCounter):
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         (part,) = parts
-        if not part.change or part.change != part.change.to_integral_value():
+        if not part.change or not amounts.is_whole(part.change):
             raise InvalidAmount(
                 "change of slots must be a whole number: k to take k, -k to give k back, got"
                 f" {part.change}"
@@ -194,8 +195,8 @@ class SlotsCounter(ItemCounter):
             held = seen.held(token)
             if not held:
                 return Rejected("no such slot") if doubt is None else Applied()
-            if held != -part.change:
-                return _conflict(token, held, -part.change, doubt)
+            if held != part.change.copy_negate():
+                return _conflict(token, held, part.change.copy_negate(), doubt)
             final = await self._written(giving_back(self.key(part.shard), token, seen))
             match final.outcome:
                 case Applied(item):

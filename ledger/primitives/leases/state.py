@@ -32,7 +32,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 from ledger.core import amounts, keys
 from ledger.core.capacity import item_size
@@ -347,7 +346,7 @@ def record_item(record: LeaseRecord) -> dict[str, AttributeValue]:
         "sk": {"S": record.name},
         "owner": {"S": record.owner},
         "rvn": {"S": record.rvn},
-        "lease_seconds": {"N": amounts.to_text(Decimal(repr(record.lease_seconds)))},
+        "lease_seconds": {"N": amounts.to_text(amounts.of_text(repr(record.lease_seconds)))},
         "epoch": {"N": str(record.epoch)},
         "home": {"S": record.home},
     }
@@ -378,7 +377,7 @@ def record_of(item: Item) -> LeaseRecord:
     if not 0 < seconds <= LEASE_SECONDS_MAX:
         raise damaged(item, f"lease_seconds {seconds:g} is not over 0, up to {LEASE_SECONDS_MAX:g}")
     epoch = number_of(item, "epoch")
-    if epoch != epoch.to_integral_value() or epoch < 1:
+    if not amounts.is_whole(epoch) or epoch < 1:
         raise damaged(item, f"epoch {epoch} is not a whole number from 1")
     return LeaseRecord(
         name=item["sk"]["S"],

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import InvalidOperation
 from typing import Any
 
 from ledger.core import amounts, keys
@@ -134,7 +134,7 @@ def _canonical(value: AttributeValue) -> Any:  # noqa: PLR0911 (one line per kin
 
 def _number(text: str) -> str:
     """Return a number in the one notation of the ledger: 1.50 and 15E-1 are the same."""
-    return amounts.to_text(Decimal(text))
+    return amounts.to_text(amounts.of_text(text))
 
 
 def _binary(content: bytes) -> str:
@@ -177,7 +177,7 @@ def _is_number(content: object) -> bool:
     if not isinstance(content, str):
         return False
     try:
-        return Decimal(content).is_finite()
+        return amounts.of_text(content).is_finite()
     except InvalidOperation:
         return False
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ledger.core import keys
+from ledger.core import amounts, keys
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.primitives.sequences.numbers import NUMBER_MAX, NotNumbered, Numbered
 
@@ -74,6 +74,6 @@ def given_by(marker: Item) -> Numbered:
 
 def _whole(marker: Item, name: str) -> int:
     number = number_of(marker, name)
-    if number != number.to_integral_value() or not 1 <= number <= NUMBER_MAX:
+    if not amounts.is_whole(number) or not 1 <= number <= NUMBER_MAX:
         raise damaged(marker, f"{name} {number} is not a whole number from 1")
     return int(number)

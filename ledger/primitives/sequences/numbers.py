@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ledger.core import keys
+from ledger.core import amounts, keys
 from ledger.core.amounts import DIGITS_MAX
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput
@@ -108,7 +108,7 @@ def last_of(counter: Item) -> int:
         DamagedItem: it has no whole number from 0.
     """
     number = number_of(counter, "number")
-    if number != number.to_integral_value() or not 0 <= number <= NUMBER_MAX:
+    if not amounts.is_whole(number) or not 0 <= number <= NUMBER_MAX:
         raise damaged(counter, f"number {number} is not a whole number from 0")
     return int(number)
 

@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
-from ledger.core import keys
+from ledger.core import amounts, keys
 from ledger.core.amounts import DIGITS_MAX
 from ledger.core.choices import checked_bool
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
@@ -248,6 +248,6 @@ def version_of(item: Item | None) -> int | None:
     if item is None:
         return None
     version = number_of(item, "version")
-    if version != version.to_integral_value() or version < 0:
+    if not amounts.is_whole(version) or version < 0:
         raise damaged(item, f"version {version} is not a whole number from 0")
     return int(version)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import localcontext
 from functools import partial
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import ClientError, NoCredentialsError
 from botocore.useragent import sanitize_user_agent_string_component
 
+from ledger.core.amounts import GIVEN
 from ledger.runtime.aws_answers import OK_STATUS, NoAnswer, check_answer
 from ledger.store.dynamodb import answers, signing
 from ledger.store.dynamodb.connect import ClientOptions
@@ -95,9 +97,10 @@ class LeanTransport:
         if self._credentials is None:
             raise NoCredentialsError
         body = encode(request)
-        credentials = await self._credentials.get_frozen_credentials()
-        account = credentials.account_id
-        route = self._routes.known(account) or await self._routes.of(account)
+        with localcontext(GIVEN):  # the SDK calculates with a date when it renews them
+            credentials = await self._credentials.get_frozen_credentials()
+            account = credentials.account_id
+            route = self._routes.known(account) or await self._routes.of(account)
         signed = self._now()  # after every wait: a late signature must be seen
         signing.check(signed)
         head = self._head(name, route, credentials, signed)

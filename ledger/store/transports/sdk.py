@@ -5,12 +5,14 @@ The SDK's own retries are off: it repeats a write whose answer was lost (an `ADD
 """
 
 from collections.abc import Awaitable, Callable
+from decimal import localcontext
 from typing import Any
 
 from aiobotocore.config import AioConfig
 from aiohttp import ClientConnectorError, ClientSSLError
 from botocore.exceptions import EndpointConnectionError, SSLError
 
+from ledger.core.amounts import GIVEN
 from ledger.store.dynamodb import answers, signing
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.transport import NeverSent, Response
@@ -42,7 +44,8 @@ class SdkTransport:
         """Send any operation of the low-level client."""
         method: Callable[..., Awaitable[Response]] = getattr(self._client, operation)
         try:
-            response = await method(**request)
+            with localcontext(GIVEN):  # the SDK calculates with a date when it renews credentials
+                response = await method(**request)
         except EndpointConnectionError as error:
             # aiobotocore also raises it for a connection lost half-way; only aiohttp's own
             # error underneath distinguishes the two.

@@ -114,7 +114,7 @@ class Desk:
 
 
 async def _total(ledger: Ledger, counter: str) -> Decimal:
-    return -(await ledger.total(counter, max_age=0)).value
+    return (await ledger.total(counter, max_age=0)).value.copy_negate()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
 from ledger.archive.segments import Segment, head_with, segment_of, to_lines
 from ledger.core import archived
+from ledger.core.amounts import EXACT
 from ledger.core.archived import Archived, Place
 from ledger.core.entry import entry_item
 from ledger.core.errors import ArchiveDamaged
@@ -46,7 +47,7 @@ class Written:
             items,
             [b""] * len(items),
             version="v",
-            change=self.head.base_change + total,
+            change=EXACT.add(self.head.base_change, total),
             count=self.head.base_count + total,
         )
         segment = replace(segment, **changed)  # type: ignore[arg-type]

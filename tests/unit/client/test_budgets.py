@@ -247,4 +247,4 @@ def test_plain_calls_do_the_same() -> None:
         other = budget.hold(2, expires=60)
         assert isinstance(other, client_sync.Hold)
         assert budget.void_many([other])[0]
-        assert budget.state().free + budget.state().granted == 10
+        assert int(budget.state().free) + int(budget.state().granted) == 10

@@ -84,10 +84,10 @@ def faults(seed: int, share: float = 0.3) -> tuple[Fault, Fault]:
 async def test_each_acknowledged_change_counts_once(seed: int) -> None:
     """Half of the tries are lost, before the service or after: the total is exact all the same."""
     async with lossy(*faults(seed), seed=seed) as one:
-        acknowledged, doubtful, failed = Decimal(0), list[Entry](), list[LedgerError]()
+        acknowledged, doubtful, failed = 0, list[Entry](), list[LedgerError]()
         for number in range(1, RECORDS + 1):
             try:
-                acknowledged += (await one.ledger.record("stock", number)).change
+                acknowledged += int((await one.ledger.record("stock", number)).change)
             except OutcomeUnknown as error:
                 doubtful += error.entries
             except LedgerError as error:
@@ -103,7 +103,7 @@ async def test_each_acknowledged_change_counts_once(seed: int) -> None:
 async def test_many_and_together_count_once(seed: int) -> None:
     """In whatever call they were made."""
     async with lossy(*faults(seed), seed=seed) as one:
-        expected, failed = Decimal(0), list[LedgerError]()
+        expected, failed = 0, list[LedgerError]()
         for number in range(1, 40):
             asked: list[ChangeLike] = [("stock", number), Change("stock", 1000, note="n")]
             call = one.ledger.record_many if number % 2 else one.ledger.record_together
@@ -133,7 +133,7 @@ async def test_a_client_without_keys_counts_twice() -> None:
     before, after = faults(1)
     async with lossy(before, after) as one:
         http = httpx.AsyncClient(transport=one.transport, base_url=SERVICE)
-        acknowledged = Decimal(0)
+        acknowledged = 0
         for number in range(1, RECORDS + 1):
             while True:
                 try:

@@ -37,6 +37,7 @@ from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
+from ledger.core.amounts import EXACT
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.limits.plan import create, send
@@ -64,7 +65,7 @@ def spent(world: World, *items: Item, minted: int = 100) -> None:
     for item in items:
         world.regions.put(HOME, item)
         change = Decimal(item["change"]["N"])
-        world.sum["counter"] = world.sum.get("counter", Decimal(0)) + change
+        world.sum["counter"] = EXACT.add(world.sum.get("counter", 0), change)
     world.regions.deliver()
 
 

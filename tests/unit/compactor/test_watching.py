@@ -45,7 +45,7 @@ async def test_a_pass_notices_what_it_merges(caplog: pytest.LogCaptureFixture) -
     world = World()
     await world.settled()
     total = world.sum[COUNTER]
-    instance = world.instance(settings=watching(below=total + 1))
+    instance = world.instance(settings=watching(below=int(total) + 1))
     with caplog.at_level(logging.WARNING, "ledger.watching"):
         report = await world.run_once(instance)
     assert (report.folds, report.crossings) == (1, 1)
@@ -75,7 +75,7 @@ async def test_the_shards_of_a_counter_are_one_total() -> None:
     world = World()
     await world.settled(counter="~1~counter")
     await world.settled()
-    whole = world.sum[COUNTER] + world.sum["~1~counter"]
+    whole = int(world.sum[COUNTER]) + int(world.sum["~1~counter"])
     settings = watching(above=-1000, rearm=-1000).replace(shards={"count*": 2})
     report = await world.run_once(world.instance(settings=settings))
     assert report.crossings == 1

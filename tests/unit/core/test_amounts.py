@@ -1,9 +1,10 @@
 """Amounts: what is taken, what is refused, and how it is written."""
 
 import math
-from decimal import Decimal
+from decimal import ROUND_UP, Context, Decimal, DefaultContext, localcontext
 
 import pytest
+from support.decimals import STRICT
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidInput
@@ -25,13 +26,46 @@ NINES = 10**38 - 1
         Decimal("1E-130"),
         Decimal("9.9999999999999999999999999999999999999E+125"),
         Decimal("1.2345678901234567890123456789012345678"),
-        Decimal(NINES).scaleb(-167, amounts._WIDE),
+        Decimal(NINES).scaleb(-167, amounts.EXACT),
         Decimal("1" + "0" * 100),
     ],
 )
 def test_an_exact_amount_is_taken_as_it_is(value: int | Decimal) -> None:
     """Ints and Decimals of up to 38 significant digits are taken without a change."""
     assert amounts.exact(value) == value
+
+
+@pytest.mark.parametrize(
+    "context",
+    [STRICT, Context(prec=2, capitals=0, traps=[]), Context(rounding=ROUND_UP, Emax=3, Emin=-3)],
+    ids=["strict", "without traps", "few exponents"],
+)
+def test_no_context_of_the_caller_changes_an_amount(context: Context) -> None:
+    """Neither its sum nor its text, nor what is refused: `1e500` is no short text of 38 digits."""
+    large, small = amounts.parse("9.5E125"), amounts.parse("-1.25")
+    with localcontext(context):
+        assert amounts.to_text(amounts.total([large, small, large.copy_negate()])) == "-1.25"
+        assert amounts.to_text(large) == "9.5E+125"
+        assert amounts.as_written(amounts.of_text("1.50")) == "1.50"
+        assert amounts.is_whole(large)
+        assert not amounts.is_whole(small)
+        assert amounts.total_plain(["7", "0.05"]) == amounts.of_text("7.05")
+        assert amounts.total_wide(amounts.portion(small, place, 3) for place in range(3)) == small
+        with pytest.raises(AmountOverflow, match="got 1E"):
+            amounts.parse("1e500")
+        with pytest.raises(AmountOverflow):
+            amounts.exact(Decimal((0, (1,), 500)))
+        with pytest.raises(InvalidAmount, match="a decimal number, got 'x'"):
+            amounts.parse("x")
+
+
+def test_a_context_of_ours_takes_nothing_from_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may change what new contexts begin with before it imports the ledger."""
+    for name, value in {"prec": 1, "capitals": 0, "clamp": 1, "Emax": 0}.items():
+        monkeypatch.setattr(DefaultContext, name, value)
+    made = amounts.context(9, ROUND_UP)
+    assert (made.prec, made.capitals, made.clamp, made.Emax) == (9, 1, 0, 1000)
+    assert Context().prec == 1
 
 
 @pytest.mark.parametrize(
@@ -51,7 +85,7 @@ def test_a_change_beyond_38_places_of_the_point_is_refused(value: int | Decimal)
     rule = "at most 38 digits before the point and 38 after it, got"
     with pytest.raises(AmountOverflow, match=rule) as error:
         amounts.addend(value)
-    assert str(value)[:40] in str(error.value)
+    assert amounts.as_written(Decimal(value))[:40] in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +194,8 @@ def test_amounts_are_written_in_one_way(number: str, text: str) -> None:
 
 def test_a_sum_may_pass_through_values_that_do_not_fit() -> None:
     """An overflow on the way to a sum that fits is none."""
-    large = Decimal(9).scaleb(125)
-    assert amounts.total([large, large, Decimal(7), -large, -large]) == 7
+    large = Decimal("9E125")
+    assert amounts.total([large, large, Decimal(7), *[large.copy_negate()] * 2]) == 7
     assert amounts.total([]) == 0
 
 
@@ -170,7 +204,7 @@ def test_a_sum_that_does_not_fit_is_refused() -> None:
     with pytest.raises(AmountOverflow):
         amounts.total([Decimal(10**38), Decimal(1)])
     with pytest.raises(AmountOverflow):
-        amounts.total([Decimal(9).scaleb(125), Decimal(1).scaleb(125)])
+        amounts.total([Decimal("9E125"), Decimal("1E125")])
 
 
 @pytest.mark.parametrize(

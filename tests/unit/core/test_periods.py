@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from ledger.core.amounts import EXACT, total_wide
 from ledger.core.entry import entry_id
 from ledger.core.periods import (
     BYTES_MAX,
@@ -236,7 +237,7 @@ def test_they_stay_within_their_room() -> None:
     value = Decimal("123456789.123456789")
     given = [(key(at), None, value) for at in times]
     kept = Periods("UTC").folded(given, rule, NOW).made
-    assert sum(kept.sums.values()) == value * len(times)
+    assert total_wide(kept.sums.values()) == EXACT.multiply(value, len(times))
     assert len(to_text(Periods("UTC", "", kept))) < 5_300
     assert (Unit.HOUR, hour_of(NOW, "UTC")) in kept.sums
     free = Axis(Borders.of(rule, NOW)).added(
@@ -286,7 +287,7 @@ def test_the_second_axis_stays_within_its_room_too() -> None:
     ]
     kept = begun(rule, None, count=0, until="").folded(given, rule, NOW).effective
     assert kept is not None
-    assert sum(kept.sums.values()) == 900 * 10**9
+    assert total_wide(kept.sums.values()) == 900 * 10**9
     assert len(text_of(kept)) <= BYTES_MAX
 
 

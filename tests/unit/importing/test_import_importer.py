@@ -24,6 +24,7 @@ from support.importing import (
     surveyed,
 )
 
+from ledger.core.amounts import EXACT
 from ledger.core.entry import key_of
 from ledger.core.errors import AccessDenied, ImportRefused, OutcomeUnknown, Throttled
 from ledger.core.hints import HINT_PARTITIONS, hint_of
@@ -72,7 +73,9 @@ async def test_without_markers_the_second_run_doubles() -> None:
     table = Table()
     for _run in range(2):
         await imported(csv_of(ROWS), MarkerlessStore(table))
-    assert sums_of(table) == {name: 2 * total for name, total in sums_of_csv(ROWS).items()}
+    assert sums_of(table) == {
+        name: EXACT.multiply(2, total) for name, total in sums_of_csv(ROWS).items()
+    }
 
 
 @pytest.mark.parametrize("fate", ["applied, no answer", "lands later"])

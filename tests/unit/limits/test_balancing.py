@@ -94,8 +94,8 @@ async def test_transfers_conserve_rights_whatever_is_seen_late() -> None:
             await moved(world, account)
             world.regions.deliver(most=number)
             items = [shown_rights(world.regions, each) for each in ACCOUNTS]
-            sent = sum(sum(item.sent.values()) for item in items)
-            taken = sum(sum(item.taken.values()) for item in items)
+            sent = sum(int(one) for item in items for one in item.sent.values())
+            taken = sum(int(one) for item in items for one in item.taken.values())
             assert sum(available(world)) + sent - taken == 97
             assert taken <= sent
 

@@ -12,8 +12,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 from support.budgets import whole
+from support.decimals import strictly
 
 from ledger import Table
+from ledger.core import amounts
 from ledger.core.entry import Item
 from ledger.core.errors import (
     BudgetMissing,
@@ -71,6 +73,18 @@ async def test_a_budget_is_spent_and_not_a_bit_more() -> None:
         assert (refused.budget, int(refused.wanted), int(refused.here)) == ("key/42", 4, 3)
         assert isinstance(await budget.spend(3), Granted)
         assert (await east.ledger.total("key/42", max_age=0)).value == -10
+
+
+async def test_a_decimal_context_of_the_caller_closes_nothing() -> None:
+    """The tasks behind a ledger inherit it, and calculate in contexts of their own."""
+    with strictly():
+        async with opened(100_000) as (world, east, _west):
+            budget = east.budget("key/42")
+            for amount in (12, 345, Decimal("6.7")):
+                assert await budget.spend(amount)
+                await world.pass_time(2)
+            await world.pass_time(70)
+            assert amounts.to_text((await east.ledger.total("key/42", max_age=0)).value) == "-363.7"
 
 
 async def test_rights_are_fetched_from_the_region_that_has_them() -> None:
@@ -278,7 +292,7 @@ async def test_a_settlement_that_may_be_applied_does_not_say_that_it_is_not(then
             patched.setattr(store, "write", lost)
             patched.setattr(store, "get", down_by_then)
             with pytest.raises(OutcomeUnknown, match="the same call is harmless"):
-                await settled_late(world, hold, left.allowance.remaining + 2)
+                await settled_late(world, hold, Decimal(int(left.allowance.remaining) + 2))
         assert sent
 
 

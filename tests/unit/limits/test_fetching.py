@@ -11,6 +11,7 @@ import pytest
 from support.budgets import whole
 
 from ledger import Table
+from ledger.core.amounts import total_wide
 from ledger.core.errors import BudgetUndecided, Unreachable
 from ledger.limits import plan
 from ledger.limits.allowance import Allowance
@@ -36,7 +37,7 @@ async def having(*amounts: str) -> AsyncIterator[tuple[MemoryGlobalTable, Table]
     """Open a table of three regions, a budget whose rights lie there so; yield it and `HERE`."""
     world = MemoryGlobalTable(REGIONS, budgets={"key/*": {}})
     async with world.table(HERE) as table:
-        assert await table.budget(BUDGET).create(sum(map(Decimal, amounts)))
+        assert await table.budget(BUDGET).create(total_wide(map(Decimal, amounts)))
         world.replicate()
         for region, amount in zip(REGIONS, amounts, strict=True):
             before = await rights(world, region)

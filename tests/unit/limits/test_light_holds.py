@@ -94,7 +94,7 @@ async def test_more_is_not_taken_from_a_grant_that_was_replaced() -> None:
         hold = await held(east, 4, expires=3_600)
         world.clock.wall += timedelta(seconds=310)
         assert hold.taken.allowances[0].remaining > 0
-        assert await budget.spend(hold.taken.allowances[0].remaining + 1)
+        assert await budget.spend(int(hold.taken.allowances[0].remaining) + 1)
         while await budget.spend(1):
             pass
         assert not await hold.settle(5)
@@ -107,7 +107,7 @@ async def test_of_a_grant_that_was_replaced_it_settles_for_more_anew() -> None:
     async with opened(100, grant_life=400) as (world, east):
         hold = await held(east, 4, expires=3_600)
         world.clock.wall += timedelta(seconds=310)
-        assert await east.budget("key/42").spend(hold.taken.allowances[0].remaining + 1)
+        assert await east.budget("key/42").spend(int(hold.taken.allowances[0].remaining) + 1)
         settled = await hold.settle(6)
         assert isinstance(settled, Granted)
         assert settled.entry.spending is not None
@@ -126,7 +126,7 @@ async def test_more_is_not_taken_where_the_grant_of_one_budget_was_replaced() ->
         assert isinstance(hold, LightHold)
         world.clock.wall += timedelta(seconds=210)
         old, other = hold.taken.allowances
-        assert await east.budget("key/42").spend(old.remaining + 1)
+        assert await east.budget("key/42").spend(int(old.remaining) + 1)
         assert old.remaining > 1
         settled = await hold.settle(5)
         assert isinstance(settled, Granted)
@@ -144,7 +144,7 @@ async def test_a_voided_hold_is_free_though_its_grant_is_left_to_be_closed_by_re
         hold = await held(east, 4, expires=3_600)
         [kept] = hold.taken.allowances
         world.clock.wall += timedelta(seconds=310)
-        assert await budget.spend(kept.remaining + 1)
+        assert await budget.spend(int(kept.remaining) + 1)
         assert await granted(world, kept) == 6
         await hold.void()
         await world.clock.advance(2)

@@ -180,7 +180,7 @@ DAY = 2 * 86_400
 def with_raise(world: Remaining, limit: Limit) -> Limit:
     """Return the limit as the lost home wrote it with the raise."""
     at = Decimal(int(world.given_up_at.timestamp()))
-    steps = (LimitStep.of(limit.newest.limit + 5, {Account(HOME): 1}),)
+    steps = (LimitStep.of(int(limit.newest.limit) + 5, {Account(HOME): 1}),)
     return replace(limit, revision=2, steps=steps, raises={RAISE: Decimal(5)}, raised={RAISE: at})
 
 

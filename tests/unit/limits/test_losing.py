@@ -113,7 +113,7 @@ def spendable(world: World) -> int:
     """Return what home and west may still grant, with what they show as spent."""
     items = [shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST)]
     entries = world.shown(HOME).entries.values()
-    return int(sum(item.available for item in items) - sum(entries))
+    return sum(int(item.available) for item in items) - sum(map(int, entries))
 
 
 async def test_what_a_lost_region_had_is_minted_again_once() -> None:
@@ -677,7 +677,7 @@ async def test_of_two_calls_one_mints_whatever_item_is_made_in_between(
         go_on.set()
     world.regions.deliver()
     items = [shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST)]
-    assert sum(item.minted for item in items) == 100
+    assert sum(int(item.minted) for item in items) == 100
     assert [AT_SOUTH in item.reclaimed for item in items] == [True, False]
 
 

@@ -19,6 +19,7 @@ from support.past_budgets import (
     reclaimed,
 )
 
+from ledger.core.amounts import EXACT
 from ledger.limits import holds, plan
 from ledger.limits.budget import Budget, Hold
 from ledger.limits.calendar import Window
@@ -61,7 +62,7 @@ def test_what_is_minted_again_and_what_was_spent_come_to_the_limit(
     for number, written in enumerate(past.entries):
         missing = late[number] if number < len(late) and gone in accounts_of(written[0]) else 0
         spends += written[: len(written) - missing][-1:]
-    total = reclaimed(items, spends, gone) + applied(spends, gone)
+    total = EXACT.add(reclaimed(items, spends, gone), applied(spends, gone))
     assert total <= LIMIT
     if items[gone] == versions[-1] and spends == past.spends:
         assert total == LIMIT

@@ -253,15 +253,15 @@ def test_figures_of_demand_are_noted_in_a_write_that_is_made_anyway() -> None:
 
 def test_a_sum_that_does_not_fit_is_refused() -> None:
     """It is never rounded."""
-    wide = Rights(HERE, 1, D(10) ** 37, charged=D(10) ** 37)
+    wide = Rights(HERE, 1, D(10**37), charged=D(10**37))
     with pytest.raises(AmountOverflow, match="38 digits"):
         plan.adjust(wide, 1, D("-0.01"))
 
 
 def test_a_grant_is_closed_whatever_digits_that_takes() -> None:
     """What has over 38 is charged rounded up: nothing is sold twice, and all goes on."""
-    amount = D(10) ** 11
-    rights = replace(plan.create(HERE, D(10) ** 12), charged=D("1e-30"))
+    amount = D(10**11)
+    rights = replace(plan.create(HERE, D(10**12)), charged=D("1e-30"))
     granted = plan.take(rights, amount, since=0, expires=60, token="me")
     assert isinstance(granted, Rights)
     closed = [

@@ -23,6 +23,7 @@ from support.compacting import World
 from support.ledgers import HOME, WEST
 from support.past_budgets import BACK, EVENTS, LIMIT, ZERO, Event, Past, applied, closed, reclaimed
 
+from ledger.core.amounts import EXACT, total_wide
 from ledger.core.contract import Terms
 from ledger.core.entry import Item, entry_id
 from ledger.core.errors import BudgetUndecided, StateConflict
@@ -68,8 +69,8 @@ async def test_what_was_spent_under_later_grants_is_charged_once() -> None:
     world.regions.deliver()
     assert await count(world) == {AT_WEST: 7}
     after = shown_rights(world.regions, AT_WEST)
-    assert [after.charged, after.version] == [west.charged + 7, west.version + 5]
-    assert after.available == west.available - 7
+    assert [after.charged, after.version] == [int(west.charged) + 7, west.version + 5]
+    assert after.available == int(west.available) - 7
     assert await count(world) == {}
 
 
@@ -630,25 +631,23 @@ def test_whatever_items_were_restored_what_is_left_is_left(
         shown[item.account] = item
     assert counted(shown, spends) == []
     left = {account: closed(item, spends).available for account, item in shown.items()}
-    under_way = sum(
-        (
-            item.sent.get(taker, ZERO) - other.taken.get(giver, ZERO)
-            for giver, item in shown.items()
-            for taker, other in shown.items()
-        ),
-        ZERO,
+    under_way = total_wide(
+        EXACT.subtract(item.sent.get(taker, ZERO), other.taken.get(giver, ZERO))
+        for giver, item in shown.items()
+        for taker, other in shown.items()
     )
-    assert sum(left.values(), under_way) == 100 - sum((spend.amount for spend in spends), ZERO)
+    spent = (spend.amount for spend in spends)
+    assert total_wide((*left.values(), under_way, *spent)) == 100
     assert under_way >= 0
     for gone in shown:  # after the restore
-        assert reclaimed(shown, spends, gone) + applied(spends, gone) == LIMIT
+        assert EXACT.add(reclaimed(shown, spends, gone), applied(spends, gone)) == LIMIT
     for account, free in left.items():
         item = shown[account]
         arriving = [
-            other.sent.get(account, ZERO) - item.taken.get(giver, ZERO)
+            EXACT.subtract(other.sent.get(account, ZERO), item.taken.get(giver, ZERO))
             for giver, other in shown.items()
         ]
-        assert free + sum(arriving) >= 0
+        assert total_wide((free, *arriving)) >= 0
 
 
 def counted(shown: dict[Account, Rights], spends: list[Spend]) -> list[Rights]:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import decimals
 
+from ledger.core.amounts import EXACT, power_of_ten, scaled, total_wide
 from ledger.core.capacity import item_size
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidAmount, InvalidInput
 from ledger.limits import plan
@@ -32,8 +34,8 @@ from ledger.store.conditions import Absent, Equals
 HERE, THERE = Account("us-east-1"), Account("eu-west-1", 2, 3)
 COUNTER = "key/42"
 
-amounts = st.decimals(min_value=0, max_value=10**9, places=6)
-signed = st.decimals(min_value=-(10**9), max_value=10**9, places=6)
+amounts = decimals(0, 10**9, places=6)
+signed = decimals(-(10**9), 10**9, places=6)
 accounts = st.builds(
     Account,
     st.sampled_from(["us-east-1", "eu-west-1", "ap-south-1"]),
@@ -82,10 +84,10 @@ def test_what_is_read_is_what_was_written(rights: Rights) -> None:
 @given(items)
 def test_a_view_sums_to_what_it_says(rights: Rights) -> None:
     """What is available is what came in, less what is out."""
-    income = rights.minted + sum(rights.taken.values())
-    granted = sum(grant.amount for grant in rights.grants.values()) + sum(rights.adjusted.values())
-    outgo = rights.retired + rights.charged + granted + sum(rights.sent.values())
-    assert rights.available == income - outgo
+    income = total_wide((rights.minted, *rights.taken.values()))
+    granted = (*(grant.amount for grant in rights.grants.values()), *rights.adjusted.values())
+    outgo = (rights.retired, rights.charged, *granted, *rights.sent.values())
+    assert rights.available == EXACT.subtract(income, total_wide(outgo))
 
 
 def test_an_item_says_no_more_than_it_has_to() -> None:
@@ -180,21 +182,21 @@ def test_an_amount_is_above_zero_and_exact(amount: Any) -> None:
 def test_an_amount_too_fine_for_its_limit_is_refused() -> None:
     """Else what is charged might not fit in 38 digits, and a grant could never be closed."""
     for limit, fine in ((10**20, -11), (10, -30), (10**37, 6), (99_999_999, -23)):
-        finest = Decimal(1).scaleb(fine)
+        finest = power_of_ten(fine)
         assert checked_amount(finest, Decimal(limit)) == finest
         with pytest.raises(AmountOverflow, match=re.escape(f"multiple of {finest:E} beside")):
-            checked_amount(finest.scaleb(-1), Decimal(limit))
+            checked_amount(scaled(finest, -1), Decimal(limit))
 
 
 @given(st.integers(0, 30), st.integers(0, 40))
 def test_what_is_accepted_can_always_be_summed(digits: int, places: int) -> None:
     """Sums of accepted amounts, up to a million times the limit, fit in 38 digits."""
-    limit, amount = Decimal(10) ** digits, Decimal(1).scaleb(-places)
+    limit, amount = Decimal(10**digits), power_of_ten(-places)
     try:
         checked_amount(amount, limit)
     except AmountOverflow:
         return
-    full = Rights(HERE, 1, limit, charged=limit.scaleb(6) - amount.scaleb(0))
+    full = Rights(HERE, 1, limit, charged=EXACT.subtract(scaled(limit, 6), amount))
     assert rights_of(rights_item(full, COUNTER)).charged == full.charged
 
 

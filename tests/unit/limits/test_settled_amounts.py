@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ledger import Hold, Table
+from ledger.core.amounts import EXACT
 from ledger.core.errors import AmountOverflow
 from ledger.limits.holds import settle
 from ledger.limits.outcomes import Granted
@@ -141,7 +142,7 @@ def test_bounds_are_exact_in_any_decimal_context() -> None:
     """Of a limit of 28 digits and more, and where the program rounds to six."""
     limit = Decimal(12345678901234567890123456789012)
     with localcontext(Context(prec=6)):
-        check_settled(limit.scaleb(3, Context(prec=60)), Decimal(1), limit)
+        check_settled(limit.scaleb(3, EXACT), Decimal(1), limit)
         with pytest.raises(AmountOverflow, match="12345678901234567890123456789012000;"):
             check_settled(Decimal(12345678901234567890123456789012001), Decimal(1), limit)
 

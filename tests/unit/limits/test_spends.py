@@ -26,7 +26,7 @@ BEFORE = plan.create(HERE, D(9))
 
 
 def _item(spend: Spend) -> dict[str, Any]:
-    entry = Entry("key/42", spend.id, -spend.amount)
+    entry = Entry("key/42", spend.id, spend.amount.copy_negate())
     return {**entry_item(entry), **spends.spend_attributes(spend)}
 
 
@@ -43,7 +43,7 @@ def _item(spend: Spend) -> dict[str, Any]:
 def test_what_is_read_is_what_was_written(spend: Spend) -> None:
     """And the entry counts as any other."""
     assert spends.spend_of(_item(spend)) == spend
-    assert entry_of(_item(spend)).change == -spend.amount
+    assert entry_of(_item(spend)).change == spend.amount.copy_negate()
 
 
 def test_an_entry_that_names_no_grant_is_no_spend() -> None:

@@ -7,6 +7,7 @@ import pytest
 from support.budgets import AT_HOME, AT_SOUTH, AT_WEST, changed, granted, limited_settings
 from support.ledgers import HOME, SOUTH, WEST
 
+from ledger.core.amounts import total_wide
 from ledger.core.contract import Terms
 from ledger.limits.calendar import Window
 from ledger.limits.explaining import explained
@@ -203,4 +204,4 @@ def test_what_moved_between_two_lost_regions_is_in_the_lines_of_both_or_of_none(
     free = {region.region: region.free for region in state.regions}
     assert free == {HOME: 60 if has_cut else 90, SOUTH: 38 if has_cut else 8}
     assert [state.limit, state.charged, state.granted] == [120, 12, 10]
-    assert sum(free.values()) + state.charged + state.granted == state.limit
+    assert total_wide((*free.values(), state.charged, state.granted)) == state.limit

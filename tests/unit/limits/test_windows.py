@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.strategies import decimals
 
+from ledger.core.amounts import total_wide
 from ledger.core.errors import DamagedItem, InvalidInput, StateConflict
 from ledger.limits import windows
 from ledger.limits.rights import Account
@@ -41,13 +43,13 @@ def test_the_last_windows_that_were_lowered_are_remembered() -> None:
 
 
 @given(
-    st.decimals(min_value="0.01", max_value=10**6, places=2),
+    decimals(1, 10**6, places=2),
     st.lists(st.integers(1, 5), min_size=1, max_size=4),
 )
 def test_shares_add_up_to_the_limit(limit: Decimal, weights: list[int]) -> None:
     """Exactly, whatever the weights."""
     shared = {Account(f"region-{number}"): weight for number, weight in enumerate(weights)}
-    assert sum(LimitStep.of(limit, shared).shares.values()) == limit
+    assert total_wide(LimitStep.of(limit, shared).shares.values()) == limit
 
 
 def test_of_a_whole_limit_the_shares_are_whole() -> None:
@@ -166,8 +168,8 @@ def test_a_limit_that_cannot_be_read_whole_is_damaged(change: dict[str, Any]) ->
 
 
 @given(
-    st.decimals(min_value="0.01", max_value=10**6, places=2),
-    st.decimals(min_value=0, max_value=10**6, places=3),
+    decimals(1, 10**6, places=2),
+    decimals(0, 10**6, places=3),
     st.lists(st.integers(0, 5), min_size=2, max_size=4).filter(any),
 )
 def test_another_limit_is_shared_in_the_same_proportion(
@@ -176,7 +178,7 @@ def test_another_limit_is_shared_in_the_same_proportion(
     """Exactly; in equal parts where there are other accounts by now."""
     shared = {Account(f"region-{number}"): weight for number, weight in enumerate(weights)}
     step = LimitStep.of(before, shared).like(after, shared, since=7)
-    assert sum(step.shares.values()) == after
+    assert total_wide(step.shares.values()) == after
     assert step.since == 7
     assert min(step.shares.values()) >= 0
     assert all(step.shares[one] == 0 for one, weight in shared.items() if not weight)

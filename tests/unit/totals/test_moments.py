@@ -9,6 +9,7 @@ from support.archiving import ArchivedWorld
 from support.compacting import compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
+from ledger.core.amounts import total_wide
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
@@ -18,10 +19,10 @@ def recounted(entries: list[Entry], at: datetime | date, *, effective: bool) -> 
     """Return the sum of what was made, or is effective, before a moment."""
     if effective:
         days = [(entry.effective or entry.at.date(), entry.change) for entry in entries]  # type: ignore[union-attr]
-        return sum((change for day, change in days if day < at), Decimal(0))
+        return total_wide(change for day, change in days if day < at)
     if not isinstance(at, datetime):
         at = datetime(at.year, at.month, at.day, tzinfo=UTC)
-    return sum((entry.change for entry in entries if entry.at < at), Decimal(0))  # type: ignore[operator]
+    return total_wide(entry.change for entry in entries if entry.at < at)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from support.ledgers import HOME, make_settings, net, seeded
 
+from ledger.core.amounts import total_wide
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.errors import InvalidInput, ReadTooSlow
 from ledger.core.values import Entry
@@ -100,7 +101,7 @@ async def test_steady_totals_of_many_counters_are_of_one_moment() -> None:
     async with opened(store) as book:
         found = await book.totals(["a", "b", "a"], steady=True)
     assert list(found) == ["a", "b"]
-    assert sum(total.value for total in found.values()) == 100
+    assert total_wide(total.value for total in found.values()) == 100
     first, second = found.values()
     assert (first.as_of, first.ended) == (second.as_of, second.ended)
     async with opened(store) as book:

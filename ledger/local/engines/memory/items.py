@@ -11,9 +11,9 @@ import hashlib
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
+from ledger.core import amounts
 from ledger.core.capacity import item_size
 from ledger.local.engines.port import Image, TableKey
 
@@ -69,7 +69,7 @@ class SortRange:
 def comparable(value: Mapping[str, Any]) -> Any:
     """Return a key attribute's value so that Python orders it as DynamoDB does."""
     ((kind, content),) = value.items()
-    return Decimal(content) if kind == "N" else content
+    return amounts.of_text(content) if kind == "N" else content
 
 
 def _hash(partition: Any) -> int:

@@ -22,6 +22,7 @@ from support.pipelines import (
     truth,
 )
 
+from ledger.core.amounts import EXACT
 from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed, LedgerError, Throttled
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.mend import Mend
@@ -352,7 +353,9 @@ async def test_a_mend_that_does_not_close_the_lane_counts_twice() -> None:
     with patch.object(Mend, "_close", none_closed):
         await mended(store, LANE, closes=True)
     assert closed == [""]
-    assert shown(store.table) == {name: 2 * total for name, total in truth(RAWS).items()}
+    assert shown(store.table) == {
+        name: EXACT.multiply(2, total) for name, total in truth(RAWS).items()
+    }
 
 
 @pytest.mark.parametrize("is_listed", [True, False])

@@ -14,6 +14,7 @@ from support.lanes import lane_worker
 from support.ledgers import HOME
 from support.pipelines import deliveries, map_items, message, shown
 
+from ledger.core.amounts import EXACT
 from ledger.core.entry import Item
 from ledger.core.errors import AccessDenied, FormConflict, InvalidInput, LedgerError
 from ledger.pipeline.auditing import checkpoints, rebuild
@@ -40,7 +41,7 @@ def right(raws: Sequence[bytes], *, counts: bool = False) -> dict[str, Decimal]:
     for told in map(json.loads, raws):
         place = told["Hierarchy"]
         name = f"both/{place['RiskType']}/{place['Desk']}"
-        sums[name] = sums.get(name, Decimal(0)) + told["Value"]
+        sums[name] = EXACT.add(sums.get(name, 0), told["Value"])
         if counts:
             name = f"trades/{place['Desk']}"
             sums[name] = sums.get(name, Decimal(0)) + 1
@@ -86,7 +87,7 @@ async def test_states_get_the_categories_of_now_and_a_second_measure() -> None:
     again = await rebuilt(killed_at(store, "transact"), **COUNTED)
     assert (again.records, again.rewritten, again.changes) == (9, 0, {})
     back = await rebuilt(store)
-    assert back.changes == {name: -by for name, by in done.changes.items()}
+    assert back.changes == {name: by.copy_negate() for name, by in done.changes.items()}
 
 
 async def test_a_dry_run_says_what_would_change_and_writes_nothing() -> None:

@@ -3,14 +3,16 @@
 import json
 import sys
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import ROUND_UP, Context, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.decimals import STRICT
 from support.ledgers import HOME
 from support.pipelines import pipeline_settings
 
+from ledger.core import amounts
 from ledger.core.errors import InvalidInput, SettingsError
 from ledger.pipeline.core.adapting import form_of, imported
 from ledger.pipeline.core.fingerprints import differences
@@ -31,6 +33,9 @@ def none(record):
 
 def fraction(record):
     return {**record, "Value": 0.5}
+
+def third(record):
+    return {**record, "Value": round(record["Value"] / 3, 4)}
 
 CONSTANT = 1
 '''
@@ -64,6 +69,26 @@ def test_a_record_is_read_as_the_function_returns_it(module: str) -> None:
     form = form_of(settings(f"{module}:signed"))
     assert form.read(raw()) == Record("T1", 1, Decimal("-2.50"), ("desk/A",), HOME)
     assert form.read(raw(Side="buy")) == Record("T1", 1, Decimal("2.50"), ("desk/A",), HOME)
+
+
+@pytest.mark.parametrize(
+    "context",
+    [STRICT, Context(prec=3), Context(rounding=ROUND_UP, capitals=0, traps=[])],
+    ids=["strict", "few digits", "no traps"],
+)
+def test_a_function_calculates_in_a_context_of_the_pipeline(module: str, context: Context) -> None:
+    """The same in each process, whatever the program that runs it has set, which stays as it is."""
+    form = form_of(settings(f"{module}:signed"))
+    with localcontext(context) as own:
+        record = form.read(raw().replace(b"2.50", b"1234567890.123456"))
+        assert isinstance(record, Record)
+        assert amounts.to_text(record.value) == "-1234567890.123456"
+        assert own.prec == context.prec
+    thirds = form_of(settings(f"{module}:third"))
+    with localcontext(context):
+        found = thirds.read(raw())
+    assert isinstance(found, Record)
+    assert found.value == Decimal("0.8333")
 
 
 @pytest.mark.parametrize("keep", [(), ("Value",), "all"])

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from support.decimals import strictly
 
-from ledger.pipeline.core.times import period_of, time_of
+from ledger.pipeline.core.times import period_of, seconds_of, time_of
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,7 @@ from ledger.pipeline.core.times import period_of, time_of
         (1616413258, datetime(2021, 3, 22, 11, 40, 58, tzinfo=UTC)),
         (0, datetime(1970, 1, 1, tzinfo=UTC)),
         (Decimal("-0.0000001"), datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)),
-        (Decimal("9." + "9" * 60), datetime(1970, 1, 1, 0, 0, 9, 999999, UTC)),
+        (Decimal("9." + "9" * 600), datetime(1970, 1, 1, 0, 0, 9, 999999, UTC)),
         (-62_135_596_800, datetime(1, 1, 1, tzinfo=UTC)),
         (Decimal("253402300799.999999"), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)),
         ("2021-03-22T11:40:58.899707Z", datetime(2021, 3, 22, 11, 40, 58, 899707, UTC)),
@@ -26,6 +27,14 @@ from ledger.pipeline.core.times import period_of, time_of
 def test_times_are_exact(value: object, expected: datetime) -> None:
     """Digits below a microsecond are cut off; nothing passes through a float."""
     assert time_of(value) == expected
+
+
+def test_no_context_of_the_caller_changes_a_time() -> None:
+    """Neither in, nor out to the state, where the correction is compared with it."""
+    time = datetime(2026, 11, 28, 10, 15, 37, 123456, UTC)
+    with strictly():
+        assert seconds_of(time) == Decimal("1795860937.123456")
+        assert time_of(seconds_of(time)) == time
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from support.lanes import lane_worker
 from support.ledgers import HOME
 from support.pipelines import RAWS, deliveries, map_items, shown, truth
 
+from ledger.core.amounts import EXACT, to_text
 from ledger.core.errors import AmountOverflow
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.forwarding import ForwardingStore
@@ -38,7 +39,7 @@ async def test_a_sum_without_room_stops_the_lane() -> None:
 async def test_a_sum_that_another_filled_by_the_same_items_stops_nothing() -> None:
     """It has no room left for what it has got already, and the map items are gone."""
     store, change = MemoryStore(HOME), truth(RAWS)["risk/Delta"]
-    room = {"value": {"N": str(10**23 - 1 - change)}, "version": {"N": "1"}}
+    room = {"value": {"N": to_text(EXACT.subtract(10**23 - 1, change))}, "version": {"N": "1"}}
     await store.write(Put({"pk": {"S": "risk/Delta"}, "sk": {"S": f"~sum#{HOME}.1#0"}, **room}))
 
     class Twice(ForwardingStore):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.core.amounts import total_wide
 from ledger.primitives.counters import evening
 from ledger.primitives.counters.limits import Limits
 
@@ -59,7 +60,7 @@ def test_room_for_one_change(values: list[int], place: int, size: int, *, above:
     assert (deltas is not None) == (size <= min(room, 30))
     if deltas is not None:
         after = [value + int(delta) for value, delta in zip(values, deltas, strict=True)]
-        assert sum(deltas) == 0
+        assert total_wide(deltas) == 0
         assert limits[shard].allows(Decimal(after[shard]), change)
         assert all(0 <= value <= 30 for value in after)
 

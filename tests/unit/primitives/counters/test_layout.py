@@ -3,8 +3,9 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.strategies import decimals
 
-from ledger.core.amounts import portion
+from ledger.core.amounts import portion, total_wide
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidInput
 from ledger.primitives.counters.layout import (
@@ -29,7 +30,7 @@ from ledger.primitives.counters.limits import Limits
 from ledger.store.conditions import holds
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Update
 
-AMOUNTS = st.decimals(min_value=0, max_value=10**6, allow_nan=False, allow_infinity=False, places=3)
+AMOUNTS = decimals(0, 10**6, places=3)
 REVISIONS = st.integers(0, 5)
 
 
@@ -122,13 +123,14 @@ def test_portions_within_a_bound_are_within_its_parts(
     value: Decimal, more: Decimal, shards: int, *, negative: bool
 ) -> None:
     """No shard passes its part where the whole does not pass the whole, whatever the fractions."""
-    sign = -1 if negative else 1
-    bound, layout = (value + more) * sign, Layout("sum", shards, shards, 1)
+    if negative:
+        value, more = value.copy_negate(), more.copy_negate()
+    bound, layout = total_wide((value, more)), Layout("sum", shards, shards, 1)
     whole = Limits(minimum=bound) if negative else Limits(maximum=bound)
-    held = portions(value * sign, shards)
+    held = portions(value, shards)
     parts = [layout.limits(whole, shard) for shard in range(shards)]
-    assert sum(held) == value * sign
-    assert sum((part.minimum or part.maximum or Decimal(0)) for part in parts) == bound
+    assert total_wide(held) == value
+    assert total_wide(part.minimum or part.maximum or Decimal(0) for part in parts) == bound
     for one, part in zip(held, parts, strict=True):
         assert part.minimum is None or one >= part.minimum
         assert part.maximum is None or one <= part.maximum
@@ -138,4 +140,4 @@ def test_plain_portions_would_pass_a_bound() -> None:
     """The reason for whole units: 99.5 in tenths, beside a bound of 100 in ones, lets 101.6 in."""
     held = [portion(Decimal("99.5"), shard, 8) for shard in range(8)]
     parts = [portion(Decimal(100), shard, 8) for shard in range(8)]
-    assert sum(map(max, held, parts)) == Decimal("101.6")
+    assert total_wide(map(max, held, parts)) == Decimal("101.6")

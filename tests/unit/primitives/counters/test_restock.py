@@ -66,7 +66,7 @@ async def test_what_is_spread_is_said_or_asked_for() -> None:
     for change, spread, shards in ((1000, None, 1), (7, None, 1), (7, True, 7), (1000, False, 1)):
         limits = {} if change == 1000 and spread is None else {"minimum": 0}
         counter = counter_of("marker", store, **limits)
-        await counter.add(-await counter.value())
+        await counter.add((await counter.value()).copy_negate())
         before = await held(counter)
         await counter.add(change, spread=spread)
         after = await held(counter)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ledger.commands.live import with_display
 from ledger.commands.outputs import Force, check_output, write_output
+from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.producer.producing import Producer
@@ -163,7 +164,7 @@ def write_totals(file: Path, traffic: Traffic) -> None:
         LedgerError: the file cannot be written.
     """
     found: dict[str, Decimal] = dict(traffic.expected())
-    text = json.dumps({name: str(total) for name, total in found.items()}, indent=2)
+    text = json.dumps({name: amounts.to_text(total) for name, total in found.items()}, indent=2)
     write_output(file, f"{text}\n", force=True)  # checked before
 
 

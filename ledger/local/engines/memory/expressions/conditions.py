@@ -5,9 +5,9 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
+from ledger.core import amounts
 from ledger.local.engines.memory.expressions import syntax, trees
 from ledger.local.engines.memory.expressions.binding import Placeholders, check_scalar_keys
 from ledger.local.engines.memory.expressions.documents import at, same
@@ -276,7 +276,7 @@ def _ordered(operator: str, left: AttributeValue | None, right: AttributeValue |
         return False
     second = right[kind]
     if kind == "N":
-        first, second = Decimal(first), Decimal(second)
+        first, second = amounts.of_text(first), amounts.of_text(second)
     return _ORDERINGS[operator](first, second)
 
 

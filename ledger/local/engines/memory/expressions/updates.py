@@ -6,11 +6,13 @@ new item is built in one walk, in which a list is changed, then grown, then cut.
 Pure: no clock, no randomness, no I/O.
 """
 
-import decimal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+from ledger.core import amounts
+from ledger.core.amounts import EXACT
 from ledger.local.engines import values
 from ledger.local.engines.memory.expressions import syntax, trees
 from ledger.local.engines.memory.expressions.binding import (
@@ -40,8 +42,6 @@ _OF_CONDITIONS = (
     *("begins_with", "contains", "size"),
 )
 _OPERANDS = 2
-_WIDE = decimal.Context(prec=400)
-"""Wide enough for any sum of two numbers of DynamoDB's range, so that arithmetic never rounds."""
 _MISSING = "The provided expression refers to an attribute that does not exist in the item"
 _WRONG_TYPE = "An operand in the update expression has an incorrect data type"
 _WRONG_PATH = "The document path provided in the update expression is invalid for update"
@@ -213,10 +213,10 @@ def _difference(old: dict[str, Any], taken: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(operator: str, left: str, right: str) -> dict[str, Any]:
-    first, second = decimal.Decimal(left), decimal.Decimal(right)
-    result = _WIDE.add(first, second) if operator == "+" else _WIDE.subtract(first, second)
+    first, second = Decimal(left, EXACT), Decimal(right, EXACT)
+    result = EXACT.add(first, second) if operator == "+" else EXACT.subtract(first, second)
     try:
-        return {"N": values.number(str(result))}
+        return {"N": values.number(amounts.as_written(result))}
     except ApiError as error:
         raise Unfit(error.message) from None
 

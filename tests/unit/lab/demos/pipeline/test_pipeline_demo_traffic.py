@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from support.ledgers import make_settings
 
+from ledger.core.amounts import EXACT
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.traffic import WINDOW, Message, Shares, Traffic
 from ledger.pipeline.core.records import Form, Poison, Record
@@ -77,7 +78,7 @@ def test_the_expected_totals_are_what_the_pipeline_reads_in_the_messages() -> No
     sums: dict[str, Decimal] = {}
     for record in newest.values():
         for category in record.categories:
-            sums[category] = sums.get(category, Decimal(0)) + record.value
+            sums[category] = EXACT.add(sums.get(category, 0), record.value)
     assert {name: value for name, value in traffic.expected().items() if value} == {
         name: value for name, value in sums.items() if value
     }

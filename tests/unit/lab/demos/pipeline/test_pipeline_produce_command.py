@@ -8,6 +8,7 @@ import pytest
 from support.ledgers import make_settings
 from typer.testing import CliRunner
 
+from ledger.core.amounts import to_text, total_wide
 from ledger.core.errors import InvalidInput, SettingsError
 from ledger.lab.demos.pipeline.producer.produce_command import app
 from ledger.pipeline.core.records import Delivery, Form, Record
@@ -51,7 +52,7 @@ def test_what_is_written_adds_up_to_the_totals_that_are_told(config: Path, tmp_p
         found.append({record.id: record.version for record in newest.values()})
         for risk in ("Delta", "Gamma", "Rho", "Vega"):
             of_risk = [one.value for one in newest.values() if one.categories == (f"risk/{risk}",)]
-            assert f"{sum(of_risk)}" == told[f"risk/{risk}"]
+            assert to_text(total_wide(of_risk)) == told[f"risk/{risk}"]
     assert found[0] == found[1]
     assert len(target.read_bytes().splitlines()) == 800
 

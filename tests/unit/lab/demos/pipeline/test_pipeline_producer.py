@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from support.ledgers import make_settings
 from support.pipelines import FIELDS, message
 
+from ledger.core.amounts import total_wide
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.lab.demos.pipeline.producer import producing
 from ledger.lab.demos.pipeline.producer.produce_command import (
@@ -231,9 +232,9 @@ def test_generated_records_are_the_demos_by_their_trades(tmp_path: Path) -> None
         known = newest.get(told["TradeID"], {"Version": 0})
         if isinstance(told.get("Value"), Decimal) and told["Version"] > known["Version"]:
             newest[told["TradeID"]] = told
-    assert sum(Decimal(found[f"risk/{risk}"]) for risk in ("Delta", "Gamma", "Rho", "Vega")) == sum(
-        told["Value"] for told in newest.values()
-    )
+    assert total_wide(
+        Decimal(found[f"risk/{risk}"]) for risk in ("Delta", "Gamma", "Rho", "Vega")
+    ) == total_wide(told["Value"] for told in newest.values())
 
 
 def test_lines_of_a_file_go_by_their_records_ids(tmp_path: Path) -> None:
