@@ -6,9 +6,9 @@ from functools import partial
 
 from ledger.core import keys
 from ledger.core.errors import InvalidInput
-from ledger.core.values import Entry
 from ledger.feed.page import FeedPage, checked_limit
-from ledger.feed.reading import QUIET_SECONDS, Wanted, awaited
+from ledger.feed.reading import QUIET_SECONDS, awaited
+from ledger.feed.wanted import Wanted
 from ledger.opened import OpenedLedger
 from ledger.parts import counters_of
 
@@ -29,7 +29,8 @@ class Feeding(OpenedLedger):
         """Return entries that reached this region after a cursor, in order, without waiting.
 
         Restricted to the counters that begin with `prefix`, or to `counters`; up to `limit`
-        entries, 1,000 at most. `after` is the `cursor` of the previous page. Without it the feed
+        entries, 1,000 at most. `after` is the `cursor` of the previous page, which was asked for
+        with the same `prefix` and `counters`; one of other entries is refused. Without it the feed
         begins with what arrived `since` an aware time, or with the oldest entry in the stream, at
         most a day old.
 
@@ -41,7 +42,7 @@ class Feeding(OpenedLedger):
         What pipelines add to totals is not an entry.
 
         Raises:
-            InvalidInput, InvalidCounter: an argument breaks a rule.
+            InvalidInput, InvalidCounter: an argument breaks a rule, or `after` is of other entries.
             FeedBehind: what follows the cursor may have left the stream (after 23 hours), or the
                 cursor is another region's: entries are never skipped silently.
             ReadTooSlow: `timeout`, in seconds, ended.
@@ -118,7 +119,7 @@ def followed(counters: Iterable[str] | None) -> frozenset[str] | None:
 
 
 def wanted_of(prefix: str, counters: Iterable[str] | None) -> Wanted:
-    """Return the predicate of the entries that were asked for.
+    """Return the filter of the entries that were asked for.
 
     Raises:
         InvalidInput, InvalidCounter: not a list of counters, or not the beginning of any counter
@@ -126,10 +127,4 @@ def wanted_of(prefix: str, counters: Iterable[str] | None) -> Wanted:
     """
     if prefix:
         keys.checked_counter(prefix, "prefix")
-    chosen = followed(counters)
-
-    def is_wanted(entry: Entry) -> bool:
-        is_chosen = chosen is None or entry.counter in chosen
-        return is_chosen and entry.counter.startswith(prefix)
-
-    return is_wanted
+    return Wanted(prefix, followed(counters))

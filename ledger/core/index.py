@@ -216,20 +216,34 @@ def checked_prefix(prefix: object, patterns: tuple[str, ...]) -> str:
     return str(text)
 
 
-def bounds(prefix: str, after: str | None) -> tuple[str | None, str | None] | None:
+def checked_after(after: object, prefix: str) -> str:
+    """Return the counter after which a list of these counters goes on.
+
+    Raises:
+        InvalidCounter: it is none, or not one of the prefix, so that the list that it is from had
+            other counters.
+    """
+    counter = keys.checked_counter(after, "after")
+    if not counter.startswith(prefix):
+        raise InvalidCounter(
+            f"after must begin with the prefix {prefix!r:.80}, as the last counter of the page"
+            f" before does, got {counter!r:.80}"
+        )
+    return counter
+
+
+def bounds(prefix: str, after: str | None) -> tuple[str | None, str | None]:
     """Return the first and last sort keys, both included, of counters with a prefix, in order.
 
-    Only those after the counter `after`, if it is given. None if there can be none; None for
-    either bound if there is no such bound. The range may include keys without the prefix: the
-    last bound is the least text that does not begin with it.
+    Only those after the counter `after` of the prefix, if it is given. None for either bound if
+    there is no such bound. The range may include keys without the prefix: the last bound is the
+    least text that does not begin with it.
     """
-    first, last = prefix, _behind(prefix)
-    if after is not None and after.encode() >= prefix.encode():
+    first = prefix
+    if after is not None:
         fits = len(after.encode()) < COUNTER_BYTES_MAX
         first = after + _LEAST if fits else after  # after the shards of `after`
-    if last is not None and first.encode() > last.encode():
-        return None
-    return first or None, last
+    return first or None, _behind(prefix)
 
 
 def _behind(prefix: str) -> str | None:

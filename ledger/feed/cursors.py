@@ -15,6 +15,9 @@ what was not read of it, which is `FeedBehind`. So is any cursor as old as the s
 those that passed out of a shard that is still listed, or of a child that came and went, nothing
 shows. A shard that is read from its first record is behind once that one has passed out.
 
+What a cursor was made for, its *filter*, is a part of it: under another one, what only that one
+wants would have been passed by unseen.
+
 The shards with which a feed begins are read from what is left of them, since the first records of
 some are gone. While nothing was had of such a lineage nothing of it is promised, so a child of a
 shard that ended without a record is read likewise::
@@ -32,6 +35,7 @@ from dataclasses import dataclass, field, replace
 
 from ledger.core.errors import FeedBehind, InvalidInput
 from ledger.feed.port import Listing, Shard
+from ledger.feed.wanted import Filter
 
 START, END, LEFT, EMPTY = -1, -2, -3, -4
 """Positions in a shard of which nothing was read, from its first record or from what is left of it;
@@ -50,7 +54,7 @@ STREAM_MAX = 200
 """Characters of a stream's name."""
 NUMBER_MAX = 10**40
 """Of a record: DynamoDB's have up to 40 digits."""
-_FORM = "f1"
+_FORM = "f2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Cursor:
     looked: int = 0
     since: int = 0
     positions: Mapping[str, int] = field(default_factory=dict)
+    filter: Filter = field(default_factory=Filter)
 
     def moved(self, shard: str, position: int) -> "Cursor":
         """Return the cursor with another position in a shard, which is read last from now on."""
@@ -82,9 +87,24 @@ def is_known(cursor: Cursor, listing: Listing) -> bool:
     return cursor.stream == listing.stream and cursor.positions.keys() <= listed
 
 
-def begun(listing: Listing, *, now: int, since: int = 0) -> Cursor:
+def begun(listing: Listing, *, now: int, since: int = 0, filter_: Filter | None = None) -> Cursor:
     """Return the cursor of a feed that begins now, with the oldest records that are left."""
-    return _with_new(Cursor(listing.stream, now, since), listing, now=now, place=LEFT)
+    begins = Cursor(listing.stream, now, since, filter=filter_ or Filter())
+    return _with_new(begins, listing, now=now, place=LEFT)
+
+
+def check_filter(cursor: Cursor, asked: Filter) -> None:
+    """Refuse a cursor of a feed of other entries: those between would be skipped.
+
+    Raises:
+        InvalidInput: it is one.
+    """
+    if cursor.filter != asked:
+        raise InvalidInput(
+            f"after is a cursor of the feed of {cursor.filter}, and this is the feed of {asked}:"
+            " entries would be skipped; ask as for that cursor, or begin without it, by the time up"
+            " to which you have everything (`since`)"
+        )
 
 
 def joined(cursor: Cursor, listing: Listing, *, now: int) -> Cursor:
@@ -145,7 +165,8 @@ def _ancestors(listed: Mapping[str, Shard], name: str) -> Iterator[str]:
 
 def to_text(cursor: Cursor) -> str:
     """Return a cursor as callers keep it: opaque, of URL-safe characters."""
-    values = [cursor.stream, cursor.looked, cursor.since, dict(cursor.positions)]
+    asked = [cursor.filter.prefix, cursor.filter.names]
+    values = [cursor.stream, cursor.looked, cursor.since, dict(cursor.positions), *asked]
     packed = zlib.compress(json.dumps(values, separators=(",", ":")).encode(), 9)
     return _FORM + urlsafe_b64encode(packed).rstrip(b"=").decode()
 
@@ -174,7 +195,7 @@ def _unpacked(text: str) -> Cursor:
     unpacked = reader.decompress(urlsafe_b64decode(padded.encode("ascii")), BYTES_MAX)
     if not reader.eof:
         raise ValueError("cut, or too long")
-    stream, looked, since, positions = json.loads(unpacked)
+    stream, looked, since, positions, prefix, names = json.loads(unpacked)
     if not isinstance(positions, dict) or not all(
         type(number) is int and _LOWEST <= number <= NUMBER_MAX
         for number in (looked, since, *positions.values())
@@ -184,4 +205,6 @@ def _unpacked(text: str) -> Cursor:
         raise TypeError("no name of a stream")
     if not (stream.isascii() and stream.isprintable()):
         raise ValueError("no name of a stream")
-    return Cursor(stream, looked, since, positions)
+    if not isinstance(prefix, str) or not isinstance(names, str):
+        raise TypeError("no filter")
+    return Cursor(stream, looked, since, positions, Filter(prefix, names))

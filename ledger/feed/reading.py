@@ -12,9 +12,10 @@ from functools import partial
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.feed import cursors
-from ledger.feed.cursors import EMPTY, END, LEFT, READ, START, Cursor, begun, is_known, joined
+from ledger.feed.cursors import EMPTY, END, LEFT, READ, START, Cursor, is_known
 from ledger.feed.page import FeedPage
 from ledger.feed.port import FIRST, OLDEST, Read, Stream
+from ledger.feed.wanted import Wanted
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 
@@ -27,8 +28,6 @@ QUIET_SECONDS = 60.0
 """After so long without an entry a page without any brings the cursor up to date."""
 
 _FROM = {START: FIRST, LEFT: OLDEST}
-
-Wanted = Callable[[Entry], bool]
 
 
 class Feed:
@@ -44,11 +43,12 @@ class Feed:
         """Return the wanted entries that arrived after a cursor, or since a time, `limit` at most.
 
         Raises:
-            InvalidInput: a bound breaks a rule; or cursor and time are given.
+            InvalidInput: a bound breaks a rule; or cursor and time are given; or it is a cursor of
+                a feed of other entries.
             FeedBehind: what follows the cursor has, or may have, passed out of the stream.
             StoreError: the stream cannot be read.
         """
-        cursor = await self._begun(after, since)
+        cursor = await self._begun(wanted, after, since)
         found: list[Entry] = []
         for _round in range(ROUNDS_MAX):
             before = cursor
@@ -59,18 +59,20 @@ class Feed:
                 return FeedPage(tuple(found), cursors.to_text(cursor), more=False)
         return FeedPage(tuple(found), cursors.to_text(cursor), more=True)
 
-    async def _begun(self, after: str | None, since: datetime | None) -> Cursor:
+    async def _begun(self, wanted: Wanted, after: str | None, since: datetime | None) -> Cursor:
         if after is not None and since is not None:
             raise InvalidInput("the feed goes on after a cursor, or begins at a time: give one")
         given = None if after is None else cursors.of_text(after)
+        if given is not None:
+            cursors.check_filter(given, wanted.filter)
         start = 0 if since is None else max(0, int(_aware(since).timestamp()))
         listing = await self._stream.listing()
         if given is not None and not is_known(given, listing):  # another process listed later
             listing = await self._stream.listing(is_fresh=True)
         now = self._now()
         if given is None:
-            return begun(listing, now=now, since=start)
-        return joined(given, listing, now=now)
+            return cursors.begun(listing, now=now, since=start, filter_=wanted.filter)
+        return cursors.joined(given, listing, now=now)
 
     async def _round(
         self, cursor: Cursor, wanted: Wanted, found: list[Entry], limit: int
@@ -89,7 +91,7 @@ class Feed:
                 break
         if has_ended:
             listing = await self._stream.listing(is_fresh=True)
-            cursor = joined(cursor, listing, now=self._now())
+            cursor = cursors.joined(cursor, listing, now=self._now())
         return cursor
 
     async def _read(self, shard: str, position: int) -> Read:
@@ -108,7 +110,7 @@ def _taken(
         if len(found) == limit:
             return position
         position = arrival.number
-        if arrival.at.timestamp() >= cursor.since and wanted(arrival.entry):
+        if arrival.at.timestamp() >= cursor.since and wanted.takes(arrival.entry):
             found.append(arrival.entry)
     if read.is_closed:
         return EMPTY if position == LEFT and read.upto is None else END

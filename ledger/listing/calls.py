@@ -8,7 +8,7 @@ from ledger.core import keys
 from ledger.core.choices import checked_bool
 from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.core.index import TOP_MAX, Best, Listed, checked_prefix
+from ledger.core.index import TOP_MAX, Best, Listed, checked_after, checked_prefix
 from ledger.listing.describing import Describer
 from ledger.listing.reading import in_order, indexed
 from ledger.opened import OpenedLedger
@@ -56,7 +56,8 @@ class Listings(OpenedLedger):
         Raises:
             StateConflict: the contract's index does not cover the prefix.
             InvalidInput: `limit` is not 1 or more.
-            InvalidCounter: `prefix` or `after` cannot be one of a counter.
+            InvalidCounter: `prefix` or `after` cannot be one of a counter, or `after` is no counter
+                of the prefix.
             DamagedItem: an item was edited by hand; the compactor's next search repairs the index.
             ReadTooSlow: `timeout` ended.
             StoreError: DynamoDB could not do it.
@@ -73,9 +74,8 @@ class Listings(OpenedLedger):
         checked_bool("described", described)
         if limit is not None:
             check_count("limit", limit)
-        behind = None if after is None else keys.checked_counter(after, "after")
         left = limit
-        async for page in self._pages(prefix, after=behind, limit=limit, exact=exact):
+        async for page in self._pages(prefix, after=after, limit=limit, exact=exact):
             some = page if left is None else page[:left]
             left = None if left is None else left - len(some)
             for listed in await self._counted(self._with_descriptions(some)) if described else some:
@@ -180,10 +180,11 @@ class Listings(OpenedLedger):
         await self._counted(self._renew())
         parts = self._open_parts
         checked = checked_prefix(prefix, parts.settings.current.terms.index)
+        behind = None if after is None else checked_after(after, checked)
         most = PAGE_COUNTERS if limit is None else min(limit, PAGE_COUNTERS)
         page: list[Listed] = []
         try:
-            async for listed in indexed(parts.store, checked, after=after, limit=limit):
+            async for listed in indexed(parts.store, checked, after=behind, limit=limit):
                 page.append(listed)
                 if len(page) == most:
                     yield await self._read(page, exact=exact)

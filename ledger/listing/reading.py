@@ -29,14 +29,12 @@ async def indexed(
         DamagedItem: an item was edited by hand; the compactor's next search repairs it.
         StoreError: DynamoDB could not do it.
     """
-    between = bounds(prefix, after)
-    if between is None:
-        return
+    first, last = bounds(prefix, after)
     page_items = None if limit is None else limit // len(INDEX_PARTITIONS) + SPARE_ITEMS
     streams = [
         _partition(
             store,
-            Query(name, consistent=False, first=between[0], last=between[1], limit=page_items),
+            Query(name, consistent=False, first=first, last=last, limit=page_items),
             prefix=prefix,
             after=after,
         )

@@ -81,7 +81,9 @@ class FeedQuery(Asked):
     counter: list[CounterId] = Field(
         default_factory=list, max_length=IDS_MAX, description="Of these counters alone."
     )
-    after: FeedCursor | None = Field(None, description="The `next` of the page before.")
+    after: FeedCursor | None = Field(
+        None, description="The `next` of the page before, of the same prefix and counters."
+    )
     since: Since | None = Field(
         None, description="Without `after`: what arrived from this time on; else all of a day."
     )
@@ -95,7 +97,9 @@ class CountersQuery(Asked):
     """Which counters are to be listed, a page at a time."""
 
     prefix: Prefix = ""
-    after: CounterId | None = Field(None, description="The `next` of the page before.")
+    after: CounterId | None = Field(
+        None, description="The `next` of the page before, of the same prefix."
+    )
     limit: int = Field(100, ge=1, le=PAGE_MAX)
     exact: bool = Field(default=False, description="Read each total from the table.")
     described: bool = False

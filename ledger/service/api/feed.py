@@ -28,7 +28,8 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
     since, is in one page of those that follow each other; one page may be asked for again. With
     `wait` the answer comes as soon as there is an entry, or after so many seconds without any (or
     those of `Prefer: wait`, if fewer); it looks each second, and each look counts against the
-    caller's rate. A cursor that is older than 23 hours, or of another region, is a 410.
+    caller's rate. A cursor that is older than 23 hours, or of another region, is a 410; one of a
+    page of another `prefix`, or of other counters, is a 400.
     """
     named = asked.counter or [asked.prefix]
     context = allow(request, "read", *named)

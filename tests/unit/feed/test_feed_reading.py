@@ -5,16 +5,17 @@ from datetime import UTC, datetime
 import pytest
 
 from ledger.core.errors import FeedBehind, InvalidInput
-from ledger.core.values import Entry
 from ledger.feed.cursors import END, of_text, to_text
 from ledger.feed.memory import MemoryStream
 from ledger.feed.page import FeedPage
 from ledger.feed.port import FIRST, OLDEST, Read
 from ledger.feed.reading import Feed
 from ledger.feed.shared import SharedStream
+from ledger.feed.wanted import Wanted
 from ledger.testing import ManualClock, MemoryGlobalTable
 
 HOUR = 3600
+ALL = Wanted()
 
 
 class World:
@@ -39,16 +40,14 @@ class World:
 
 
 async def page_of(
-    feed: Feed, after: FeedPage | None = None, since: datetime | None = None
+    feed: Feed,
+    after: FeedPage | None = None,
+    since: datetime | None = None,
+    wanted: Wanted = ALL,
 ) -> FeedPage:
     """Return the next page."""
     cursor = None if after is None else after.cursor
-    return await feed.page(is_any, after=cursor, since=since, limit=100)
-
-
-def is_any(_entry: Entry) -> bool:
-    """Take every entry."""
-    return True
+    return await feed.page(wanted, after=cursor, since=since, limit=100)
 
 
 def changes(page: FeedPage) -> list[int]:
@@ -96,7 +95,7 @@ async def test_shards_that_were_read_whole_are_not_read_again() -> None:
     ended = (await page_of(ahead)).cursor
     (shard,) = of_text(ended).positions
     cursor = to_text(of_text(ended).moved(shard, END))
-    assert changes(await late.page(is_any, after=cursor, since=None, limit=100)) == []
+    assert changes(await late.page(ALL, after=cursor, since=None, limit=100)) == []
 
 
 class LeftAlone:
@@ -120,7 +119,7 @@ async def lagging(world: World, feed: Feed) -> FeedPage:
     world.put()
     cursor = None
     for hours in (11, 11, 2):
-        page = await feed.page(is_any, after=cursor, since=None, limit=1)
+        page = await feed.page(ALL, after=cursor, since=None, limit=1)
         cursor = page.cursor
         world.clock.pass_by(hours * HOUR)
     world.clock.pass_by(1)
@@ -188,3 +187,30 @@ async def test_a_time_that_utc_has_no_year_for_is_refused(since: str) -> None:
     """By its name."""
     with pytest.raises(InvalidInput, match="since must be of the years 1 to 9999 in UTC, got"):
         await page_of(World().feed(), since=datetime.fromisoformat(since))
+
+
+A = Wanted("a")
+NAMED = Wanted(counters=frozenset({"a", "a/b"}))
+
+
+@pytest.mark.parametrize(
+    ("made", "asked"),
+    [
+        pytest.param(A, Wanted("b"), id="another-prefix"),
+        pytest.param(A, Wanted(), id="a-wider-prefix"),
+        pytest.param(A, Wanted("a/"), id="a-narrower-prefix"),
+        pytest.param(NAMED, Wanted(), id="no-names"),
+        pytest.param(NAMED, Wanted(counters=frozenset({"a"})), id="other-names"),
+        pytest.param(A, Wanted("a", NAMED.counters), id="names-of-the-prefix"),
+    ],
+)
+async def test_a_cursor_holds_for_the_counters_it_was_made_for(made: Wanted, asked: Wanted) -> None:
+    """Under another filter, what only that one wants would be skipped; the error names both."""
+    world = World()
+    world.put()
+    page = await page_of(world.feed(), wanted=made)
+    with pytest.raises(InvalidInput) as error:
+        await page_of(world.feed(), page, wanted=asked)
+    assert f"of the feed of {made.filter}," in str(error.value)
+    assert f"this is the feed of {asked.filter}:" in str(error.value)
+    assert (await page_of(world.feed(), page, wanted=made)).cursor == page.cursor

@@ -84,12 +84,18 @@ async def test_page_after_page_is_the_whole_list(limit: int) -> None:
     assert found == UNICODE
 
 
-async def test_the_cursor_need_not_be_listed_nor_begin_with_the_prefix() -> None:
+async def test_the_cursor_need_not_be_listed() -> None:
     """It is a place in the order."""
     async with ledger_over(store_of({"b/1": 1, "b/2": 2, "b/3": 3})) as ledger:
         assert await names(ledger, "b/", after="b/15") == ["b/2", "b/3"]
-        assert await names(ledger, "b/", after="a") == ["b/1", "b/2", "b/3"]
-        assert await names(ledger, "b/", after="c") == []
+
+
+@pytest.mark.parametrize("after", ["a", "c/1"])
+async def test_the_cursor_of_another_prefix_is_refused(after: str) -> None:
+    """After `c/1` there is nothing of `b/`: all of it would be skipped in silence."""
+    async with ledger_over(store_of({"b/1": 1, "c/1": 1})) as ledger:
+        with pytest.raises(InvalidCounter, match=f"begin with the prefix 'b/', .* got '{after}'"):
+            await names(ledger, "b/", after=after)
 
 
 @pytest.mark.parametrize("page_items_max", [1, 3, 1000])

@@ -43,6 +43,19 @@ async def test_pages_follow_each_other_by_their_cursors() -> None:
         assert changes(await page(since=later)) == []
 
 
+async def test_a_cursor_of_another_prefix_is_a_400() -> None:
+    """Which names both, since what only one of them wants would be skipped."""
+    async with served() as service:
+        await service.record("bar/a", "1")
+        first = (await service.http.get("/v1/feed", params={"prefix": "bar/"})).json()
+        for other in ({}, {"prefix": "shop/"}, {"prefix": "bar/a"}, {"counter": "bar/a"}):
+            answer = await service.http.get("/v1/feed", params={**other, "after": first["next"]})
+            assert answer.status_code == 400, answer.text
+            detail = answer.json()["detail"]
+            assert "'bar/'" in detail
+            assert repr(other.get("prefix", "")) in detail
+
+
 async def test_one_change_sent_to_two_regions_comes_once() -> None:
     """Under one key, before either try came to the other region."""
     table = MemoryGlobalTable(["us-east-1", AWAY])
