@@ -50,6 +50,7 @@
         │   └── TokenReused         a request token stands for another transaction
         ├── ClockOff                this machine's clock differs from a region's beyond the skew
         ├── ContractStale           the contract was read too long ago, and cannot be read now
+        ├── SignedTooLate           a write would be signed too late, so it was not sent
         ├── HomeMoving              the home region is about to change, so merging waits
         ├── ReplicasDiffer          the replicas are not those of the contract, or one is disabled
         └── RegionUnreadable        a region cannot be read, so merging waits
@@ -210,7 +211,8 @@ def safe_repeat(*, is_named: bool) -> str:
 class NotSent(LedgerError):
     """The call ended before anything was sent: nothing was written, and nothing will be.
 
-    By its `timeout` or the ledger's closing; a spend also where no grant lives long enough for it.
+    By its `timeout`, the ledger's closing, or the end of what the process knows of the table's
+    contract; a spend also where no grant lives long enough for it.
     """
 
     retryable = True
@@ -407,6 +409,10 @@ class ClockOff(StoreError):
 
 class ContractStale(StoreError):
     """The table's contract was read too long ago to act under it, and cannot be read again."""
+
+
+class SignedTooLate(StoreError):
+    """A write would have been signed later than it may be, so it was not sent, nor will be."""
 
 
 class ReplicasDiffer(StoreError):

@@ -14,6 +14,7 @@ conditional puts that share a request (`Sender.each`) each ends in them on its o
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 
@@ -21,7 +22,15 @@ import anyio
 
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item
-from ledger.core.errors import InvalidEntry, LedgerError, OutcomeUnknown, StoreError, safe_repeat
+from ledger.core.errors import (
+    InvalidEntry,
+    LedgerError,
+    NotSent,
+    OutcomeUnknown,
+    SignedTooLate,
+    StoreError,
+    safe_repeat,
+)
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
@@ -35,7 +44,8 @@ from ledger.writing.plan import Planned, batch_puts, confirmed, distinct, latest
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 READS_AT_ONCE = 16
 """Entries of a transaction or of several puts whose existing items are read, at a time."""
-TOO_LATE = "the retry horizon passed before its turn came"
+PASSED = "the retry horizon passed before its turn came"
+TOO_LATE = "what is known of the table's contract is too old: repeat the call"
 CUT_OFF = "cut off at the retry horizon"
 
 ReportDurable = Callable[[Sequence[Planned]], None]
@@ -88,7 +98,7 @@ class Sender:
 
         `report` gets the durable entry, or the error that `put` would have raised for that change.
         """
-        sending = EachSending(report)
+        sending = EachSending(report, self._unsent)
         deadline = self._deadline()
         tries = self._retrier.begin("write", deadline=deadline)
         left = self._in_time(planned, sending, tries)
@@ -109,7 +119,7 @@ class Sender:
     def _in_time(
         self, planned: Sequence[Planned], sending: "EachSending", tries: Tries
     ) -> list[Planned]:
-        """Return the entries that may be sent now; the outcome of the others stays unknown."""
+        """Return the entries that may be sent now; the others are not sent, or stay unknown."""
         now, repeats = self._clock.now(), tries.requests > 0
         if planned and now <= latest_repeat(planned):
             return list(planned)
@@ -248,14 +258,33 @@ class Sender:
         while fresh or self._clock.now() <= horizon:
             left = math.inf if fresh else (horizon - self._clock.now()).total_seconds()
             fresh = False
-            outcome = await self._send_once(send, left, known_unsent=tries.requests == 0)
+            try:
+                outcome = await self._send_once(send, left, known_unsent=tries.requests == 0)
+            except SignedTooLate as error:
+                raise self._unsent(planned, str(error), together=together) from error
             if not isinstance(outcome, Unknown):
                 tries.succeeded()
                 return outcome
             cause = outcome.cause
             if not await tries.again("unanswered", requests=outcome.requests):
                 break
+        if not tries.requests:
+            raise self._unsent(planned, cause, together=together)
         raise _unknown(planned, cause, tries.requests, together=together)
+
+    def _unsent(
+        self, planned: Sequence[Planned], cause: str, *, together: bool = False
+    ) -> NotSent | OutcomeUnknown:
+        """Return the error of entries for which no request was sent, nor will be.
+
+        One that has passed its own retry horizon may have been written by an earlier call with its
+        key, and merged since. Where only the view of the contract has ended the same call may be
+        made again.
+        """
+        horizon = timedelta(seconds=self._settings.current.retry_horizon)
+        if any(_is_past(change, self._clock.now() - horizon) for change in planned):
+            return _unknown(planned, PASSED, 0, together=together)
+        return NotSent(f"no request was sent for {_named(planned)}: it is not written ({cause})")
 
     @staticmethod
     async def _send_once(
@@ -284,8 +313,11 @@ class Sender:
 class EachSending:
     """The outcomes of entries that share requests."""
 
-    def __init__(self, report: ReportResult) -> None:
+    def __init__(
+        self, report: ReportResult, unsent: Callable[[Sequence[Planned], str], LedgerError]
+    ) -> None:
         self._report = report
+        self._unsent = unsent
         self._doubts: dict[int, str] = {}
         self._ended: set[int] = set()
 
@@ -314,6 +346,8 @@ class EachSending:
         """Record that a request wrote nothing of an entry; an earlier one may have."""
         if id(change) in self._doubts:
             self._doubts[id(change)] = str(error)
+        elif isinstance(error, SignedTooLate):
+            self.end(change, self._unsent([change], str(error)))
         else:
             self.end(change, error)
 
@@ -323,10 +357,13 @@ class EachSending:
         self._report(change, result)
 
     def give_up(self, planned: Sequence[Planned], requests: int) -> None:
-        """Report that the outcome of entries is unknown after `requests` requests."""
+        """Report of entries that they were not sent, or are unknown after `requests` requests."""
         for change in planned:
-            cause = self._doubts.get(id(change), TOO_LATE)
-            self.end(change, _unknown([change], cause, requests, together=False))
+            doubt = self._doubts.get(id(change))
+            if doubt is None:
+                self.end(change, self._unsent([change], TOO_LATE))
+            else:
+                self.end(change, _unknown([change], doubt, requests, together=False))
 
 
 def _requests_of(answer: Sequence[Outcome | StoreError]) -> int:
@@ -338,8 +375,6 @@ def _requests_of(answer: Sequence[Outcome | StoreError]) -> int:
 def _unknown(
     planned: Sequence[Planned], cause: str, requests: int, *, together: bool
 ) -> OutcomeUnknown:
-    first = planned[0].entry
-    more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
     is_keyed = all(change.keyed for change in planned)
     if requests:
         sent = f"no answer after {requests} request{'s' if requests != 1 else ''}"
@@ -348,12 +383,24 @@ def _unknown(
         sent = "no request was sent"
         doubt = "the change is there only if an earlier call with its key wrote it"
     return OutcomeUnknown(
-        f"{sent} for counter {first.counter!r} id {first.id}{more}: {doubt} ({cause});"
+        f"{sent} for {_named(planned)}: {doubt} ({cause});"
         f" until the retry horizon {safe_repeat(is_named=is_keyed)} is safe",
         entries=[change.entry for change in planned],
         together=together,
         retryable=is_keyed,
     )
+
+
+def _is_past(change: Planned, horizon: datetime) -> bool:
+    """Return whether an id that an earlier call may have used is of a time before the horizon."""
+    at = change.entry.at
+    return change.keyed and at is not None and at < horizon
+
+
+def _named(planned: Sequence[Planned]) -> str:
+    first = planned[0].entry
+    more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
+    return f"counter {first.counter!r} id {first.id}{more}"
 
 
 def _check_transaction(planned: Sequence[Planned]) -> None:

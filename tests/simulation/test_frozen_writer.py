@@ -14,7 +14,7 @@ import pytest
 from support.ledgers import HOME, WEST
 from support.stages import Stage
 
-from ledger.core.errors import OutcomeUnknown, RetryHorizonPassed
+from ledger.core.errors import NotSent, OutcomeUnknown, RetryHorizonPassed
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.auditor import Violation
 from ledger.lab.simulator.mutants import MUTANTS
@@ -44,7 +44,7 @@ async def repeat(ledger: Ledger, at: datetime) -> None:
     """Make the same call again; that it is refused, or not known to be applied, is no harm."""
     try:
         await ledger.record("counter", 1, key="k", at=at)
-    except (OutcomeUnknown, RetryHorizonPassed):
+    except (NotSent, OutcomeUnknown, RetryHorizonPassed):
         return
 
 

@@ -15,7 +15,7 @@ from support.stages import Stage, stage_settings
 
 from ledger.core.errors import OutcomeUnknown
 from ledger.lab.simulator import loop
-from ledger.lab.simulator.store import TOO_LATE, SimStore
+from ledger.lab.simulator.store import SimStore
 from ledger.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.writes import Outcome, Unknown, Write
@@ -30,8 +30,7 @@ def held_up_for(seconds: float) -> type[SimStore]:
     class HeldUp(SimStore):
         async def write(self, write: Write) -> Outcome:
             await self._process.begin()
-            if self._is_late([write]):
-                return Unknown(TOO_LATE)
+            self._check_signed([write])
             arrives = self._loop.time() + seconds
             if arrives < self._expires():
                 self._loop.call_at(arrives, self._land, lambda: self._serve_write(write), "late")

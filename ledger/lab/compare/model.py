@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from ledger.core.capacity import item_size, write_units
 from ledger.core.entry import Key, key_of
-from ledger.core.errors import Throttled
+from ledger.core.errors import SignedTooLate, Throttled
 from ledger.core.keys import EXPIRES
 from ledger.lab.compare.options import CompareOptions
 from ledger.lab.harness.options import REGIONS
@@ -33,7 +33,7 @@ from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.wrappers.metered import MeteredStore
-from ledger.store.writes import Action, Outcome, Put, Unknown, Write, placed, signed_by
+from ledger.store.writes import Action, Outcome, Put, Write, placed, signed_by
 from ledger.testing.replicas import Replica
 
 TRIP_SECONDS = (0.001, 0.004)
@@ -127,7 +127,7 @@ class ModelStore(ForwardingStore):
         tries = self._retrier.begin(operation)
         while True:
             if latest is not None and self._clock.now() > latest:
-                return Unknown(TOO_LATE)
+                raise SignedTooLate(TOO_LATE)
             await self._trip()
             costs = [(action.key, self._units(action, held_seconds > 0)) for action in actions]
             cause = self._service.admit(costs, self._clock.monotonic(), held_seconds)

@@ -17,7 +17,14 @@ from typing import Any, TypeVar
 
 from ledger.core.clock_offset import ClockOffset, MeasuredOffset, measured
 from ledger.core.entry import Item
-from ledger.core.errors import LedgerError, StoreError, TableMissing, Throttled, Unreachable
+from ledger.core.errors import (
+    LedgerError,
+    SignedTooLate,
+    StoreError,
+    TableMissing,
+    Throttled,
+    Unreachable,
+)
 from ledger.core.keys import BUDGET_PREFIX, NET_PREFIX
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Process
@@ -111,8 +118,7 @@ class SimStore:
         """Do one conditional write."""
         await self._begin(WORK_STEPS, is_entry=_is_entry(write))
         await self._check_cool(write.key[0])
-        if self._is_late([write]):
-            return Unknown(TOO_LATE)
+        self._check_signed([write])
 
         def serve() -> Outcome:
             return done(self._replica.write(write))
@@ -123,8 +129,7 @@ class SimStore:
         """Do up to 100 actions, all or none."""
         await self._begin(WORK_STEPS)
         await self._check_cool(*(action.key[0] for action in actions))
-        if self._is_late(actions):
-            return Unknown(TOO_LATE)
+        self._check_signed(actions)
 
         def serve() -> Outcome:
             return done(self._replica.transact(actions, token=token))
@@ -143,8 +148,7 @@ class SimStore:
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes; sometimes each has a fate of its own."""
         await self._begin(WORK_STEPS)
-        if self._is_late(writes):
-            return BatchOutcome(unknown=tuple(range(len(writes))), cause=TOO_LATE)
+        self._check_signed(writes)
         scattered = not self._world.is_healed and self._random.random() < self._faults.scattered
         if not scattered:
             unknown = BatchOutcome(unknown=tuple(range(len(writes))), cause="no answer")
@@ -154,8 +158,7 @@ class SimStore:
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
         """Do up to 25 conditional writes; sometimes each has a fate of its own."""
         await self._begin(WORK_STEPS, is_entry=any(map(_is_entry, writes)))
-        if self._is_late(writes):
-            return EachOutcome((Unknown(TOO_LATE),) * len(writes))
+        self._check_signed(writes)
         faults = self._faults
         share = faults.scattered * EACH_SCATTERED_TIMES
         if share and not self._world.is_healed and self._random.random() < share:
@@ -230,10 +233,15 @@ class SimStore:
             await self._process.until(self._loop.time() + self._faults.trip_seconds)
             raise self._error("throttled")
 
-    def _is_late(self, actions: Sequence[Action]) -> bool:
-        """Return whether a request of these, signed now by the process's clock, is too late."""
+    def _check_signed(self, actions: Sequence[Action]) -> None:
+        """Check that a request of these may be signed now, by the process's clock.
+
+        Raises:
+            SignedTooLate: nothing is sent.
+        """
         limit = signed_by(actions)
-        return limit is not None and self._process.clock.wall(self._loop.time()) > limit
+        if limit is not None and self._process.clock.wall(self._loop.time()) > limit:
+            raise SignedTooLate(TOO_LATE)
 
     def _expires(self) -> float:
         """Return when the signature of a request that is signed now expires.

@@ -24,6 +24,7 @@ from ledger.core.errors import (
     InvalidEntry,
     LedgerError,
     NeverApplied,
+    NotSent,
     OutcomeUnknown,
     ReadTooSlow,
     RetryHorizonPassed,
@@ -64,7 +65,7 @@ HISTORY_SHARE = 0.3
 """Until a process whose file is refused starts with the right one."""
 READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 _PAUSE_SECONDS = 5.0
-_REFUSALS = (StoreError, ContractChangeRefused, ContractConflict)
+_REFUSALS = (NotSent, StoreError, ContractChangeRefused, ContractConflict)
 """What says that nothing was written, or read; the last to a region that has left the table."""
 
 

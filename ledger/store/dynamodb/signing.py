@@ -15,20 +15,13 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import HTTPClientError
-
+from ledger.core.errors import SignedTooLate
 from ledger.runtime.binding import Binding
 from ledger.runtime.validity import check_validity, has_validity
 
 DATE_HEADER = "X-Amz-Date"
 _DATE_FORM = "%Y%m%dT%H%M%SZ"
 _limit: ContextVar[datetime | None] = ContextVar("_limit", default=None)
-
-
-class SignedTooLate(HTTPClientError):
-    """The request was signed later than its write allows, and not sent."""
-
-    fmt = "signed at {signed}, later than {limit}, so it was not sent"
 
 
 class not_after(Binding[datetime | None]):  # noqa: N801 (used as a function is)
@@ -48,7 +41,9 @@ def check(signed: datetime) -> None:
     check_validity(signed)
     limit = _limit.get()
     if limit is not None and signed > limit:
-        raise SignedTooLate(signed=signed.isoformat(), limit=limit.isoformat(), error="too late")
+        raise SignedTooLate(
+            f"signed at {signed.isoformat()}, later than {limit.isoformat()}, so it was not sent"
+        )
 
 
 def refuse_late(request: Any, **_: object) -> None:

@@ -12,11 +12,11 @@ from anyio.lowlevel import checkpoint
 from support.ledgers import HOME, make_settings, seeded
 
 from ledger.core.entry import entry_item
-from ledger.core.errors import NotSent, OutcomeUnknown
+from ledger.core.errors import NotSent, OutcomeUnknown, SignedTooLate
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import FaultyStore, InOrder, Partial
+from ledger.store.wrappers.faults import FaultyStore, InOrder, Partial, Raises
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 from ledger.testing.clock import START, ManualClock
 from ledger.writing.closing import ClosableSender
@@ -231,3 +231,22 @@ async def _close_soon(closing: ClosableSender) -> None:
     for _ in range(20):
         await checkpoint()
     closing.close()
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+async def test_what_is_planned_under_an_old_view_is_not_sent(*, keyed: bool) -> None:
+    """Past the end of what is known of the contract nothing is sent, and that is what is said."""
+    clock = ManualClock(START + timedelta(seconds=30), instant=True)
+    inner = MemoryStore(HOME)
+    old = [change._replace(latest=START) for change in planned(2, keyed=keyed)]
+    late = FaultyStore(inner, lambda _call: Raises(SignedTooLate("signed too late")))
+    for call in (
+        sender(late, clock).put(old[0]),
+        sender(late, clock).transaction(old),
+        sender(late, clock).batch(old),
+    ):
+        with pytest.raises(NotSent, match="it is not written"):
+            await call
+    told = await each(sender(late, clock), old)
+    assert [type(one) for one in told] == [NotSent, NotSent]
+    assert not [*inner.table.items()]

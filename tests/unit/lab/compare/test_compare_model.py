@@ -4,7 +4,7 @@ import anyio
 import pytest
 from pydantic_core import to_json
 
-from ledger.core.errors import Throttled
+from ledger.core.errors import SignedTooLate, Throttled
 from ledger.core.keys import EXPIRES
 from ledger.lab.compare.model import Model, Service, open_model
 from ledger.lab.compare.options import CompareOptions
@@ -15,7 +15,7 @@ from ledger.lab.harness.options import REGIONS
 from ledger.lab.simulator import loop
 from ledger.runtime.clock import Clock
 from ledger.store.reads import Get
-from ledger.store.writes import TOKEN_SECONDS, Applied, Put, Unknown, Update
+from ledger.store.writes import TOKEN_SECONDS, Applied, Put, Update
 
 FAULTLESS = CompareOptions(engine="model", lost=0.0)
 KEY = ("~count~0~x", "sum")
@@ -58,13 +58,14 @@ def test_a_token_is_forgotten_after_ten_minutes() -> None:
 
 
 def test_what_is_signed_too_late_is_not_sent() -> None:
-    """A write past its `not_after` is Unknown, and not applied."""
+    """A write past its `not_after` is not sent."""
 
     async def run() -> None:
         async with open_model(FAULTLESS) as model:
             store, limit = model.stores[REGIONS[0]], model.clock.now()
             await model.clock.sleep(1)
-            assert isinstance(await store.write(replace(ADD, not_after=limit)), Unknown)
+            with pytest.raises(SignedTooLate):
+                await store.write(replace(ADD, not_after=limit))
             assert await store.get(Get(KEY)) is None
 
     loop.run(run)

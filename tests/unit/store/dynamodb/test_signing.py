@@ -11,6 +11,7 @@ from support.bytes_server import answering_bytes
 from support.scripted import done
 from support.wire import TRANSPORTS, open_wire
 
+from ledger.core.errors import SignedTooLate
 from ledger.lab.bench.stub_pages import answer
 from ledger.settings import Settings
 from ledger.settings.given import TransportName
@@ -22,7 +23,7 @@ from ledger.store.transports.lean import LeanTransport
 from ledger.store.transports.lean_http import open_http
 from ledger.store.transports.lean_routes import Place, Route, Routes
 from ledger.store.transports.lean_signing import Signer
-from ledger.store.writes import Applied, Put, Unknown, signed_by
+from ledger.store.writes import Applied, Put, signed_by
 from ledger.testing.clock import START, ManualClock
 
 SIGNED = datetime(2026, 11, 21, 6, 50, 1, tzinfo=UTC)
@@ -48,7 +49,7 @@ def test_request_signed_too_late_is_not_sent() -> None:
     limit = SIGNED - timedelta(seconds=1)
     with (
         signing.not_after(limit),
-        pytest.raises(signing.SignedTooLate, match=r"06:50:01.*not sent"),
+        pytest.raises(SignedTooLate, match=r"06:50:01.*not sent"),
     ):
         signing.refuse_late(request())
     signing.refuse_late(request())
@@ -72,24 +73,17 @@ async def test_transport_looks_before_it_sends(
     settings = Settings(
         home=HOME, regions={HOME: {"endpoint": "http://127.0.0.1:9"}}, transport=transport
     )
+    late = Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999))
     async with open_store(settings, HOME) as store:
-        outcome = await store.write(Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999)))
-        batch = await store.write_batch([Put(ITEM, not_after=SIGNED - timedelta(days=9999))])
-        whole = await store.transact(
-            [Put(OTHER, Absent()), Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999))]
-        )
-        late = Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999))
+        for write in (
+            store.write(late),
+            store.write_batch([Put(ITEM, not_after=late.not_after)]),
+            store.transact([Put(OTHER, Absent()), late]),
+        ):
+            with pytest.raises(SignedTooLate, match="not sent"):
+                await write
         each = (await store.write_each([Put(OTHER, Absent()), late])).outcomes
-    assert isinstance(outcome, Unknown)
-    assert "not sent" in outcome.cause
-    assert ["not sent" in unknown.cause for unknown in each if isinstance(unknown, Unknown)] == [
-        True,
-        True,
-    ]
-    assert batch.unknown == (0,)
-    assert "not sent" in batch.cause
-    assert isinstance(whole, Unknown)
-    assert "not sent" in whole.cause
+    assert [type(outcome) for outcome in each] == [SignedTooLate, SignedTooLate]
 
 
 async def test_lean_transport_signs_by_the_clock_that_it_is_given() -> None:
@@ -97,10 +91,10 @@ async def test_lean_transport_signs_by_the_clock_that_it_is_given() -> None:
     async with open_wire("lean") as wire:
         wire.server.play(otherwise=done())
         in_time = await wire.store.write(Put(ITEM, not_after=START))
-        late = await wire.store.write(Put(ITEM, not_after=START - timedelta(microseconds=1)))
+        with pytest.raises(SignedTooLate):
+            await wire.store.write(Put(ITEM, not_after=START - timedelta(microseconds=1)))
 
         assert in_time == Applied()
-        assert isinstance(late, Unknown)
         assert len(wire.server.requests) == 1
         assert wire.server.headers[0]["X-Amz-Date"] == "20261121T065000Z"
 
@@ -144,7 +138,7 @@ async def test_lean_transport_looks_once_it_has_its_credentials(allowed: int, se
             otherwise=cast("Transport", None),
         )
         with (
-            nullcontext() if sent else pytest.raises(signing.SignedTooLate),
+            nullcontext() if sent else pytest.raises(SignedTooLate),
             signing.not_after(clock.now() + timedelta(seconds=allowed)),
         ):
             await lean.send("put_item", {"TableName": "ledger", "Item": ITEM})
