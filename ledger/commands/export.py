@@ -16,6 +16,7 @@ from ledger.commands.outputs import Force, check_output
 from ledger.commands.regions import Region, region_of
 from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput
+from ledger.core.spreadsheets import cell_of
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
@@ -72,6 +73,7 @@ def export(
     """Write the entries of counters, from table and archive, each once, in order.
 
     Amounts are exact: text in JSON Lines and CSV, decimal(38, SCALE) in Parquet (extra `parquet`).
+    In CSV a text that a spreadsheet would run as a formula begins with an apostrophe.
     The file appears under its name once it is complete.
     """
     asked = [keys.checked_counter(counter) for counter in counters or ()]
@@ -169,15 +171,13 @@ class _Csv:
         self._file = file
 
     def take(self, row: dict[str, Any]) -> None:
-        self._rows.writerow(self._shown(row))
+        self._rows.writerow({name: self._cell(name, value) for name, value in row.items()})
 
-    def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row as it is in a file, with its texts escaped for a terminal."""
-        if not self._file.isatty():
-            return row
-        return {
-            name: printable(cell) if isinstance(cell, str) else cell for name, cell in row.items()
-        }
+    def _cell(self, name: str, value: Any) -> Any:
+        """Return a text as no formula, and escaped for a terminal; an amount as it is."""
+        if name == "change" or not isinstance(value, str):
+            return value
+        return cell_of(printable(value) if self._file.isatty() else value)
 
     def end(self) -> None:
         self._file.flush()

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from ledger.core import amounts, keys
 from ledger.core.errors import BrokenRow, ImportRefused, InvalidInput
+from ledger.core.spreadsheets import text_of
 from ledger.importing.form import ColumnChoice, Columns, Form, Format, listed, resolved
 
 NOTE_BYTES_MAX = 32_768
@@ -166,9 +167,9 @@ class CsvRows:
         )
         return Row(
             line=self._lines.first,
-            counter=_counter(counter, self._form),
+            counter=_counter(None if counter is None else text_of(counter), self._form),
             change=_amount(change),
-            note=_note(note),
+            note=_note(None if note is None else text_of(note)),
             effective=_effective(effective),
             raw=raw,
         )
