@@ -13,6 +13,7 @@ later is a new, empty replica.
 
 from collections.abc import Iterable, Sequence
 
+from ledger.administration.replica_states import DROPPED_BY_ITSELF
 from ledger.contract.changing import POLL_SECONDS, ContractWriter
 from ledger.contract.waiting import Report
 from ledger.core.contract_item import Contract
@@ -57,11 +58,23 @@ async def check_removed(stores: Iterable[Store], table: str, lost: Sequence[str]
             name, region = still[0], store.region
             raise ContractChangeRefused(
                 f"{region} still lists {name} among the replicas of table {table}"
-                f" ({listed[name]}): remove it first, in AWS by `aws dynamodb update-table --region"
-                f" {region} --table-name {table} --replica-updates"
-                f' \'[{{"Delete": {{"RegionName": "{name}"}}}}]\'`, and run this again once it'
-                " is gone in every region"
+                f" ({listed[name]}): {_how(name, listed[name], region, table)}; run this again once"
+                " it is gone in every region"
             )
+
+
+def _how(name: str, state: str, region: str, table: str) -> str:
+    """Return how a lost replica in this state gets out of the table."""
+    if state in DROPPED_BY_ITSELF:
+        return "DynamoDB takes it out by itself 20 hours after it became inaccessible"
+    return (
+        f"remove it first, in AWS by `aws dynamodb update-table --region {region} --table-name"
+        f' {table} --replica-updates \'[{{"Delete": {{"RegionName": "{name}"}}}}]\'`. Where that is'
+        f" refused because the replica is protected from deletion, or because {name} does not"
+        f" answer, disable the region for the account (`aws account disable-region --region-name"
+        f" {name}`): DynamoDB takes the replica out 20 hours later, protected or not. A region that"
+        " every account has cannot be disabled: see deploy/runbooks/home-lost.md"
+    )
 
 
 async def take_home(

@@ -13,6 +13,10 @@ Pure: no clock, no randomness, no I/O.
 
 from ledger.administration.table_plan import TableView, Views
 
+DROPPED_BY_ITSELF = frozenset(
+    {"REPLICATION_NOT_AUTHORIZED", "REGION_DISABLED", "INACCESSIBLE_ENCRYPTION_CREDENTIALS"}
+)
+"""The states in which DynamoDB takes a replica out of the group after 20 hours."""
 _OUT = "; after 20 hours DynamoDB takes it out of the global table, and that cannot be undone"
 REASONS = {
     "REPLICATION_NOT_AUTHORIZED": (

@@ -307,6 +307,34 @@ def outage(
 
 
 @app.command()
+def lose(
+    region: str,
+    dropped_after: Annotated[
+        Any,
+        typer.Option(
+            parser=_seconds,
+            metavar="DURATION",
+            help="Disable REGION for the account, too: others drop its replica so much later. 20h"
+            " in AWS.",
+            show_default="never",
+        ),
+    ] = None,
+    control_url: ControlUrl = None,
+    config: Config = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Lose REGION for good: it answers nothing any more, and what was on its way is lost.
+
+    The others list its replica still. It cannot be removed, since DynamoDB carries that out in
+    REGION; only --dropped-after, as after `aws account disable-region`, lets it go.
+    """
+    world = running_table(control_url, config)
+    world.lose(region, dropped_after=dropped_after)
+    show(world, as_json=as_json)
+
+
+@app.command()
 def fault(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(Fault)}, or none.")],
     probability: Annotated[float, typer.Option(help="Share of the requests, 0 to 1.")] = 1.0,

@@ -37,6 +37,8 @@ def _regions(state: Mapping[str, Any]) -> Iterator[str]:
         line = f"{name}  {url}"
         if name in state["unavailable"]:
             line += "  unavailable"
+        elif name in state["lost"]:
+            line += "  lost"
         elif name in state["outages"]:
             line += "  outage"
         yield line

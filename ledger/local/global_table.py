@@ -221,6 +221,18 @@ class LocalGlobalTable:
         """
         self._control("outage", {"region": region, "on": on})
 
+    def lose(self, region: str, *, dropped_after: float | None = None) -> None:
+        """Let a region answer nothing any more, for good; what was on its way is lost.
+
+        Its replica stays listed, and cannot be removed, since a removal is carried out in its
+        region. With `dropped_after` the region is disabled for the account, too: others describe
+        it so, and drop its replica by themselves so many seconds later; DynamoDB takes 20 hours.
+
+        Raises:
+            LocalTableError: no such region, or the last one; the seconds are below 0.
+        """
+        self._control("lose", {"region": region, "dropped_after": dropped_after})
+
     def reset(self) -> None:
         """Delete all items in all regions, and all that are on their way.
 

@@ -174,15 +174,14 @@ class Server:
             LocalTableError: the request is not known, breaks a rule, or a region is unavailable.
         """
         try:
-            await self._control(name, body)
+            if name != "status":
+                await self._control(name, body)
         except ApiError as error:
             raise LocalTableError(error.message) from None
         return self._status()
 
     async def _control(self, name: str, body: Mapping[str, Any]) -> None:
         match name:
-            case "status":
-                pass
             case "pause" | "heal":
                 await self._hold_links(body, held=name == "pause")
             case "lag":
@@ -200,6 +199,8 @@ class Server:
                 self._set_clock(body.get("region"), body.get("seconds"))
             case "outage":
                 await self._set_outage(self._region(body.get("region")), body.get("on"))
+            case "lose":
+                await self._lose(self._region(body.get("region")), body.get("dropped_after"))
             case "reset":
                 await self._reset()
             case "fault":
@@ -243,7 +244,9 @@ class Server:
     async def _set_outage(self, region: str, on: object) -> None:
         if not isinstance(on, bool):
             raise LocalTableError(f"on must be true or false, got {on!r}")
-        links = [link for link in self._replicator.links if region in (link.source, link.target)]
+        if region in self._regions.lost:
+            raise LocalTableError(f"{region} is lost for good: it has no outage that could end")
+        links = self._links_of(region)
         if on:
             self._regions.outages.add(region)
             for link in links:
@@ -253,6 +256,19 @@ class Server:
         for link in links:
             if not self._regions.outages & {link.source, link.target}:
                 link.release(Hold.OUTAGE)
+
+    async def _lose(self, region: str, dropped_after: object) -> None:
+        seconds = dropped_after
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
+            raise LocalTableError(f"dropped_after must be 0 seconds or more, got {seconds!r}")
+        if not {*self.options.regions} - {*self._regions.lost, region}:
+            raise LocalTableError(f"{region} is the last region that is not lost")
+        self._regions.lose_for_good(region, dropped_after=seconds, now=time.time())
+        for link in self._links_of(region):
+            await link.end()
+
+    def _links_of(self, region: str) -> list[Link]:
+        return [link for link in self._replicator.links if region in (link.source, link.target)]
 
     async def _hold_links(self, body: Mapping[str, Any], *, held: bool) -> None:
         for link in self._links(body):

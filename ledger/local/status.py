@@ -39,6 +39,7 @@ def regions_status(regions: Regions) -> dict[str, Any]:
     """Return which regions do not answer, why, and which were started again with what loss."""
     return {
         "outages": sorted(regions.outages),
+        "lost": sorted(regions.lost),
         "unavailable": {region: _gone(gone) for region, gone in regions.gone.items()},
         "restarts": {
             region: [_restart(restart) for restart in restarts]

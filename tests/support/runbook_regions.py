@@ -1,5 +1,7 @@
 """Runbooks of regions: one is down, taken out, lost for good, or the home from now on."""
 
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 from support.runbook_runs import AWAY, COUNTER, HOME, THIRD, RunbookRun, Scenario, with_changes
 
 
@@ -70,13 +72,38 @@ def a_region_is_lost(run: RunbookRun) -> None:
         run.sleep(0.05)
     run.desk.world.pause(lost, arrived)
     run.record(lost, COUNTER, 13, counts=False)
-    run.desk.world.set_outage(lost, on=True)
+    run.desk.world.lose(lost)
 
 
-def unprotect_lost(run: RunbookRun) -> None:
-    """Take the protection off, for which it answers once more; nothing of it arrives."""
-    run.desk.world.set_outage(run.values["LOST"], on=False)
-    unprotect(run, run.values["LOST"])
+def not_unprotected(run: RunbookRun) -> None:
+    """Ask a region that is lost to take the protection off: nothing answers there."""
+    with pytest.raises(BotoCoreError):
+        unprotect(run, run.values["LOST"])
+
+
+def not_removed(run: RunbookRun) -> None:
+    """Ask for the removal of its replica: refused, as is the take-over, which says what to do."""
+    lost, target = run.values["LOST"], run.values["TARGET"]
+    with pytest.raises(ClientError, match="protected against deletion"):
+        remove(run, lost, through=target)
+    refused = run.command(f"compactor take-home {target} --lost {lost} --confirm {lost}")
+    assert refused.status == 1
+    assert f"aws account disable-region --region-name {lost}" in refused.errors
+
+
+def disabled(run: RunbookRun) -> None:
+    """Disable the region: of the account's regions the table on this machine has only this."""
+    lost, target = run.values["LOST"], run.values["TARGET"]
+    at = run.desk.world.control_url
+    done = run.command(f"ledger local lose {lost} --dropped-after 20h --control-url {at}")
+    assert done.status == 0, done.errors
+    refused = run.command(f"compactor take-home {target} --lost {lost} --confirm {lost}")
+    assert "REGION_DISABLED): DynamoDB takes it out by itself" in refused.errors
+
+
+def it_is_dropped(run: RunbookRun) -> None:
+    """Let the 20 hours pass."""
+    run.desk.world.lose(run.values["LOST"], dropped_after=0.0)
 
 
 def several_passes(run: RunbookRun) -> None:
@@ -89,11 +116,10 @@ def several_passes(run: RunbookRun) -> None:
 
 LOST_REPLICA = {
     "aws dynamodb update-table --region LOST --table-name ledger"
-    " --no-deletion-protection-enabled": unprotect_lost,
+    " --no-deletion-protection-enabled": not_unprotected,
     "aws dynamodb update-table --region TARGET --table-name ledger"
-    ' --replica-updates \'[{"Delete": {"RegionName": "LOST"}}]\'': lambda run: remove(
-        run, run.values["LOST"], through=run.values["TARGET"]
-    ),
+    ' --replica-updates \'[{"Delete": {"RegionName": "LOST"}}]\'': not_removed,
+    "aws account disable-region --region-name LOST": disabled,
 }
 
 SCENARIOS = (
@@ -143,6 +169,7 @@ SCENARIOS = (
         prepare=a_region_is_lost,
         foreign=LOST_REPLICA,
         events={
+            "no region lists it any more": it_is_dropped,
             "the region is taken out of regions.yaml": lambda run: without(run, HOME, home=AWAY),
             "some passes have run": several_passes,
         },
@@ -154,6 +181,7 @@ SCENARIOS = (
         prepare=a_region_is_lost,
         foreign=LOST_REPLICA,
         events={
+            "no region lists it any more": it_is_dropped,
             "the region is taken out of regions.yaml": lambda run: without(run, THIRD),
             "some passes have run": several_passes,
         },

@@ -68,11 +68,25 @@ class ControlPlane:
         Raises:
             ApiError: refused.
         """
+        self._drop_lost()
         try:
             return await self._operations[operation](region, body)
         finally:
             if not operation.startswith(("Describe", "List")):
                 self._keep()
+
+    def _drop_lost(self) -> None:
+        """Take replicas of lost regions out of their groups once DynamoDB would have by itself."""
+        dropped = [
+            (region, name)
+            for region in self._regions.dropped(now=time.time())
+            for name in self._tables.names(region)
+        ]
+        for region, name in dropped:
+            self._tables.remove(region, name)
+            self._replicator.forget(region, name)
+        if dropped:
+            self._keep()
 
     def _keep(self) -> None:
         journal = self._replicator.journal
@@ -107,7 +121,7 @@ class ControlPlane:
         async with self.changing, AsyncExitStack() as locks:
             for region in self._tables.regions:
                 await locks.enter_async_context(self._replicator.locks[region])
-            for region in self._tables.regions:
+            for region in {*self._tables.regions} - {*self._regions.lost}:
                 self._regions.check_there(region)
             self._tables.renumber()
             self._replicator.clear()
@@ -125,7 +139,15 @@ class ControlPlane:
 
     async def _describe(self, table: Table) -> dict[str, Any]:
         items = await self._engine.count(table.region, table.name)
-        return self._tables.describe(table, now=time.monotonic(), items=items)
+        described = self._tables.describe(table, now=time.monotonic(), items=items)
+        for replica in described.get("Replicas", ()):
+            lost = self._regions.lost.get(replica["RegionName"])
+            if lost is not None and lost.disabled_at is not None:
+                replica |= {
+                    "ReplicaStatus": "REGION_DISABLED",
+                    "ReplicaInaccessibleDateTime": lost.disabled_at,
+                }
+        return described
 
     async def _create_table(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
         table = catalog.from_request(body, region, now=time.monotonic(), created_at=time.time())

@@ -98,6 +98,15 @@ class Front:
         self._tokens = {region: limits.Tokens() for region in self._tables.regions}
         self._replicator.journal.forget_tokens()
 
+    def check_there(self, region: str) -> None:
+        """Leave every request to a region without an answer that is lost for good.
+
+        Raises:
+            NoAnswer: it is lost.
+        """
+        if region in self._regions.lost:
+            raise NoAnswer(hold=False)
+
     async def call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request.
 

@@ -77,6 +77,7 @@ def region_handler(front: Front, region: str, clocks: Mapping[str, float]) -> Ha
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         try:
+            front.check_there(region)
             operation, body = await _request(request)
             _check_present(request)
             return _answer(await front.call(region, operation, body))

@@ -36,11 +36,12 @@ Deliver = Callable[[str, str, Sequence[Shipment]], Awaitable[None]]
 
 
 class Hold(StrEnum):
-    """Why a link carries nothing: on request; a region of it is cut off, or its tables are gone."""
+    """Why a link carries nothing: on request; a region is cut off, its tables are gone, or lost."""
 
     PAUSED = "paused"
     OUTAGE = "outage"
     UNAVAILABLE = "unavailable"
+    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ class Link:
 
     def push(self, shipment: Shipment) -> None:
         """Send one item; it arrives after its own delay."""
+        if Hold.LOST in self.holds:
+            return
         self._sequence += 1
         self._wait(_Sent(_now() + self._delay(), self._sequence, shipment))
 
@@ -142,6 +145,12 @@ class Link:
         self.holds.add(reason)
         async with self._delivering:
             pass
+
+    async def end(self) -> None:
+        """Drop what is on its way, and carry nothing any more, for good."""
+        await self.hold(Hold.LOST)
+        self.clear()
+        self._idle.set()
 
     def release(self, reason: Hold) -> None:
         """Resume delivery, unless there is another reason to hold."""

@@ -5,6 +5,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from ledger.local.engines.port import ApiError
 
@@ -39,12 +40,25 @@ class Restart:
     lost_keys: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A region that answers nothing any more, for good.
+
+    Once it is disabled for the account, at a time of the day, the others drop its replicas by
+    themselves, at `dropped_at`.
+    """
+
+    disabled_at: float | None = None
+    dropped_at: float = inf
+
+
 class Regions:
     """The state of every region."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
         self.outages: set[str] = set()
+        self.lost: dict[str, Lost] = {}
         self.gone: dict[str, Gone] = {}
         self.restarts: dict[str, list[Restart]] = {}
 
@@ -66,9 +80,25 @@ class Regions:
         Raises:
             ApiError: ServiceUnavailable.
         """
+        if region in self.lost:
+            raise _unavailable(f"{region} is lost for good, on request")
         gone = self.gone.get(region)
         if gone is not None:
             raise _unavailable(f"{region} is being started again: {gone.reason}")
+
+    def lose_for_good(self, region: str, *, dropped_after: float | None, now: float) -> None:
+        """Let a region answer nothing any more; with a time it is disabled for the account, too.
+
+        Source: Amazon DynamoDB API Reference, ReplicaDescription: a replica in a region that is
+        disabled is described as REGION_DISABLED, and taken out of the group after 20 hours.
+        https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ReplicaDescription.html
+        """
+        known = Lost() if dropped_after is None else Lost(now, now + dropped_after)
+        self.lost[region] = known
+
+    def dropped(self, *, now: float) -> list[str]:
+        """Return the lost regions whose replicas the others have dropped by now."""
+        return [region for region, lost in self.lost.items() if lost.dropped_at <= now]
 
     def lose(self, region: str, reason: str, *, now: float) -> None:
         """Take a region for gone."""

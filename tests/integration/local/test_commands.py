@@ -54,6 +54,7 @@ async def test_a_fault_is_shown_with_its_share_and_its_count() -> None:
         (["fault", "fire"], InvalidInput, "KIND must be one of error_500, .*, none, got 'fire'"),
         (["fault", "hang", "--probability", "2"], LocalTableError, "probability must be between"),
         (["outage", "mars-1", "on"], LocalTableError, "region must be one of"),
+        (["lose", "mars-1"], LocalTableError, "region must be one of"),
     ],
 )
 async def test_what_cannot_be_is_refused(

@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from support.local_worlds import ASIA, EAST, TABLE, WEST, World, code, item, open_world
 
 from ledger.core.contract_item import contract_key
@@ -51,6 +51,73 @@ async def test_of_two_regions_in_outage_one_comes_back_alone() -> None:
         assert (states[f"{EAST} {ASIA}"], states[f"{EAST} {WEST}"]) == ("up", "outage")
         with pytest.raises(LocalTableError, match="region must be one of"):
             world.table.set_outage("mars-1", on=True)
+
+
+async def test_a_region_that_is_lost_answers_nothing_and_stays_listed() -> None:
+    """Its protection cannot be lifted, its replica not be removed; what it sent is lost."""
+    async with open_world() as world:
+        change = {"TableName": TABLE, "DeletionProtectionEnabled": True}
+        await world.clients[WEST].update_table(**change)
+        world.table.pause(WEST, EAST)
+        await world.put(WEST, "from-west", n=1)
+        world.table.lose(WEST)
+        world.table.heal_all()
+        for call in (
+            world.get(WEST, "from-west"),
+            world.clients[WEST].update_table(**{**change, "DeletionProtectionEnabled": False}),
+        ):
+            with pytest.raises(BotoCoreError):
+                await call
+        await world.put(EAST, "from-east", n=2)
+        await world.table.wait_replicated()
+        assert await world.number(ASIA, "from-east") == "2"
+        assert await world.number(EAST, "from-west") is None
+        assert await replicas(world) == {WEST: "ACTIVE", ASIA: "ACTIVE"}
+        delete = [{"Delete": {"RegionName": WEST}}]
+        with pytest.raises(ClientError, match="protected against deletion"):
+            await world.clients[EAST].update_table(TableName=TABLE, ReplicaUpdates=delete)
+        status = world.table.status()
+        assert (status["lost"], problems(status)) == ([WEST], [])
+        with pytest.raises(LocalTableError, match="is lost for good"):
+            world.table.set_outage(WEST, on=False)
+
+
+async def test_a_replica_without_protection_is_not_removed_from_a_lost_region_either() -> None:
+    """DynamoDB deletes it in its own region, which does not answer."""
+    async with open_world() as world:
+        change = {"TableName": TABLE, "DeletionProtectionEnabled": False}
+        await world.clients[WEST].update_table(**change)
+        world.table.lose(WEST)
+        delete = [{"Delete": {"RegionName": WEST}}]
+        with pytest.raises(ClientError, match="lost for good"):
+            await world.clients[EAST].update_table(TableName=TABLE, ReplicaUpdates=delete)
+        assert await replicas(world) == {WEST: "ACTIVE", ASIA: "ACTIVE"}
+
+
+async def test_a_lost_region_that_is_disabled_is_dropped_by_itself() -> None:
+    """Protected or not, after the time in which DynamoDB would; the others go on as a table."""
+    async with open_world() as world:
+        world.table.lose(WEST)
+        world.table.lose(WEST, dropped_after=3_600.0)
+        assert await replicas(world) == {WEST: "REGION_DISABLED", ASIA: "ACTIVE"}
+        world.table.lose(WEST, dropped_after=0.0)
+        assert await replicas(world) == {ASIA: "ACTIVE"}
+        await world.put(EAST, "later", n=3)
+        await world.table.wait_replicated()
+        assert await world.number(ASIA, "later") == "3"
+        world.table.reset()
+        assert await world.number(ASIA, "later") is None
+        world.table.lose(ASIA)
+        with pytest.raises(LocalTableError, match="the last region that is not lost"):
+            world.table.lose(EAST)
+        with pytest.raises(LocalTableError, match="0 seconds or more, got -1"):
+            world.table.lose(ASIA, dropped_after=-1)
+
+
+async def replicas(world: World) -> dict[str, str]:
+    """Return the replicas beside a region as it describes them."""
+    table = (await world.clients[EAST].describe_table(TableName=TABLE))["Table"]
+    return {one["RegionName"]: one["ReplicaStatus"] for one in table.get("Replicas", ())}
 
 
 async def test_a_reset_leaves_empty_tables_and_the_contract(world: World) -> None:
