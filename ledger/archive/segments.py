@@ -102,8 +102,7 @@ class Segment:
     """The entries of one fold of a collection, in the order of their ids.
 
     `base_change` and `base_count` are what was merged before the archive began, up to `since`;
-    `change` and `count` the net's with this fold; `version` is that net's. `until` is the latest
-    time, in microseconds, of an entry in this segment and all before.
+    `change` and `count` the net's with this fold; `version` is that net's.
     """
 
     partition: str
@@ -115,7 +114,6 @@ class Segment:
     base_count: int
     change: Decimal
     count: int
-    until: int
     pointers: tuple[Pointer, ...]
     lines: tuple[Line, ...]
     _digest: bytes = field(default=b"", init=False, repr=False, compare=False)
@@ -160,7 +158,6 @@ class Segment:
             "base": {"change": amounts.to_text(self.base_change), "count": self.base_count},
             "change": amounts.to_text(self.change),
             "count": self.count,
-            "until": self.until,
             "pointers": base64.b64encode(pack_pointers(self.pointers)).decode(),
             "entries": len(self.lines),
         }
@@ -187,7 +184,6 @@ def segment_of(
     `change` and `count` are those of the net that this fold makes.
     """
     lines = tuple(_line(item, salt) for item, salt in zip(items, salts, strict=True))
-    last = microseconds(lines[-1].id)
     return Segment(
         partition=partition,
         number=before.number + 1,
@@ -198,7 +194,6 @@ def segment_of(
         base_count=before.base_count,
         change=change,
         count=count,
-        until=max(last, before.pointers[0].until if before.pointers else 0),
         pointers=before.pointers,
         lines=lines,
     )
@@ -251,7 +246,6 @@ def of_lines(text: bytes, what: str) -> Segment:
             base_count=int(header["base"]["count"]),
             change=amounts.parse(header["change"]),
             count=int(header["count"]),
-            until=int(header["until"]),
             pointers=unpack_pointers(base64.b64decode(header["pointers"], validate=True)),
             lines=tuple(map(_line_of, rows)),
         )

@@ -2,34 +2,52 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
+from prometheus_client import CollectorRegistry
 from support.compacting import HEARTBEAT, LEASE, Instance, World, compactor_settings
 from support.ledgers import HOME, WEST
 
 from compactor import acting, sharing
 from compactor.apply import Done
+from compactor.metrics import CompactorMetrics
 from compactor.observe import lease_name
 from compactor.plan import Plan
 from compactor.report import CompactorReport
-from compactor.sharing import Sharing
-from compactor.slices import HEAD, Directory, Slice, bounds, directory_of, giving, slice_of
+from compactor.sharing import Sharing, Watches
+from compactor.slices import (
+    HEAD,
+    Directory,
+    Slice,
+    bounds,
+    directory_of,
+    giving,
+    slice_item,
+    slice_key,
+    slice_of,
+)
 from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.core.hints import HINT_PARTITIONS, ripe_hint
 from ledger.core.values import NetChange
-from ledger.primitives.leases.state import lease_key, record_item
+from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
+from ledger.store.conditions import Absent
+from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, NeverArrived, Raises
-from ledger.store.writes import Action, Check
+from ledger.store.writes import Action, Check, Delete, Outcome, Write
+from ledger.testing.clock import ManualClock
 
 SLICES = 8
 EVERY = 4.0
 TURNS = 2 * HEARTBEAT
 """How long all take to come to their shares: one gives up, another takes."""
+NAME = "compactor"
 DEAD = Raises(Unreachable("killed"))
 COUNTERS = [f"counter-{number}" for number in range(12)]
 
@@ -427,3 +445,69 @@ async def test_each_home_has_slices_of_its_own() -> None:
     first, last = bounds(home)
     assert not first <= bounds(west)[0] <= last
     assert lease_key(home)[1] not in (first, last)
+
+
+class Shared(MemoryStore):
+    """Home's items of two slices, the second of which a member leads; `on_bury` comes before it."""
+
+    def __init__(self) -> None:
+        super().__init__(HOME)
+        self.clock = ManualClock()
+        self.member = LeaseRecord(
+            f"{NAME}/process/two/00000001", "two", "beat-1", LEASE, epoch=1, home=HOME
+        )
+        self.show(self.member)
+        item = slice_item(slice_key(NAME, 1, 2), Slice("process/two/00000001", 1))
+        self.table.set((keys.LEASE_PARTITION, item["sk"]["S"]), item)
+        self.on_bury: Callable[[], None] = lambda: None
+
+    def show(self, record: LeaseRecord) -> None:
+        """Let a heartbeat arrive."""
+        self.table.set(record.key, record_item(record))
+
+    async def write(self, write: Write) -> Outcome:
+        """Write; what is deleted is a heartbeat."""
+        if isinstance(write, Delete):
+            self.on_bury()
+        return await super().write(write)
+
+    def head(self) -> Sharing:
+        """Return the share of the head."""
+        own: Any = SimpleNamespace(fence=lambda: Check(("~leases", NAME), Absent()))
+        return Sharing(
+            self,
+            own,
+            me=HEAD,
+            lease=NAME,
+            slices=2,
+            watches=Watches(),
+            clock=self.clock,
+            metrics=CompactorMetrics(CollectorRegistry()),
+        )
+
+
+async def test_the_head_leads_its_own_slices_alone() -> None:
+    """And what no hint can name; what others lead they merge, and it leaves them hints."""
+    head = Shared().head()
+    assert not any(map(head.leads, COUNTERS)), "nothing is led before the first turn"
+    await head.turn()
+    assert {*head.led} == {0}
+    for counter in COUNTERS:
+        assert head.leads(counter) == (slice_of(counter, 2) == 0)
+        assert len(head.fence(counter)) == (2 if head.leads(counter) else 1)
+    assert {slice_of(counter, 2) for counter in COUNTERS} == {0, 1}
+    assert head.leads("x" * 2_000)
+
+
+@pytest.mark.parametrize("beats", [True, False])
+async def test_a_heartbeat_is_buried_only_while_it_stands_still(*, beats: bool) -> None:
+    """One that is written between the look and the delete is a living member's: it keeps all."""
+    store = Shared()
+    head = store.head()
+    await head.turn()
+    store.clock.pass_by(LEASE + 1)
+    if beats:
+        store.on_bury = lambda: store.show(replace(store.member, rvn="beat-2"))
+    await head.turn()
+    assert (store.table.get(store.member.key) is not None) == beats
+    assert {*head.led} == ({0} if beats else {0, 1})
