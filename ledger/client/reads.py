@@ -233,7 +233,7 @@ class Reads:
         described: bool = False,
         timeout: float | None = None,
     ) -> AsyncIterator[Listed]:
-        """Yield the counters that begin with a prefix, and what they came to, in order of ids.
+        """Yield the counters that begin with a prefix, and their merged changes, in order of ids.
 
         Pages of 1,000 are read as they are needed; `timeout` bounds each wait for one.
 
@@ -265,6 +265,8 @@ class Reads:
         timeout: float | None = None,
     ) -> list[Listed]:
         """Return the `n` counters of a prefix with the largest values, or smallest, in order.
+
+        By merged changes only; with `exact` by the totals of all, 1,000 at most.
 
         Raises:
             As `ledger.Ledger.top`.

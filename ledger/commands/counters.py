@@ -36,7 +36,7 @@ def counters(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """List counters by prefix with what was merged of them, from the table's index.
+    """List counters by prefix with their merged changes only, from the table's index.
 
     The index covers the patterns of the contract's `index` (`ledger table set index`).
     """

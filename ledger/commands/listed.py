@@ -13,10 +13,20 @@ def listed_grid(found: Iterable[Listed], region: str) -> Grid:
     """Return counters that a region lists as a table."""
     found = list(found)
     is_described = any(listed.description for listed in found)
-    columns = [Column("counter"), number("total"), number("changes"), Column("as of (UTC)")]
+    is_exact = all(listed.is_exact for listed in found)
+    columns = [
+        Column("counter"),
+        number("total" if is_exact else "merged total"),
+        number("changes"),
+        Column("as of (UTC)"),
+    ]
     columns += [prose("description")] if is_described else []
     rows = [_cells(listed, is_described=is_described) for listed in found]
-    return Grid(columns, rows, title=f"counters in {region}")
+    return Grid(
+        columns,
+        rows,
+        title=f"counters in {region}" if is_exact else f"counters in {region}: merged changes only",
+    )
 
 
 def _cells(one: Listed, *, is_described: bool) -> list[str]:

@@ -29,13 +29,17 @@ def top(
         bool, typer.Option("--smallest", help="Those with the smallest values.")
     ] = False,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Read the totals of the counters found from the table.")
+        bool,
+        typer.Option(
+            "--exact",
+            help="Rank by totals: reads those of all, 1,000 at most.",
+        ),
     ] = False,
     region: Region = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the counters of a prefix that came to most, from the table's index."""
+    """Show the counters of a prefix that came to most, by merged changes only unless --exact."""
     settings = Settings.load(config)
     place = region_of(settings, region)
 

@@ -43,7 +43,7 @@ SEPARATOR = "\x1f"
 COUNTER_BYTES_MAX = 1_014
 """A sort key's 1,024 bytes less shard and generation: counters of longer ids are not listed."""
 TOP_MAX = 1_000
-"""How many counters `top` keeps at most."""
+"""How many counters `top` keeps at most, and of how many an exact one reads the totals."""
 _FIRST = (0, 1)
 """The shard and the generation that a sort key omits."""
 _LEAST = " "

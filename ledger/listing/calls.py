@@ -10,7 +10,7 @@ from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.index import TOP_MAX, Best, Listed, checked_after, checked_prefix
 from ledger.listing.describing import Describer
-from ledger.listing.reading import in_order, indexed
+from ledger.listing.reading import indexed
 from ledger.opened import OpenedLedger
 from ledger.runtime.deadline import end_of
 
@@ -94,13 +94,14 @@ class Listings(OpenedLedger):
     ) -> list[Listed]:
         """Return the `n` counters of a prefix with the largest values, or smallest, in order.
 
-        Of equal values the counter whose id comes first ranks higher. They are found by the index,
-        all of which with the prefix is read; its values lag behind, as `counters` says. With
-        `exact` the totals of those found are read, and sorted: a counter that the index does not
-        yet count among the first `n` is still missing.
+        Of equal values the counter whose id comes first ranks higher. They are ranked by the index,
+        all of which with the prefix is read: by merged changes only, as `counters` says, so one
+        with many changes that are not merged yet may be missing. With `exact` the totals of all
+        counters that the index lists with the prefix are read, and these are ranked.
 
         Raises:
-            InvalidInput: `n` is not 1 to 1,000.
+            InvalidInput: `n` is not 1 to 1,000; or with `exact` the index lists over 1,000 counters
+                with the prefix.
             ReadTooSlow: `timeout` seconds ended.
             And as `counters`.
         """
@@ -110,15 +111,10 @@ class Listings(OpenedLedger):
         checked_bool("smallest", smallest)
         checked_bool("exact", exact)
         best = Best(n, smallest=smallest)
-        async for page in self._pages(prefix):
+        pages = self._pages(prefix)
+        async for page in self._all_read(pages, prefix) if exact else pages:
             for listed in page:
                 best.add(listed)
-        found = best.found()
-        if not exact:
-            return found
-        read, best = await self._counted(self._read(found, exact=True)), Best(n, smallest=smallest)
-        for listed in in_order(read):
-            best.add(listed)
         return best.found()
 
     async def describe(
@@ -193,6 +189,26 @@ class Listings(OpenedLedger):
         except LedgerError as error:
             self.metrics.error(self.region, error)
             raise
+
+    async def _all_read(
+        self, pages: AsyncIterator[list[Listed]], prefix: str
+    ) -> AsyncIterator[list[Listed]]:
+        """Yield the counters of some pages with their totals, once it is known that they are few.
+
+        Raises:
+            InvalidInput: there are over `TOP_MAX`.
+        """
+        kept: list[list[Listed]] = []
+        async for page in pages:
+            kept.append(page)
+            if sum(map(len, kept)) > TOP_MAX:
+                raise InvalidInput(
+                    f"over {TOP_MAX:,} counters begin with {prefix!r:.80}, and an exact top reads"
+                    " the total of each: take a longer prefix, or rank by merged changes only"
+                    " (without exact)"
+                )
+        for page in kept:
+            yield await self._counted(self._read(page, exact=True))
 
     async def _read(self, page: list[Listed], *, exact: bool) -> list[Listed]:
         """Read the totals of these counters: of all, or of those that are never merged."""

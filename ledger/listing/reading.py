@@ -5,7 +5,7 @@ read, page by page, with one counter of each in memory. Reads are eventually con
 lags behind in any case.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from functools import partial
 
 from ledger.core.entry import Item
@@ -76,8 +76,3 @@ async def _partition(
 
 def _is_behind(counter: str, after: str | None) -> bool:
     return after is None or counter.encode() > after.encode()
-
-
-def in_order(found: Sequence[Listed]) -> list[Listed]:
-    """Return counters in the order in which they are listed."""
-    return sorted(found, key=lambda one: one.counter.encode())

@@ -101,7 +101,9 @@ class CountersQuery(Asked):
         None, description="The `next` of the page before, of the same prefix."
     )
     limit: int = Field(100, ge=1, le=PAGE_MAX)
-    exact: bool = Field(default=False, description="Read each total from the table.")
+    exact: bool = Field(
+        default=False, description="Read each total from the table; else merged changes only."
+    )
     described: bool = False
 
 
@@ -111,7 +113,10 @@ class TopQuery(Asked):
     prefix: Prefix = ""
     n: int = Field(10, ge=1, le=TOP_MAX, description="How many are returned at most.")
     smallest: bool = Field(default=False, description="Those with the smallest values.")
-    exact: bool = Field(default=False, description="Read the totals of those found.")
+    exact: bool = Field(
+        default=False,
+        description="Rank by totals: reads those of all counters, 1,000 at most.",
+    )
 
 
 LISTS = frozenset(

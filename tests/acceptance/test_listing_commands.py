@@ -53,6 +53,8 @@ def test_counters_are_listed_and_described(desk: Desk) -> None:
     assert all(one["exact"] for one in top)
     least = desk.run("ledger", "top", "usage/", "--smallest", "-n", "1")
     assert "usage/b" in least.out
+    assert "merged changes only" in least.out
+    assert "merged changes only" not in desk.run("ledger", "top", "usage/", "--exact").out
 
     described = desk.run("ledger", "describe", "usage/b", "owner=team-7", "limit=5=6")
     assert described.out.splitlines() == ["limit=5=6", "owner=team-7"]

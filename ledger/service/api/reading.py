@@ -121,7 +121,10 @@ async def periods(request: Request, asked: Annotated[PeriodsQuery, Query()]) -> 
 
 @router.get("/counters", openapi_extra=returns("Counters"))
 async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -> Response:
-    """Return the counters that begin with a prefix, from the table's index, in order of ids."""
+    """Return the counters that begin with a prefix, from the table's index, in order of ids.
+
+    Their values are of merged changes only, unless they are `exact`.
+    """
     context = allow(request, "read", asked.prefix)
     listed = context.ledger.counters(
         asked.prefix,
@@ -139,7 +142,11 @@ async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -
 
 @router.get("/top", openapi_extra=returns("Top"))
 async def top(request: Request, asked: Annotated[TopQuery, Query()]) -> Response:
-    """Return the counters of a prefix with the largest values, or the smallest, in order."""
+    """Return the counters of a prefix with the largest values, or the smallest, in order.
+
+    They are ranked by merged changes only, from the table's index; with `exact` by the totals of
+    all counters of the prefix, 1,000 at most.
+    """
     context = allow(request, "read", asked.prefix)
     found = await context.ledger.top(
         asked.prefix, asked.n, smallest=asked.smallest, exact=asked.exact, timeout=_wait(request)

@@ -12,7 +12,7 @@ from support.ledgers import HOME, make_ledger
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput
-from ledger.core.index import IndexState, Listed, attributes_of, index_key
+from ledger.core.index import TOP_MAX, IndexState, Listed, attributes_of, index_key
 from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
@@ -40,6 +40,20 @@ def store_of(values: dict[str, int], *, page_items_max: int = 1000) -> MemorySto
     for counter, value in values.items():
         put(store, counter, value)
     return store
+
+
+class Counted(ForwardingStore):
+    """A store that counts the items and bytes that queries return."""
+
+    read_bytes = 0
+    items = 0
+
+    async def query(self, query: Query) -> Page:
+        """Read a page."""
+        page = await super().query(query)
+        self.items += len(page.items)
+        self.read_bytes += sum(map(item_size, page.items))
+        return page
 
 
 def ledger_over(store: Any, **overrides: Any) -> Ledger:
@@ -203,13 +217,27 @@ async def test_the_top_of_a_prefix() -> None:
         assert await ledger.top("x") == []
 
 
-async def test_an_exact_top_is_put_in_order_by_the_totals() -> None:
-    """Of those that the index has found."""
-    async with ledger_over(store_of({"a": 5, "b": 4, "c": 3})) as ledger:
-        await ledger.record("b", 7)
-        await ledger.record("a", 6)
-        await ledger.record("c", 100)
-        assert named(await ledger.top("", 2, exact=True)) == [("b", 7), ("a", 6)]
+async def test_an_exact_top_is_that_of_all_totals() -> None:
+    """The largest too that the index ranks last, since its changes are not merged yet."""
+    many = {f"p/{number:03}": 500 - number for number in range(250)}
+    async with ledger_over(store_of(many)) as ledger:
+        for number, change in ((249, 100), (248, 99), (0, 1)):
+            await ledger.record(f"p/{number:03}", change)
+        top = await ledger.top("p/", 2, exact=True)
+        assert named(top) == [("p/249", 100), ("p/248", 99)]
+        assert all(one.is_exact for one in top)
+        assert named(await ledger.top("p/", 1)) == [("p/000", 500)]
+
+
+async def test_an_exact_top_of_many_counters_is_refused() -> None:
+    """Before a total is read; by merged changes it can be had."""
+    store = Counted(store_of({f"p/{number:04}": number for number in range(TOP_MAX + 1)}))
+    async with ledger_over(store) as ledger:
+        with pytest.raises(InvalidInput, match="over 1,000 counters begin with 'p/'"):
+            await ledger.top("p/", exact=True)
+        assert store.items == TOP_MAX + 1
+        assert named(await ledger.top("p/", 1)) == [("p/1000", 1000)]
+        assert len(await ledger.top("p/0", 1_000, exact=True)) == 1_000
 
 
 @pytest.mark.parametrize("count", [0, 1001, True, "3"])
@@ -218,20 +246,6 @@ async def test_the_number_of_the_top_is_bounded(count: Any) -> None:
     async with ledger_over(store_of({"a": 1})) as ledger:
         with pytest.raises(InvalidInput, match="n must be 1 to 1,000"):
             await ledger.top("", count)
-
-
-class Counted(ForwardingStore):
-    """A store that counts the items and bytes that queries return."""
-
-    read_bytes = 0
-    items = 0
-
-    async def query(self, query: Query) -> Page:
-        """Read a page."""
-        page = await super().query(query)
-        self.items += len(page.items)
-        self.read_bytes += sum(map(item_size, page.items))
-        return page
 
 
 async def units_of_listing(counters: int, **options: Any) -> tuple[float, int, int]:
