@@ -7,6 +7,7 @@ from typing import Any
 from compactor.pass_record import PassRecord, Recorded
 from compactor.preview import CollectionPreview
 from compactor.status import CompactorStatus
+from ledger.core.durations import spoken
 from ledger.core.errors import StoreError
 from ledger.core.signatures import signed_text
 from ledger.runtime.printing import say, utc_text
@@ -167,8 +168,8 @@ def _sentences(shown: CompactorStatus, now: datetime) -> Iterator[str]:
 def _ago(record: PassRecord, now: datetime) -> str:
     ahead = record.ahead_seconds(now)
     if not ahead:
-        return f"{record.age_seconds(now):,.0f} s ago"
-    return f"{ahead:,.0f} s in the future: the clock of {record.owner} is ahead of this one's"
+        return f"{spoken(record.age_seconds(now))} ago"
+    return f"{spoken(ahead)} in the future: the clock of {record.owner} is ahead of this one's"
 
 
 def print_preview(found: CollectionPreview) -> None:

@@ -21,6 +21,7 @@ from ledger.contract.waiting import Alone, Report, Waiting
 from ledger.core.clock_offset import check_offset
 from ledger.core.contract import Terms, is_pending, is_waited, parted, seconds_to_wait
 from ledger.core.contract_item import Contract, contract_item, newest_of
+from ledger.core.durations import spoken
 from ledger.core.errors import (
     ContractChangeRefused,
     ContractConflict,
@@ -440,7 +441,7 @@ def _check_same(shown: Iterable[Contract], terms: Terms) -> None:
 def _too_early(pattern: str, since: datetime, seconds_left: float) -> str:
     named = f"shards of {pattern!r}: the date {since.isoformat()}"
     if seconds_left:
-        return f"{named} is too early: the change takes at least {seconds_left:.0f} s"
+        return f"{named} is too early: the change takes at least {spoken(seconds_left)}"
     return (
         f"{named} passed before the change was in force: withdraw it with `ledger table set"
         " --withdraw`, and announce a later date"

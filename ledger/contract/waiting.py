@@ -6,6 +6,8 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ledger.core.durations import spoken
+
 
 @dataclass(frozen=True, slots=True)
 class Alone:
@@ -46,7 +48,7 @@ class Waiting:
         if self.regions:
             return f"{revision} has not arrived in {', '.join(self.regions)}"
         if not self.replicas:
-            return f"{revision} comes into force in {self.seconds_left:.0f} s"
+            return f"{revision} comes into force in {spoken(self.seconds_left)}"
         if self.alone is None:
             return f"{revision} comes into force once the replica in {names} is removed"
         if not self.alone.is_none:

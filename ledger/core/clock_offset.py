@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil, floor
 
+from ledger.core.durations import spoken
 from ledger.core.errors import ClockOff
 
 WINDOW_SECONDS = 60.0
@@ -45,7 +46,7 @@ class ClockOffset:
 
     def __str__(self) -> str:
         where = "ahead of" if self.middle >= 0 else "behind"
-        return f"{abs(self.middle):.1f} s {where}"
+        return f"{spoken(abs(self.middle))} {where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def check_offset(offset: ClockOffset | None, *, skew: float, region: str) -> Non
     if offset is None or not offset.is_beyond(skew):
         return
     raise ClockOff(
-        f"this machine's clock is {offset} that of {region}, more than clock_skew ({skew:g} s):"
+        f"this machine's clock is {offset} that of {region}, more than clock_skew ({spoken(skew)}):"
         " nothing is written or merged until it is set right",
         region=region,
         offset_seconds=offset.middle,

@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from ledger.core import amounts
+from ledger.core.durations import spoken
 from ledger.core.errors import BudgetMissing, StateConflict
 from ledger.core.ids import EPOCH
 from ledger.limits import plan
@@ -141,8 +142,9 @@ class Keeper:
 
     def ended(self) -> StateConflict:
         """Return the error of a window that nothing more is spent from."""
+        late = spoken(self._late())
         return StateConflict(
-            f"window {self.budget!r} has ended, and is spent from for {self._late():g} s after that"
+            f"window {self.budget!r} has ended, and is spent from for {late} after that"
         )
 
     def take(self, amount: Decimal) -> Allowance | None:

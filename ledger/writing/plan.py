@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
+from ledger.core.durations import spoken
 from ledger.core.entry import Item, checked_size, entry_id, entry_item, entry_of
 from ledger.core.errors import (
     ContractChangeRefused,
@@ -239,15 +240,15 @@ def check_horizon(entry: Entry, at: datetime, *, settings: Settings, now: dateti
     age = (now - at).total_seconds()
     if age > settings.retry_horizon:
         raise RetryHorizonPassed(
-            f"entry {entry.id} is {age:.1f} s old, past the retry horizon of"
-            f" {settings.retry_horizon:g} s: it may have been merged, so writing it again could"
+            f"entry {entry.id} is {spoken(age)} old, past the retry horizon of"
+            f" {spoken(settings.retry_horizon)}: it may have been merged, so writing it again could"
             f" count it twice; the clock shows {now.isoformat()}",
             entry=entry,
         )
     if -age > settings.clock_skew:
         raise InvalidEntry(
-            f"entry {entry.id} is {-age:.1f} s ahead of the clock, more than clock_skew"
-            f" ({settings.clock_skew:g} s); the clock shows {now.isoformat()}"
+            f"entry {entry.id} is {spoken(-age)} ahead of the clock, more than clock_skew"
+            f" ({spoken(settings.clock_skew)}); the clock shows {now.isoformat()}"
         )
 
 

@@ -27,7 +27,7 @@ async def test_writes_end_and_begin_again_with_the_clock(transport: str) -> None
             assert 28 < summed(registry, "ledger_clock_offset_seconds", region=HOME) < 32
             world.set_clock(HOME, -700)
             assert (await ledger.total("c", max_age=0)).value == 1
-            with pytest.raises(ClockOff, match=r"(699|70[01])\.\d s ahead of that of us-e"):
+            with pytest.raises(ClockOff, match=r"11 min (39|4[01]) s ahead of that of us-e"):
                 await ledger.record("c", 1, key="k", at=now())
             with pytest.raises(ClockOff):
                 await ledger.record("c", 1)

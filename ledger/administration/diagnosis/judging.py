@@ -21,6 +21,7 @@ from ledger.administration.diagnosis.observed import (
 from ledger.administration.diagnosis.trials import Tried
 from ledger.administration.estimating import PARTITION_WRITES, SHARD_SHARE
 from ledger.administration.templates.alarms import LATE_SECONDS
+from ledger.core.durations import spoken
 from ledger.core.signatures import signed_text
 from ledger.settings.groups import SHARDS_MAX
 from ledger.store.dynamodb.throttling import ADVICE
@@ -90,7 +91,7 @@ def clock_findings(seen: RegionSeen, *, skew: float) -> Iterator[Finding]:
         what = "no answer of the region showed its clock"
         yield Finding(Check.CLOCK, seen.region, State.UNKNOWN, what, "see the line of the table")
         return
-    bound = f"clock_skew is {skew:g} s"
+    bound = f"clock_skew is {spoken(skew)}"
     what = f"this machine's clock is {offset} that of the region; {bound}"
     if offset.is_beyond(skew):
         do = "set this machine's clock right (NTP, chrony): until then nothing is written or merged"
@@ -214,7 +215,7 @@ def compactor_findings(passes: PassesSeen | Failed) -> Iterator[Finding]:
         yield Finding(Check.COMPACTOR, passes.home, state, what, do)
     if not wrong:
         left = "" if passes.search_age is None else _left(passes)
-        what = f"last success {passes.success_age or 0:,.0f} s ago{left}"
+        what = f"last success {spoken(passes.success_age or 0)} ago{left}"
         yield Finding(Check.COMPACTOR, passes.home, State.OK, what)
     if passes.nets_signed:
         yield _signed(passes.nets_signed, home=passes.home)
@@ -239,14 +240,14 @@ def _left(passes: PassesSeen) -> str:
 
 def _what_is_wrong(passes: PassesSeen) -> Iterator[tuple[State, str, str]]:
     if passes.success_age is None or passes.success_age > SILENT_SECONDS:
-        since = "ever" if passes.success_age is None else f"for {passes.success_age:,.0f} s"
+        since = "ever" if passes.success_age is None else f"for {spoken(passes.success_age)}"
         why = f": {passes.waits}" if passes.waits else ""
         do = "see that it runs, and `compactor status` for what it waits for"
         yield State.PROBLEM, f"no pass has succeeded {since}{why}", do
     elif passes.waits:
         yield State.WARNING, f"the last pass merged nothing: {passes.waits}", "fix what it names"
     if passes.ahead_seconds:
-        what = f"a pass is dated {passes.ahead_seconds:,.0f} s in the future: a clock is off"
+        what = f"a pass is dated {spoken(passes.ahead_seconds)} in the future: a clock is off"
         do = (
             "compare the clock of its machine (`compactor status` names it) and this one's with NTP"
         )
@@ -258,7 +259,7 @@ def _what_is_wrong(passes: PassesSeen) -> Iterator[tuple[State, str, str]]:
         do = "delete each in the region that shows it: deploy/runbooks/lag-high.md"
         yield State.WARNING, passes.undeleted, do
     if passes.falls_behind or passes.late_seconds > LATE_SECONDS:
-        what = f"merging falls behind: {passes.late_seconds:,.0f} s late{_left(passes)}"
+        what = f"merging falls behind: {spoken(passes.late_seconds)} late{_left(passes)}"
         do = "run more processes: each `compactor run --every 60s` takes a share"
         yield State.WARNING, what, do
 

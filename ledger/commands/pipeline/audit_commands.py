@@ -9,6 +9,7 @@ import typer
 
 from ledger.contract.opening import OpenTable, open_table
 from ledger.core import amounts
+from ledger.core.durations import spoken
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.audit import Audit, LaneReport, Report
 from ledger.pipeline.auditing.mend import Mend, Mended
@@ -18,7 +19,6 @@ from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 
-_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 PipelineName = Annotated[
     str | None,
     typer.Option(
@@ -109,14 +109,10 @@ def _lane_line(lane: LaneReport) -> str:
     kind = "closed" if lane.is_closed else "open" if lane.is_open else "at rest"
     held = f", holds back {lane.records:,} records from {lane.first}" if lane.records else ""
     at = lane.position.lstrip("0") or "its beginning"
-    since = "" if lane.held_seconds is None else f", last written {_ago(lane.held_seconds)} before"
+    since = (
+        "" if lane.held_seconds is None else f", last written {spoken(lane.held_seconds)} before"
+    )
     return f"lane {lane.lane} ({kind}) at {at}{held}{since}"
-
-
-def _ago(seconds: float) -> str:
-    """Return a time in its largest unit, truncated."""
-    unit, size = next((one for one in _UNITS if seconds >= one[1]), ("s", 1))
-    return f"{seconds // size:,.0f} {unit}"
 
 
 def _show_progress(line: str) -> None:

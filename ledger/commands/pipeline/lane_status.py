@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 import anyio
 import typer
 
+from ledger.core.durations import spoken
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.core.registry import region_key, task_of
 from ledger.pipeline.running import lane_of
@@ -129,4 +130,4 @@ def lag_text(unit: LagUnit | None, lag: float) -> str:
     """Return the backlog in words; empty if it is unknown."""
     if unit is None:
         return ""
-    return f"{lag:,.1f} s" if unit == "seconds" else f"{lag:,.0f} {unit}"
+    return spoken(lag) if unit == "seconds" else f"{lag:,.0f} {unit}"

@@ -34,6 +34,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from ledger.core.clock_offset import check_offset
+from ledger.core.durations import spoken
 from ledger.core.errors import AmountOverflow, InvalidInput, LedgerError, Unreachable
 from ledger.pipeline.auditing.checkpoints import Findings
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, silent
@@ -169,7 +170,7 @@ class Forget(Task):
         seconds = margin_of(self.settings.current)
         moment = at_seconds(self._done.before).isoformat()
         self.on_progress(
-            f"records before {moment} are refused now; their states go in {seconds:.0f} s"
+            f"records before {moment} are refused now; their states go in {spoken(seconds)}"
         )
         await self.clock.sleep(seconds)
 

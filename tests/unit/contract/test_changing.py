@@ -442,4 +442,4 @@ async def test_a_table_without_a_contract_has_nothing_to_change() -> None:
 def test_what_is_waited_for_is_said() -> None:
     """Regions, or seconds."""
     assert str(Waiting(3, (AWAY, SOUTH))) == f"revision 3 has not arrived in {AWAY}, {SOUTH}"
-    assert str(Waiting(3, seconds_left=61.4)) == "revision 3 comes into force in 61 s"
+    assert str(Waiting(3, seconds_left=1261.4)) == "revision 3 comes into force in 21 min 1 s"

@@ -134,8 +134,8 @@ def test_the_answers_of_a_second_are_quiet() -> None:
 @pytest.mark.parametrize(
     ("offset", "text"),
     [
-        (ClockOffset(699.0, 700.0), "699.5 s ahead of"),
-        (ClockOffset(-701.0, -700.0), "700.5 s behind"),
+        (ClockOffset(699.0, 700.0), "11 min 39 s ahead of"),
+        (ClockOffset(-701.0, -700.0), "11 min 40 s behind"),
     ],
 )
 def test_messages_say_ahead_or_behind(offset: ClockOffset, text: str) -> None:

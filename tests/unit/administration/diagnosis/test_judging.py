@@ -213,7 +213,7 @@ def test_one_region_has_no_lag() -> None:
     [
         ({"has_passes": False}, State.WARNING, "no pass is recorded", "`compactor run"),
         ({}, State.OK, "last success 60 s ago; 7 entries wait, the oldest of 2026", ""),
-        ({"success_age": 901.0}, State.PROBLEM, "has succeeded for 901 s", "see that it runs"),
+        ({"success_age": 901.0}, State.PROBLEM, "has succeeded for 15 min 1 s", "see that it runs"),
         (
             {"success_age": None, "waits": "replicas differ"},
             State.PROBLEM,
@@ -221,11 +221,11 @@ def test_one_region_has_no_lag() -> None:
             "compactor status",
         ),
         ({"waits": "clock"}, State.WARNING, "merged nothing: clock", "fix what it names"),
-        ({"ahead_seconds": 300.0}, State.WARNING, "dated 300 s in the future", "with NTP"),
+        ({"ahead_seconds": 300.0}, State.WARNING, "dated 5 min in the future", "with NTP"),
         ({"damage": "1 damaged"}, State.PROBLEM, "1 damaged", "`ledger verify COUNTER`"),
         ({"undeleted": "2 merged"}, State.WARNING, "2 merged", "delete each in the region"),
         ({"falls_behind": True}, State.WARNING, "falls behind", "run more processes"),
-        ({"late_seconds": 1_801.0}, State.WARNING, "1,801 s late; 7 entries", "more processes"),
+        ({"late_seconds": 1_801.0}, State.WARNING, "30 min 1 s late; 7 entries", "more processes"),
     ],
 )
 def test_compactor(values: dict[str, Any], state: State, what: str, do: str) -> None:

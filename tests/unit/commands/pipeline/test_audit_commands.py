@@ -25,7 +25,10 @@ def test_differences_and_lanes_that_hold_back_are_named() -> None:
     assert lines_of(report) == [
         "risk/Delta: total 2, states say 2.5 (0.5 missing)",
         "lane us-east-1/b (open) at its beginning, holds back 2 records from 0009",
-        "lane us-east-1/c (closed) at 8, holds back 1 records from 0010, last written 2 h before",
+        (
+            "lane us-east-1/c (closed) at 8, holds back 1 records from 0010,"
+            " last written 2 h 1 min before"
+        ),
         "audit 3: 12 records, 2 categories, 1 differ",
     ]
 
