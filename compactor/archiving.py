@@ -114,7 +114,10 @@ class Archiver:
             count=fold.count,
         )
         has_notes = any(line.note is not None for line in segment.lines)
-        packed = (objects.with_slack if has_notes else objects.member)(to_lines(segment))
+        lines = to_lines(segment)
+        if len(lines) > objects.LINES_BYTES_MAX:
+            return fold, self._too_long(partition, len(lines))
+        packed = (objects.with_slack if has_notes else objects.member)(lines)
         current = self._open()
         place = current.add(packed)
         current.index.append(
@@ -168,6 +171,15 @@ class Archiver:
         made.index.clear()
         self._waiting.ends()
         self._metrics.archived(entries=made.entries, size=len(data))
+
+    def _too_long(self, partition: str, size: int) -> ArchiveObject:
+        """Return an object that is never put, so that the fold which needs it is not sent."""
+        made = entry_id(self._clock.now(), self._random.getrandbits(SUFFIX_BITS))
+        error = ArchiveError(
+            f"a fold of {partition!r} would archive {size:,} bytes, and a segment has at most"
+            f" {objects.LINES_BYTES_MAX:,}: set compactor.fold_max lower"
+        )
+        return ArchiveObject(made, failed=error)
 
     def _open(self) -> ArchiveObject:
         now = self._clock.now()

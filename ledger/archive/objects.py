@@ -28,10 +28,14 @@ import orjson
 from ledger.core import ids
 from ledger.core.errors import ArchiveDamaged
 from ledger.core.ids import EntryId
+from ledger.core.inflating import inflated
 
 SUFFIX = ".jsonl.gz"
 SIGNED_WITHIN = timedelta(hours=1)
 """How long after an object was begun a fold that names it may be signed."""
+LINES_BYTES_MAX = 64 * 1024 * 1024
+"""The most that a member unpacks to. A fold takes its entries from 8 pages of 1 MB, in which JSON
+makes six bytes of some; a longer segment is not archived."""
 LEVEL = 6
 SLACK = 32
 INDEX_FORMAT = 1
@@ -125,13 +129,11 @@ def lines_of(packed: bytes, what: str) -> bytes:
         start = end + 1
     elif packed[:start] != _HEADER:
         raise ArchiveDamaged(f"{what} is damaged: its header is not one of ours")
-    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        lines = unpacker.decompress(packed[start:])
-    except zlib.error as error:
+        lines, tail = inflated(packed[start:], bytes_max=LINES_BYTES_MAX, window=-zlib.MAX_WBITS)
+    except ValueError as error:
         raise ArchiveDamaged(f"{what} is damaged: {error}") from None
-    expected = _TAIL.pack(zlib.crc32(lines), len(lines) & 0xFFFFFFFF)
-    if not unpacker.eof or unpacker.unused_data != expected:
+    if tail != _TAIL.pack(zlib.crc32(lines), len(lines) & 0xFFFFFFFF):
         raise ArchiveDamaged(f"{what} is damaged: it is truncated, or its checksum does not match")
     return lines
 

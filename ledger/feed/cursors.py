@@ -34,6 +34,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ledger.core.errors import FeedBehind, InvalidInput
+from ledger.core.inflating import inflated
 from ledger.feed.port import Listing, Shard
 from ledger.feed.wanted import Filter
 
@@ -179,7 +180,7 @@ def of_text(text: str) -> Cursor:
     """
     try:
         return _unpacked(text)
-    except (ValueError, TypeError, KeyError, zlib.error, RecursionError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         shown = text if isinstance(text, str) else repr(text)
         raise InvalidInput(
             f"after must be the cursor of a page of the feed, got {shown!r:.60}"
@@ -190,11 +191,8 @@ def _unpacked(text: str) -> Cursor:
     if not text.startswith(_FORM) or len(text) > TEXT_MAX:
         raise ValueError("not of this form")
     bare = text[len(_FORM) :]
-    reader = zlib.decompressobj()
     padded = bare + "=" * (-len(bare) % 4)
-    unpacked = reader.decompress(urlsafe_b64decode(padded.encode("ascii")), BYTES_MAX)
-    if not reader.eof:
-        raise ValueError("cut, or too long")
+    unpacked, _ = inflated(urlsafe_b64decode(padded.encode("ascii")), bytes_max=BYTES_MAX)
     stream, looked, since, positions, prefix, names = json.loads(unpacked)
     if not isinstance(positions, dict) or not all(
         type(number) is int and _LOWEST <= number <= NUMBER_MAX

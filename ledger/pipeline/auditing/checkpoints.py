@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 from ledger.core.entry import Item, Key
+from ledger.core.inflating import inflated
 from ledger.pipeline.core.registry import registry_partition
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
@@ -30,6 +31,8 @@ PIECE_PREFIX = "scan#"
 PIECE_CHARACTERS = 350_000
 """Of one item: an item has at most 400 KB."""
 PIECES_MAX = 10_000
+FINDINGS_BYTES_MAX = 256 * 1024 * 1024
+"""Of a checkpoint, unpacked; beyond that the scan begins again."""
 CHECKPOINT_PAGES = 100
 """Pages of a scan between two checkpoints: at most 100 MB are read again."""
 PAGE_KILOBYTES = 5
@@ -76,8 +79,9 @@ class Checkpoints:
             pieces = await self._pieces(self._written)
             if len(pieces) != int(head["pieces"]["N"]):
                 return None
-            findings = json.loads(zlib.decompress(b64decode("".join(pieces))))
-        except (KeyError, TypeError, ValueError, zlib.error):
+            packed = b64decode("".join(pieces))
+            findings = json.loads(inflated(packed, bytes_max=FINDINGS_BYTES_MAX)[0])
+        except (KeyError, TypeError, ValueError):
             return None  # unreadable: the scan begins again
         partition, sort_key = place["after"]
         after = partition, sort_key

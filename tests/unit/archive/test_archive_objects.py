@@ -1,12 +1,15 @@
 """The form of an archive object: no byte of it is free."""
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
+from compactor.observe import PAGES_WHOLE_MAX
 from ledger.archive import objects
 from ledger.archive.objects import Indexed
 from ledger.core.errors import ArchiveDamaged
+from ledger.settings.groups import FOLD_MAX_LIMIT
 
 
 def test_a_member_is_read_as_it_was_written_alone() -> None:
@@ -20,6 +23,25 @@ def test_a_member_is_read_as_it_was_written_alone() -> None:
             objects.lines_of(bytes(changed), "it")
     with pytest.raises(ArchiveDamaged, match="its checksum does not match"):
         objects.lines_of(packed + b"\0", "it")
+
+
+def test_a_member_unpacks_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes could stand for gigabytes: no more than the bound is held."""
+    monkeypatch.setattr(objects, "LINES_BYTES_MAX", 1_000)
+    assert objects.lines_of(objects.member(b"x" * 1_000), "it") == b"x" * 1_000
+    bomb = objects.member(b"x" * 50_000_000)
+    tracemalloc.start()
+    with pytest.raises(ArchiveDamaged, match="it is damaged: it unpacks to over 1,000 bytes"):
+        objects.lines_of(bomb, "it")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+def test_the_bound_has_room_for_the_longest_fold() -> None:
+    """JSON makes six bytes of a control character; a line has some 200 of its own."""
+    pages = (PAGES_WHOLE_MAX + 1) * 1024 * 1024
+    assert 6 * pages + 200 * FOLD_MAX_LIMIT < objects.LINES_BYTES_MAX
 
 
 def test_an_index_that_leaves_bytes_out_is_refused() -> None:

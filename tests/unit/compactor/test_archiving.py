@@ -304,3 +304,16 @@ async def test_an_object_that_is_full_takes_no_more(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("compactor.archiving.OBJECT_BYTES", 1)
     filler = Filler()
     assert filler.add() is not filler.add()
+
+
+async def test_a_fold_whose_segment_could_not_be_read_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its entries stay, and the pass says what to do."""
+    monkeypatch.setattr(objects, "LINES_BYTES_MAX", 700)
+    world, place = World(), MemoryPlace(URL)
+    one = world.instance(settings=archived_settings(), archive=[place])
+    await world.settled(entries=6)
+    report = await world.run_once(one)
+    assert (report.archive_waits, report.folds, place.objects) == (1, 0, {})
+    assert "compactor.fold_max" in report.sentence() + " ".join(report.hindrances)
