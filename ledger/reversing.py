@@ -12,7 +12,7 @@ different changes one is lost, and its reversal would stay.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from functools import partial
 from random import Random
 
@@ -181,10 +181,9 @@ class Reverser:
         for partition in partitions:
             net = await read_known_net(self._store, partition, self._settings)
             item = await self._store.get(Get((partition, entry.id)))
-            if item is not None:
+            if item is not None and entry.id not in named_by(net):
                 original = _checked(entry_of(item))
-                if entry.id not in named_by(net):  # what is merged is alike everywhere
-                    await self._check_agreed(item)
+                await self._check_agreed(item)
                 return original
             if reader is not None:
                 net = await read_known_net(self._store, partition, self._settings)
@@ -193,10 +192,28 @@ class Reverser:
                 if line is not None:
                     place = keys.counter_of(partition)
                     return _checked(line.entry(entry.counter, place[1] if place else 0))
+            if item is not None:
+                self._check_as_merged(entry)
+                return _checked(entry_of(item))
         raise StateConflict(
             f"counter {entry.counter!r} has no entry {entry.id} in {self._store.region}: it never"
             " was one, or was merged without an archive, or has not come home yet"
         )
+
+    def _check_as_merged(self, entry: Entry) -> None:
+        """Raise unless what the table shows of a merged entry is what was merged.
+
+        Raises:
+            StateConflict: a region that is gone may have sent another change under its key since.
+        """
+        gone_at = self._settings.current.terms.gone_at
+        skew = timedelta(seconds=self._settings.current.clock_skew)
+        if gone_at is not None and entry.at is not None and entry.at <= gone_at + skew:
+            raise StateConflict(
+                f"entry {entry.id} of {entry.counter!r} was merged without an archive, and what the"
+                " table shows under its id may have come since from a region that is gone: record"
+                " the opposite of what it was"
+            )
 
     async def _check_agreed(self, item: Item) -> None:
         """Raise unless every region shows an entry as home does.

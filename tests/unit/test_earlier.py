@@ -9,7 +9,7 @@ from support.ledgers import HOME, SOUTH
 
 from ledger.contract.changing import ContractWriter
 from ledger.core.contract import REMEMBERED_SECONDS
-from ledger.core.entry import Key
+from ledger.core.entry import Key, entry_item
 from ledger.core.errors import RegionUnreadable, StateConflict
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
@@ -281,3 +281,20 @@ async def test_a_forged_record_is_replaced() -> None:
             assert items[second.id]["entry"] == {"S": made.id}
             assert (await east.reverse(second)).repeated
             del table.store(EAST).table.partitions["c"][made.id]  # type: ignore[attr-defined]
+
+
+async def test_what_came_since_a_merge_is_not_taken_for_what_was_merged() -> None:
+    """A lost region's change under the same key may arrive after the other was merged."""
+    table = MemoryGlobalTable([EAST, WEST], compactor={**COMPACTOR, "prune_min": 100})
+    async with table.ledger(EAST) as east, table.ledger(WEST) as west:
+        entry = await east.record("c", 20)
+        assert await table.merge() == 1
+        await east.record("c", 1)
+        table.replicate()
+        await lose(table)
+        late = {**entry_item(entry), "change": {"N": "10"}}
+        table.store(WEST).table.set(("c", entry.id), late)  # type: ignore[attr-defined]
+        await table.pass_time(REMEMBERED_SECONDS)
+        with pytest.raises(StateConflict, match="may have come since from a region that is gone"):
+            await west.reverse(entry)
+        assert await value(west) == 21
