@@ -33,6 +33,7 @@ from ledger.core.keys import EXPIRES
 from ledger.runtime.aws_answers import check_answers_of
 from ledger.runtime.clock import SystemClock, blocking_sleep
 from ledger.settings import Settings
+from ledger.store.dynamodb.apart import check_apart
 from ledger.store.dynamodb.connect import client_options
 from ledger.store.dynamodb.errors import MISSING_CODES, error_code, from_botocore
 
@@ -108,6 +109,7 @@ def connect(settings: Settings) -> Clients:
 
     Raises:
         AccessDenied: a profile does not exist.
+        SettingsError: the SDK's configuration names one endpoint for several regions.
     """
     # Slow to import: only commands that create or inspect tables wait for it.
     import boto3  # noqa: PLC0415
@@ -129,6 +131,7 @@ def connect(settings: Settings) -> Clients:
     clients: dict[str, DynamoDBClient] = {}
     for name in settings.home_first:
         region = settings.region(name)
+        check_apart(settings, name)
         try:
             clients[name] = session_of(region.profile).client(
                 "dynamodb", config=config, **client_options(name, region)

@@ -24,6 +24,7 @@ from ledger.feed.port import FIRST, Arrival, Listing, Read, Shard
 from ledger.feed.records import readable_entry_in
 from ledger.runtime.aws_session import open_session
 from ledger.settings import Settings
+from ledger.store.dynamodb.apart import STREAM, check_apart
 from ledger.store.dynamodb.connect import client_options
 from ledger.store.dynamodb.errors import error_code, from_botocore
 
@@ -168,13 +169,15 @@ async def open_stream(settings: Settings, region: str) -> AsyncIterator[DynamoSt
     """Open the stream of the table in one region.
 
     Raises:
-        SettingsError: the region is not in the settings.
+        SettingsError: the region is not in the settings, or the SDK's configuration names one
+            endpoint for several.
         StoreError: the profile does not exist.
     """
     # They take more time to import than all else.
     from aiobotocore.config import AioConfig  # noqa: PLC0415
 
     described = settings.region(region)
+    check_apart(settings, region, service=STREAM)
     config = AioConfig(
         retries={"total_max_attempts": SDK_TRIES_MAX, "mode": "standard"},
         connect_timeout=settings.request_timeout,

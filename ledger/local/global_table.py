@@ -204,7 +204,7 @@ class LocalGlobalTable:
     def set_clock(self, region: str, seconds: float) -> None:
         """Let a region's clock be this many seconds ahead of this machine's, below 0 behind.
 
-        Its answers' `Date` shows it; signatures are not checked.
+        Its answers' `Date` shows it; the times of signatures are not checked.
 
         Raises:
             LocalTableError: no such region, or more than a day.

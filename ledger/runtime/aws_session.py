@@ -7,8 +7,6 @@ most of the memory, that a client takes. The descriptions depend on the search p
 
 from typing import TYPE_CHECKING, Any
 
-from ledger.runtime.aws_answers import check_answers_of
-
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
 
@@ -23,6 +21,8 @@ def open_session(profile: str | None = None) -> "AioSession":
     """
     # It takes longer to import than all the rest, and many commands send nothing.
     from aiobotocore.session import AioSession  # noqa: PLC0415
+
+    from ledger.runtime.aws_answers import check_answers_of  # noqa: PLC0415
 
     session = AioSession(profile=profile)
     path = session.get_config_variable("data_path")

@@ -174,6 +174,9 @@ class Group(BaseModel, metaclass=RefusingType):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
 
+_THIS_MACHINE = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
 class Region(Group):
     """How one region is reached; everything else is found as the AWS SDK finds it."""
 
@@ -206,6 +209,21 @@ def is_url(text: str) -> bool:
     except ValueError:
         return False
     return usable and text.isprintable()
+
+
+def same_endpoint(one: str, other: str) -> bool:
+    """Return whether two URLs of services lead to the same place."""
+    return _place(one) == _place(other)
+
+
+def _place(url: str) -> tuple[str, int, str]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return url, 0, ""
+    host = (parts.hostname or "").rstrip(".")
+    return "localhost" if host in _THIS_MACHINE else host, port, parts.path.rstrip("/")
 
 
 class CacheSettings(Group):

@@ -21,6 +21,7 @@ from ledger.runtime.loops import running_loop
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings import Settings
+from ledger.store.dynamodb.apart import check_apart
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.connect import client_options
@@ -178,13 +179,14 @@ async def open_transport(
 
     Raises:
         BotoCoreError: the profile does not exist.
-        SettingsError: the SDK's configuration names an invalid endpoint or certificates that cannot
-            be read.
+        SettingsError: the SDK's configuration names an invalid endpoint, one for several regions,
+            or certificates that cannot be read.
     """
     # They take longer to import than all the rest, and commands that send nothing do not need them.
     from ledger.store.transports.sdk import SdkTransport, sdk_config, watch  # noqa: PLC0415
     from ledger.store.transports.trust import check_configured  # noqa: PLC0415
 
+    check_apart(settings, region)
     free_closed_clients()
     described = settings.region(region)
     options = client_options(region, described)

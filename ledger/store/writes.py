@@ -28,7 +28,7 @@ class Put(NamedTuple):
 
     `replaces_bytes` is the size of the existing item, if known, for cost: the larger is charged.
     `not_after` is the last time at which its request may be signed: a later one is not sent, and
-    its outcome is `Unknown`. With `returns_old` a single write's `Applied` has the replaced item.
+    raises `SignedTooLate`. With `returns_old` a single write's `Applied` has the replaced item.
     `as_statement` is only for a put on `Absent`, alone or with others of its kind: it is sent as
     an INSERT, which a policy can allow without PutItem, and does not return an existing item.
     (A tuple, because one is made for every change, in half the time of a dataclass.)

@@ -89,7 +89,7 @@ async def open_world(engine: str = "memory", **options: Any) -> AsyncIterator[Wo
     """Run a local global table of three regions, fast unless `options` say otherwise."""
     chosen = {"regions": REGIONS, "lag": 0.002, "jitter": 0.02, "replica_seconds": 0.01, **options}
     starting = LocalGlobalTable.start(engine=engine, **{**chosen, "create": False})
-    async with starting as table, clients(table) as opened:
+    async with starting as table, clients(table.endpoints) as opened:
         if chosen.get("create", True):
             await make_table(opened)
         yield World(table, opened)
@@ -131,11 +131,11 @@ async def status_of(client: Any, table: str) -> str:
 
 
 @asynccontextmanager
-async def clients(table: LocalGlobalTable) -> AsyncIterator[dict[str, Any]]:
+async def clients(endpoints: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
     """Open a client for each region, with credentials that mean nothing."""
     async with AsyncExitStack() as stack:
         opened = {}
-        for region, endpoint in table.endpoints.items():
+        for region, endpoint in endpoints.items():
             opened[region] = await stack.enter_async_context(
                 _SESSION.create_client(
                     "dynamodb",

@@ -1,12 +1,14 @@
 """The ports of the local global table: DynamoDB's JSON protocol per region, and the control port.
 
-A port stands for a region, whichever region the client signed for; signatures are not checked.
+A port stands for a region. Of signatures only the region in their scope is checked: one for another
+region is refused, as AWS does.
 """
 
 import asyncio
 import base64
 import json
 import logging
+import re
 import time
 import uuid
 import zlib
@@ -29,6 +31,7 @@ VERSIONS = frozenset({"DynamoDB_20120810", "DynamoDBStreams_20120810"})
 BODY_BYTES_MAX = 17 * 1024 * 1024
 """DynamoDB takes requests of up to 16 MB."""
 KEEP_ALIVE_SECONDS = 300.0
+_SCOPE = re.compile(r"Credential=[^/,]*/[^/,]*/([^/,]*)/")
 HOLD_CHECK_SECONDS = 0.02
 STOP_SECONDS_MAX = 1.0
 
@@ -79,6 +82,7 @@ def region_handler(front: Front, region: str, clocks: Mapping[str, float]) -> Ha
         try:
             front.check_there(region)
             operation, body = await _request(request)
+            _check_scope(request.headers.get("Authorization", ""), region)
             _check_present(request)
             return _answer(await front.call(region, operation, body))
         except ApiError as error:
@@ -114,6 +118,24 @@ async def _request(request: web.BaseRequest) -> tuple[str, dict[str, Any]]:
     if not isinstance(body, dict):
         raise ApiError("SerializationException", "the body is not a JSON object")
     return operation, body
+
+
+def _check_scope(authorization: str, region: str) -> None:
+    """Refuse a request that was signed for another region; one without a signature passes.
+
+    Source: AWS General Reference, "Create a signed AWS API request", the credential scope
+    (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
+
+    Raises:
+        ApiError: InvalidSignatureException.
+    """
+    signed_for = _SCOPE.search(authorization)
+    if signed_for is not None and signed_for[1] != region:
+        raise ApiError(
+            "InvalidSignatureException",
+            f"Credential should be scoped to a valid region: this is {region},"
+            f" not {signed_for[1]!r:.60}",
+        )
 
 
 def _check_present(request: web.BaseRequest) -> None:

@@ -83,6 +83,15 @@ async def test_a_lost_answer_leaves_the_write_behind(world: World) -> None:
     assert await world.numbers("a") == ["1"] * 3
 
 
+async def test_a_signature_for_another_region_is_refused(world: World) -> None:
+    """A port is one region, and takes what was signed for it: as AWS does."""
+    async with clients({WEST: world.table.endpoints[EAST]}) as there:
+        with pytest.raises(ClientError, match="scoped to a valid region") as caught:
+            await there[WEST].put_item(TableName=TABLE, Item=item("a", n=1))
+    assert code(caught.value) == "InvalidSignatureException"
+    assert await world.get(EAST, "a") is None
+
+
 async def test_a_gateway_answers_what_never_arrives(world: World) -> None:
     """The SDK takes `{}` with status 200 for a success; the ledger's stores do not."""
     world.table.faults(Fault.GATEWAY, operations=["PutItem"], regions=[EAST])
@@ -294,7 +303,7 @@ async def test_a_spawned_table_works_like_one_in_the_process() -> None:
     before = set(descendants(os.getpid()))
     async with (
         LocalGlobalTable.spawn(regions=REGIONS, lag=0.001, jitter=0.01) as table,
-        clients(table) as opened,
+        clients(table.endpoints) as opened,
     ):
         child = (set(descendants(os.getpid())) - before).pop()
         world = World(table, opened)

@@ -136,7 +136,7 @@ async def test_a_kill_loses_nothing_that_was_answered(engine: str, tmp_path: Pat
     process, status = await anyio.to_thread.run_sync(start_child, options)
     answered = 0
     try:
-        async with clients(LocalGlobalTable.connect(status["control_url"])) as opened:
+        async with clients(LocalGlobalTable.connect(status["control_url"]).endpoints) as opened:
             client = opened[EAST]
             await make_table(opened)
 
