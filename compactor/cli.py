@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 
 import anyio
 import typer
-from prometheus_client import CollectorRegistry
 
 from compactor.job import Compactor
 from compactor.output import print_preview, print_status, status_fields
@@ -28,6 +27,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce, new_app, run
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
+from ledger.runtime.metrics import program_registry
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.program import INTERRUPTED
 from ledger.runtime.serving import Health, keep_beating, serve
@@ -102,7 +102,7 @@ def run_compactor(
         )
     begin_logging(log_format)
     settings = Settings.load(config)
-    registry = CollectorRegistry()
+    registry = program_registry()
     compactor, health = Compactor(settings, registry=registry), Health()
     with ExitStack() as stack:
         if metrics_port is not None:

@@ -5,8 +5,9 @@
 `import ledger` costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ledger.runtime.lazy_names import loader
 
 if TYPE_CHECKING:
     from ledger.core.errors import (
@@ -242,14 +243,7 @@ _PLACES = {
 
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and no others
-
-    def __getattr__(name: str) -> Any:
-        """Load a public name from its module (PEP 562)."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_PLACES.get(name, _ERRORS)), name)
-        globals()[name] = value
-        return value
+    __getattr__ = loader(__name__, {**dict.fromkeys(__all__, _ERRORS), **_PLACES})
 
 
 def __dir__() -> list[str]:

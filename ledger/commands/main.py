@@ -22,12 +22,12 @@ COMMANDS = (
     LazyCommand(
         "counters",
         "ledger.commands.counters",
-        "List counters by prefix with what was merged of them, from the table's index.",
+        "List counters by prefix with their merged changes only, from the table's index.",
     ),
     LazyCommand(
         "top",
         "ledger.commands.top",
-        "Show the counters of a prefix that came to most, from the table's index.",
+        "Show the counters of a prefix that came to most, by merged changes only unless --exact.",
     ),
     LazyCommand(
         "describe",

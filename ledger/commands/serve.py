@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from prometheus_client import CollectorRegistry
 
 from ledger.commands.regions import Region, region_of
 from ledger.core.errors import InvalidInput, LedgerError
@@ -19,6 +18,7 @@ from ledger.runtime.descriptors import connections_allowed
 from ledger.runtime.extras import install
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
+from ledger.runtime.metrics import program_registry
 from ledger.runtime.printing import say
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.port import Access, OpenAccess
@@ -164,7 +164,7 @@ async def _serve(
     async with _settings_of(settings, regions) as chosen:
         instances = []
         for place, region in enumerate(regions):
-            registry = CollectorRegistry()
+            registry = program_registry()
             instances.append(
                 Instance(
                     Ledger.open(chosen, region=region, registry=registry),

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import anyio
 import typer
-from prometheus_client import CollectorRegistry
 
 from ledger.commands.delivering import delivering, home_of, sender
 from ledger.core.errors import InvalidInput, LedgerError
@@ -16,6 +15,7 @@ from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
+from ledger.runtime.metrics import program_registry
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.serving import Health, MetricsServer, keep_beating, serve
 from ledger.runtime.signals import stopped_by_signals
@@ -52,7 +52,7 @@ def run(
     settings, hooks = Settings.load(config), read_hooks(file)
     begin_logging(log_format)
 
-    registry, health = CollectorRegistry(), Health()
+    registry, health = program_registry(), Health()
     port = metrics_port
     page = nullcontext() if port is None else serve(port, registry, metrics_host, health=health)
     if isinstance(page, MetricsServer):

@@ -118,6 +118,19 @@ class RegistryMetrics(ABC):
             return found
 
 
+def program_registry() -> "CollectorRegistry":
+    """Return the registry of a program of ours.
+
+    The client library adds to each counter and histogram when it was made, as one more series
+    (`_created`), which nothing here reads. It is switched off for the whole process, so only our
+    programs do so: what a user's program exposes is its own choice.
+    """
+    from prometheus_client import CollectorRegistry, disable_created_metrics  # noqa: PLC0415
+
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    return CollectorRegistry()
+
+
 def _check_registry(registry: object) -> None:
     # Imported here, as above.
     from prometheus_client import CollectorRegistry  # noqa: PLC0415

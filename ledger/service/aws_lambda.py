@@ -21,7 +21,6 @@ from typing import Any
 from urllib.parse import quote
 
 from mangum import Mangum
-from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
 from ledger.core.errors import SettingsError
@@ -30,6 +29,7 @@ from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.gc import is_gc_tuned, tune_gc
 from ledger.runtime.logs import LogFormat, begin_logging
 from ledger.runtime.loops import new_runner
+from ledger.runtime.metrics import program_registry
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.port import Access
 from ledger.service.answers import NOT_APPLIED
@@ -91,7 +91,7 @@ class Environment:
         Raises:
             LedgerError: the region is none of the table's, or the ledger cannot be opened.
         """
-        registry = CollectorRegistry()
+        registry = program_registry()
         self._ledger = Ledger.open(settings, region=region, registry=registry)
         self._app, self._shared = instance_app(
             self._ledger,

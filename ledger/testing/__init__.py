@@ -3,9 +3,26 @@
 `MemoryGlobalTable` is a global table whose replication and time a test moves by hand; its stores
 pass the conformance suite of every other store. `ledger.testing.plugin` has fixtures, for a table
 in memory and for a local global table that boto3 reaches, too. See README.md beside this file.
+
+Each name is loaded when it is first used: pytest imports this package in every run.
 """
 
-from ledger.testing.clock import ManualClock
-from ledger.testing.table import MemoryGlobalTable
+from typing import TYPE_CHECKING
+
+from ledger.runtime.lazy_names import loader
+
+if TYPE_CHECKING:
+    from ledger.testing.clock import ManualClock
+    from ledger.testing.table import MemoryGlobalTable
 
 __all__ = ["ManualClock", "MemoryGlobalTable"]
+
+_PLACES = {"ManualClock": "ledger.testing.clock", "MemoryGlobalTable": "ledger.testing.table"}
+
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and no others
+    __getattr__ = loader(__name__, _PLACES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

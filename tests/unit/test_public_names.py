@@ -5,7 +5,7 @@ import builtins
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,8 @@ HEAVY = CONNECTIONS | TOOLS | {"anyio", "asyncio", "pydantic", "yaml"}
 """What `import ledger` may not load."""
 HEAVY_FOR_LEDGER = (CONNECTIONS | TOOLS) - {"ssl"}  # asyncio loads ssl
 """What `from ledger import Ledger, Settings` may not load: that waits until one is opened."""
+LAZY = ("ledger.runtime", "ledger.runtime.lazy_names")
+"""What loads public names when they are first used."""
 WIRE = ("ledger.store", "ledger.local", "ledger.lab", "ledger.settings.file")
 """Rooms whose inner errors (HTTP answers, pydantic's) are translated before a caller sees them."""
 
@@ -137,10 +139,22 @@ def test_every_error_is_public() -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    """`import ledger` loads one module of ours, and none of the libraries below it."""
+    """`import ledger` loads what loads its names, and none of the libraries below it."""
     found = loaded_by("import ledger")
     assert found & HEAVY == set()
-    assert {name for name in found if name.startswith(("ledger", "compactor"))} == {"ledger"}
+    assert own(found) == {"ledger", *LAZY}
+
+
+def test_the_plugin_of_pytest_loads_nothing_heavy() -> None:
+    """Every run of pytest in the environment imports it, whatever it tests."""
+    found = loaded_by("import ledger.testing.plugin") - loaded_by("import pytest")
+    assert {name for name in found if "." not in name} == {"ledger"}
+    assert own(found) == {"ledger", *LAZY, "ledger.testing", "ledger.testing.plugin"}
+
+
+def own(found: Iterable[str]) -> set[str]:
+    """Return the modules of ours among these."""
+    return {name for name in found if name.startswith(("ledger", "compactor"))}
 
 
 def test_importing_the_ledger_loads_no_connections_and_no_pipeline() -> None:

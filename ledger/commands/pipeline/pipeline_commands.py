@@ -9,7 +9,6 @@ from typing import Annotated
 
 import anyio
 import typer
-from prometheus_client import CollectorRegistry
 
 from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.commands.live import with_display
@@ -27,6 +26,7 @@ from ledger.pipeline.sources.claims import files_in
 from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_tuned
+from ledger.runtime.metrics import program_registry
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.serving import Health, keep_beating, serve
 from ledger.runtime.signals import Signalled
@@ -270,7 +270,7 @@ def _bring_in(
     Raises:
         Exit: a signal stopped it before the end, or something could not be brought in.
     """
-    progress = Progress([lane.file for lane in lanes], CollectorRegistry())
+    progress = Progress([lane.file for lane in lanes], program_registry())
 
     async def work(report: Callable[[str], None]) -> Signalled:
         if queue is not None:
@@ -303,7 +303,7 @@ def _bring_in_stream(
     Raises:
         Exit: it was stopped at once, or a lane could not continue.
     """
-    progress = StreamProgress(CollectorRegistry())
+    progress = StreamProgress(program_registry())
     letters = dead or Path(f"{address.rpartition('/')[2] or 'stream'}.dead")
 
     async def work(report: Callable[[str], None]) -> Signalled:

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import prometheus_client
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+import ledger
 from compactor.metrics import CompactorMetrics
 from ledger import Ledger
 from ledger.core.errors import SettingsError, Unreachable
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.metrics import Metrics, program_registry
 from ledger.testing import MemoryGlobalTable
 
 LEDGER_NAMES = {
@@ -48,6 +50,37 @@ def names(registry: CollectorRegistry) -> set[str]:
     helps = [line.split()[2] for line in generate_latest(registry).decode().splitlines()
              if line.startswith("# HELP")]  # fmt: skip
     return {name for name in helps if not name.endswith("_created")}
+
+
+def test_a_program_exposes_no_times_of_creation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which would be one more series for each counter and histogram."""
+    monkeypatch.setattr(prometheus_client.metrics, "_use_created", True)
+    registry = program_registry()
+    Metrics(registry).writes.labels("us-east-1", "record", "applied").inc()
+    shown = generate_latest(registry).decode()
+    assert "ledger_writes_total{" in shown
+    assert "_created" not in shown
+
+
+def test_what_a_users_program_exposes_stays_its_own_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The switch is of the whole process."""
+    monkeypatch.setattr(prometheus_client.metrics, "_use_created", True)
+    registry = CollectorRegistry()
+    Metrics(registry).writes.labels("us-east-1", "record", "applied").inc()
+    assert "ledger_writes_created{" in generate_latest(registry).decode()
+
+
+def test_every_program_takes_its_registry_from_one_place() -> None:
+    """None makes one itself, with those series in it."""
+    root = Path(ledger.__file__).parent.parent
+    rooms = ("ledger/commands", "ledger/service", "ledger/webhooks", "compactor")
+    made = [
+        str(path.relative_to(root))
+        for room in rooms
+        for path in sorted((root / room).rglob("*.py"))
+        if "CollectorRegistry()" in path.read_text(encoding="utf-8")
+    ]
+    assert made == []
 
 
 @pytest.mark.parametrize(
