@@ -12,13 +12,16 @@ from ledger.runtime.metrics import summed
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The counts of one run; records that were read again after a restart are counted again."""
+    """The counts of one run; records that were read again after a restart are counted again.
+
+    `additions` are to the sums of the region, or entries where a total is corrected by one.
+    """
 
     records: int
     duplicates: int
     stale: int
     dead: int
-    entries: int
+    additions: int
     retried: int
     restarts: int
 
@@ -34,7 +37,7 @@ def figures(registry: CollectorRegistry) -> Figures:
         duplicates=count("left_out", stage="state", reason="duplicate"),
         stale=count("left_out", stage="state", reason="stale"),
         dead=count("left_out", stage="state", reason="dead"),
-        entries=count("out", stage="reduce"),
+        additions=count("out", stage="reduce"),
         retried=count("retried"),
         restarts=count("restarts"),
     )

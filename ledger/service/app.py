@@ -35,6 +35,7 @@ from ledger.service.gate import Gate, Seen
 from ledger.service.openapi import add_models
 from ledger.service.options import BODY_BYTES_MAX
 from ledger.service.page.serving import is_page, page_router
+from ledger.settings.rules import rule_of
 from ledger.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
 
 _KINDS: dict[int, Kind] = {
@@ -164,4 +165,4 @@ async def _on_invalid(_request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"][1:]) or "query"
     got = "" if first["type"] == "missing" else f", got {first.get('input')!r:.100}"
-    return problem_answer(Problem(INVALID, f"{name}: {first['msg'].lower()}{got}", NOT_APPLIED))
+    return problem_answer(Problem(INVALID, f"{name}: {rule_of(first)}{got}", NOT_APPLIED))

@@ -37,6 +37,7 @@ from ledger.core.timed_keys import no_hyphens, time_in
 from ledger.core.times import is_time, time_of
 from ledger.service.forms import AMOUNT_PATTERN, AMOUNT_SCHEMA, CounterId, EntryId, Name, Named
 from ledger.service.heads import NOT_ENCODED
+from ledger.settings.rules import rule_of
 from ledger.writing.plan import Change, checked_key
 
 ENTRIES_MAX = 1_000
@@ -444,4 +445,4 @@ def _refuse(error: ValidationError) -> NoReturn:
         raise type(cause)(f"body: {place}: {said}") from None
     found = "" if first["type"] in _WITHOUT_VALUE else f", got {shown(first['input'])}"
     where = f"{place}: " if place else ""
-    raise InvalidInput(f"body: {where}{first['msg'].lower()}{found}") from None
+    raise InvalidInput(f"body: {where}{rule_of(first)}{found}") from None

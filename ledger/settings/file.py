@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from ledger.core.errors import SettingsError
 from ledger.core.redaction import without_passwords
+from ledger.settings.rules import rule_of
 from ledger.settings.variables import CONFIG_VARIABLE, read_variables, variable_of
 
 DEFAULT_FILE = Path("regions.yaml")
@@ -322,11 +323,10 @@ def _problems(details: ErrorDetails, settings_type: type[BaseModel]) -> Iterator
     elif kind == "extra_forbidden":
         yield Problem((location,), f"{name} is not a setting{_nearest(location, settings_type)}")
     else:
-        text = details["msg"]
         shown = without_passwords(repr(details["input"]))
         if len(shown) > VALUE_SHOWN_CHARACTERS_MAX:
             shown = f"{shown[:VALUE_SHOWN_CHARACTERS_MAX]}..."
-        yield Problem((location,), f"{name} is {shown}: {text[:1].lower()}{text[1:]}")
+        yield Problem((location,), f"{name} is {shown}: {rule_of(details)}")
 
 
 def _nearest(location: Location, settings_type: type[BaseModel]) -> str:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ledger.core.errors import SettingsError
 from ledger.core.watches import Watch
 from ledger.runtime.files import read_bounded
+from ledger.settings.rules import rule_of
 from ledger.webhooks.signing import secrets_of
 
 HOOKS_MAX = 50
@@ -170,7 +171,7 @@ def read_hooks(path: Path) -> dict[str, Hook]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"{path}: {place}: {first['msg']}") from None
+        raise SettingsError(f"{path}: {place}: {rule_of(first)}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         raise SettingsError(f"{path} is no YAML") from None
     return hooks

@@ -28,7 +28,7 @@ def line(progress: Progress | StreamProgress) -> str:
     done = progress.figures()
     return (
         f"{_reached(progress)} in the totals;"
-        f" {done.records:,} records read, {done.entries:,} entries written"
+        f" {done.records:,} records read, {done.additions:,} additions to totals"
     )
 
 
@@ -49,7 +49,7 @@ def _named(done: Figures) -> list[tuple[str, int]]:
         ("duplicate", done.duplicates),
         ("stale", done.stale),
         ("dead", done.dead),
-        ("entries written", done.entries),
+        ("additions to totals", done.additions),
     ]
     others = [("requests retried", done.retried), ("restarts", done.restarts)]
     return named + [(name, value) for name, value in others if value]

@@ -11,6 +11,7 @@ from ledger.lab.bench.cases import ALL
 from ledger.lab.bench.options import BenchOptions
 from ledger.lab.bench.report import LADDER, ROUND_FIGURES, VERSION, BenchReport, CaseResult
 from ledger.lab.bench.scale_stages import STAGES
+from ledger.settings.rules import rule_of
 
 _REPORT = TypeAdapter(BenchReport)
 _RUNGS = frozenset(case.name for case in ALL if case.group == LADDER)
@@ -41,7 +42,7 @@ def _read(file: Path) -> BenchReport:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
-        raise InvalidInput(f"--from {file}: {place}: {first['msg']}") from None
+        raise InvalidInput(f"--from {file}: {place}: {rule_of(first)}") from None
     if report.version != VERSION:
         raise InvalidInput(f"--from {file}: a report of version {report.version}, not {VERSION}")
     for result in report.results:

@@ -185,7 +185,7 @@ def test_a_body_is_read_exactly() -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "message"),
     [
-        (b"", InvalidInput, "body: invalid json"),
+        (b"", InvalidInput, "body: invalid JSON"),
         (b"[1]", InvalidInput, "should be an object"),
         (b"{}", InvalidInput, "body: change: field required"),
         (b'{"change": 1.5}', InvalidAmount, "must be a string"),

@@ -15,7 +15,7 @@ REFERENCE = {
     "write units a message": "1 for its state",
     "latency": "3 to 4 s on average, up to 20 s",
 }
-"""The published pipeline at `REFERENCE_RATE`, without failures."""
+"""The published pipeline at `REFERENCE_RATE`, without failures: an experiment, not a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ModelReport(Report):
         return trial_of(self.messages, self.needs.rate, self.load, regions=self.regions)
 
     def sections(self) -> Sequence[Section]:
-        """Return the needs beside the published figures, and dollars by what they are for."""
+        """Return the needs, calculated, beside the published experiment, and dollars by their uses."""
         needs = self.needs
         each = needs.rate / needs.processes
         counts = [
@@ -58,7 +58,7 @@ class ModelReport(Report):
         return (
             Section(
                 title=f"{needs.rate:,.0f} messages a second, {self.regions} region(s), by a model",
-                columns=("", "here", f"published, at {REFERENCE_RATE:,}"),
+                columns=("", "calculated", f"published experiment, at {REFERENCE_RATE:,}"),
                 rows=[(name, value, REFERENCE.get(name, "")) for name, value in counts],
             ),
             Section(

@@ -58,9 +58,9 @@ def test_the_measured_ladders_can_be_read(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{", "Invalid JSON"),
-        ("[]", "the file: Input should be an object"),
-        ("{}", "machine: Field required"),
+        ("{", "invalid JSON"),
+        ("[]", "the file: input should be an object"),
+        ("{}", "machine: field required"),
     ],
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str, reason: str) -> None:

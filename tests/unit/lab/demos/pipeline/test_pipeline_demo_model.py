@@ -74,7 +74,7 @@ def test_the_needs_stand_beside_the_published_pipeline() -> None:
     report = model_report(50_000, LOAD, regions=1, messages=1_000)
     console.print(*map(render, report.sections()))
     text = console.export_text()
-    for part in ("72, up to 1 lane", "500 state functions", "75,000", "together"):
+    for part in ("72, up to 1 lane", "500 state functions", "75,000", "together", "calculated"):
         assert part in text
     assert report.as_json()["dollars_hour"] == report.needs.dollars_hour
 
