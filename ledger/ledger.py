@@ -207,7 +207,8 @@ class Ledger(Readings, Listings, Feeding):
             NeverApplied: the archive shows that it was never applied; a new key is safe.
             KeyConflict: the key already stands for another change.
             OutcomeUnknown: no answer within `write_deadline`, or `timeout`; see `retry`.
-            NotSent: `timeout` ended, or the ledger was closed, before it was sent.
+            NotSent: one of them ended while the contract was read, `timeout` otherwise, or the
+                ledger was closed, before it was sent.
             ClockOff: this machine's clock is off by more than `clock_skew`; nothing was written.
             StoreError: DynamoDB could not do it; nothing was written.
         """
@@ -215,6 +216,7 @@ class Ledger(Readings, Listings, Feeding):
         end = NEVER if timeout is None else end_of(timeout)
         try:
             if view is not None and view.is_due():  # rarely waits
+                end = min(end, end_of(view.current.write_deadline))
                 await bounded(end, view.renew(), not_sent)
             if note is None and effective is None and key is None and at is None:
                 entry = await parts.writer.add(counter, change, end=end)
@@ -245,7 +247,7 @@ class Ledger(Readings, Listings, Feeding):
             As `record`; a `StoreError` or `NotSent` means that none was written.
         """
         asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
-        await self._renew_by(end)
+        end = await self._renew_by(end)
         entries = await self._counted(parts.writer.record_many(asked, end=end))
         parts.hints.wrote_all(entries)
         return entries
@@ -262,7 +264,7 @@ class Ledger(Readings, Listings, Feeding):
             As `record`.
         """
         asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
-        await self._renew_by(end)
+        end = await self._renew_by(end)
         entries = await self._counted(parts.writer.record_together(asked, end=end))
         parts.hints.wrote_all(entries)
         return entries
@@ -288,7 +290,7 @@ class Ledger(Readings, Listings, Feeding):
         """
         parts, end = self._open_parts, end_of(timeout)
         checked_bool("together", together)
-        await self._renew_by(end)
+        end = await self._renew_by(end)
         try:
             written = await parts.writer.retry(entries, together=together, end=end)
         except RetryHorizonPassed as error:
@@ -330,7 +332,7 @@ class Ledger(Readings, Listings, Feeding):
             And as `record` and `total`.
         """
         reconciler, end = self._open_parts.reconciler, end_of(timeout)
-        await self._renew_by(end)
+        end = await self._renew_by(end)
         call = reconciler.reconcile(
             counter, counted=counted, at=at, reason=reason, token=token, end=end
         )
@@ -362,7 +364,7 @@ class Ledger(Readings, Listings, Feeding):
             And as `record`.
         """
         reverser, end = self._open_parts.reverser, end_of(timeout)
-        await self._renew_by(end)
+        end = await self._renew_by(end)
         wanted = Wanted(note, effective)
         return await self._counted(reverser.reverse(entry, wanted, end=end))
 

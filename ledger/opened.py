@@ -8,10 +8,11 @@ from ledger.contract.view import ContractView
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.parts import Parts
 from ledger.runtime.clock import Clock
-from ledger.runtime.deadline import bounded, end_of, not_read, not_sent
+from ledger.runtime.deadline import NEVER, bounded, end_of, not_read, not_sent
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.supervised import Supervised
 from ledger.settings import Settings
+from ledger.totals.reader import read_seconds
 
 Result = TypeVar("Result")
 
@@ -32,9 +33,25 @@ class OpenedLedger:
         if self._view is not None:
             await self._view.renew()
 
-    async def _renew_by(self, end: float) -> None:
-        """Read the contract again if it is due, for a call that writes, within the call's time."""
-        await self._counted(bounded(end, self._renew(), not_sent))
+    async def _renew_by(self, end: float) -> float:
+        """Read the contract again if it is due, for a call that writes; return when that ends.
+
+        A write has `write_deadline` from when its call begins: what the contract takes is a part
+        of it.
+        """
+        if self._view is None or not self._view.is_due():
+            return end
+        end = min(end, end_of(self._view.current.write_deadline))
+        await self._counted(bounded(end, self._view.renew(), not_sent))
+        return end
+
+    async def _renew_to_read(self) -> float:
+        """Read the contract again if it is due; return when a read has to end that it delays."""
+        if self._view is None or not self._view.is_due():
+            return NEVER
+        end = end_of(read_seconds(self._view.current))
+        await self._counted(bounded(end, self._view.renew(), not_read))
+        return end
 
     async def _in_time(self, timeout: float, call: Coroutine[Any, Any, Result]) -> Result:
         """Await a call that reads, for at most `timeout` seconds.

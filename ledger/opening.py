@@ -89,7 +89,7 @@ class Opening:
             tasks=tasks,
         )
         cache = TotalCache(
-            reader.total,
+            reader.total_in_time,
             region=self.region,
             settings=self.settings.cache,
             clock=self.clock,

@@ -8,6 +8,7 @@ from ledger.core.choices import checked_bool
 from ledger.core.values import Entry
 from ledger.opened import OpenedLedger
 from ledger.parts import check_age, counters_of
+from ledger.runtime.deadline import bounded, not_read
 from ledger.totals.history import Bound, history
 from ledger.totals.periods import Asking, By, PeriodTotals
 from ledger.totals.total import Total
@@ -48,8 +49,9 @@ class Readings(OpenedLedger):
                 a moment, or so far back that, without an archive, what was merged since is not
                 known.
             ArchiveError: the archive cannot be read.
-            ReadTooSlow: the collection cannot be read within `read_deadline`, or within the call's
-                `timeout` in seconds, or no two reads agreed within it.
+            ReadTooSlow: the collection cannot be read within `read_deadline`, or at all within 15 s
+                (or `read_deadline`, if that is longer), the contract included; or within the call's
+                `timeout` in seconds; or no two reads agreed within it.
             DamagedItem: an item cannot be counted; the message has its key.
             NetVanished: a merged sum that was read here before is no longer in the table.
             AmountOverflow: the sum does not fit in 38 digits.
@@ -61,7 +63,7 @@ class Readings(OpenedLedger):
         checked = keys.checked_counter(counter)
         check_age(max_age, steady=steady, at=at, effective=effective)
         parts = self._open_parts
-        await self._counted(self._renew())
+        end = await self._renew_to_read()
         if at is not None:
             archive = await self._counted(parts.archive.reader())
             return await self._counted(
@@ -69,7 +71,7 @@ class Readings(OpenedLedger):
             )
         if steady:
             return (await self._steady([checked]))[checked]
-        total = await self._counted(parts.cache.total(checked, max_age))
+        total = await self._counted(bounded(end, parts.cache.total(checked, max_age), not_read))
         parts.hints.read(total)
         return total
 
@@ -98,7 +100,7 @@ class Readings(OpenedLedger):
         checked = counters_of(counters)
         check_age(max_age, steady=steady)
         parts = self._open_parts
-        await self._counted(self._renew())
+        await self._renew_to_read()
         if steady:
             return await self._steady(list(dict.fromkeys(checked)))
         found = await self._counted(parts.cache.totals(checked, max_age))

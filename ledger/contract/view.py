@@ -137,6 +137,10 @@ class ContractView:
                 await self._read()
             except StoreError as error:
                 self._read_failed(error)
+            except anyio.get_cancelled_exc_class():
+                # Its call has no time left: later ones go on with the view while it is valid.
+                self._due_soon()
+                raise
 
     async def _read(self) -> None:
         elapsed, now = self._clock.monotonic(), self._clock.now()
@@ -181,11 +185,13 @@ class ContractView:
 
     def _read_failed(self, error: StoreError) -> None:
         self._failure = error
-        is_void = self._is_void()
-        seconds = AGAIN_VOID_SECONDS if is_void else AGAIN_SECONDS
-        self._due_in(seconds, self._clock.monotonic(), self._clock.now())
+        self._due_soon()
         self._check_valid()
         log.warning("the table's contract could not be read again: %s", error)
+
+    def _due_soon(self) -> None:
+        seconds = AGAIN_VOID_SECONDS if self._is_void() else AGAIN_SECONDS
+        self._due_in(seconds, self._clock.monotonic(), self._clock.now())
 
     def _is_void(self) -> bool:
         return self._validity is None or self._validity.is_over(

@@ -20,8 +20,8 @@ from ledger.limits.limit_change import LimitChange
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.parts import BudgetParts
 from ledger.limits.state import BudgetState
-from ledger.runtime.calls import arranging, reading
-from ledger.runtime.deadline import end_of
+from ledger.runtime.calls import arranging, reading, unless_ended
+from ledger.runtime.deadline import bounded, end_of, not_sent
 from ledger.runtime.tasks import run_all
 from ledger.writing.asked import listed_as
 
@@ -66,7 +66,7 @@ class Hold:
         amount, over = amounts.addend(actual), checked_bool("over", over)
         parts = self._parts()
         with arranging(timeout, AGAIN):
-            await parts.settings.renew()
+            await unless_ended(parts.settings.renew())
             return await parts.holder.resolve(
                 self.entry, lambda hold: holds.settle(hold, amount), over=over
             )
@@ -79,7 +79,7 @@ class Hold:
         """
         parts = self._parts()
         with arranging(timeout, AGAIN):
-            await parts.settings.renew()
+            await unless_ended(parts.settings.renew())
             return await parts.holder.resolve(self.entry, holds.void)
 
     async def extend(self, expires: Expires, *, timeout: float | None = None) -> "Hold":
@@ -91,7 +91,7 @@ class Hold:
         parts = self._parts()
         until = expiry_of(expires, parts.spender.latest())
         with arranging(timeout, AGAIN):
-            await parts.settings.renew()
+            await unless_ended(parts.settings.renew())
             return Hold(await parts.holder.extend(self.entry, until), self._parts)
 
 
@@ -147,7 +147,7 @@ class Budgets:
             budgets=self.names, amount=amount, note=note, key=key, at=at, wait=_waited(wait)
         )
         parts, end = self._parts(), end_of(timeout)
-        await parts.settings.renew()
+        await bounded(end, parts.settings.renew(), not_sent)
         return await parts.spender.spend(asked, end=end)
 
     @overload
@@ -213,7 +213,7 @@ class Budgets:
             hold=expiry_of(expires, parts.spender.now() if light else parts.spender.latest()),
             wait=_waited(wait),
         )
-        await parts.settings.renew()
+        await bounded(end, parts.settings.renew(), not_sent)
         if light:
             return await parts.spender.keep_aside(asked, end=end)
         outcome = await parts.spender.spend(asked, end=end)
@@ -323,7 +323,7 @@ class Budget(Budgets):
         """
         parts = self._parts()
         with arranging(timeout, AGAIN):
-            await parts.settings.renew()
+            await unless_ended(parts.settings.renew())
             return await parts.administrator.create(self.name, limit, raise_id=id, weights=weights)
 
     async def raise_limit(
@@ -352,7 +352,7 @@ class Budget(Budgets):
         """
         parts = self._parts()
         with arranging(timeout, AGAIN):
-            await parts.settings.renew()
+            await unless_ended(parts.settings.renew())
             changed = await parts.changer.raise_limit(self.name, amount, id, weights)
             parts.spender.forget_refusals(self.name)
             return changed
@@ -377,7 +377,7 @@ class Budget(Budgets):
         """
         parts = self._parts()
         with arranging(timeout, AGAIN):
-            await parts.settings.renew()
+            await unless_ended(parts.settings.renew())
             return await parts.changer.lower_limit(self.name, to, weights)
 
     async def go_on(self, *, timeout: float | None = None) -> LimitChange:
@@ -390,7 +390,7 @@ class Budget(Budgets):
         """
         parts = self._parts()
         with arranging(timeout, AGAIN):
-            await parts.settings.renew()
+            await unless_ended(parts.settings.renew())
             return await parts.changer.go_on(self.name)
 
     async def state(
@@ -410,7 +410,7 @@ class Budget(Budgets):
             raise InvalidInput(f"at must be an aware time, got {at!r:.80}")
         parts = self._parts()
         with reading(timeout):
-            await parts.settings.renew()
+            await unless_ended(parts.settings.renew())
             return await parts.administrator.state(parts.window(self.name, at))
 
     async def explain(self, *, at: datetime | None = None, timeout: float | None = None) -> str:

@@ -144,7 +144,7 @@ class Listings(OpenedLedger):
             StoreError: DynamoDB could not do it, or concurrent writers were faster every time.
         """
         checked, end = keys.checked_counter(counter), end_of(timeout)
-        await self._renew_by(end)
+        end = await self._renew_by(end)
         return await self._counted(self._describer.describe(checked, attributes, end=end))
 
     async def description(self, counter: str, *, timeout: float | None = None) -> dict[str, Value]:

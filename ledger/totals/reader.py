@@ -14,6 +14,7 @@ from ledger.core.errors import AmountOverflow, ReadTooSlow
 from ledger.core.fold import Collection
 from ledger.core.periods import rule_of
 from ledger.runtime.clock import Clock, ElapsedTime
+from ledger.runtime.deadline import bounded, end_of
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all
 from ledger.runtime.validity import signed_within
@@ -29,11 +30,18 @@ from ledger.totals.total import Total
 SHARDS_AT_ONCE = 16
 COUNTERS_AT_ONCE = 16
 """Counters of one look that are read concurrently."""
+READ_SECONDS_MIN = 15.0
+"""How long a read of a total may take, unless `read_deadline`, the time for one try, is longer."""
 LOOKS_MAX = 1_000
 """Looks of one steady read, however short they are."""
 COUNTERS_NAMED_MAX = 3
 PERIOD_KEYS_MAX = 1_000_000
 """The most unmerged entries of a shard whose sums by period are read: about 200 MB."""
+
+
+def read_seconds(settings: Settings) -> float:
+    """Return within how many seconds a read of a total ends, answered or not."""
+    return max(READ_SECONDS_MIN, settings.read_deadline)
 
 
 class Reader:
@@ -81,6 +89,17 @@ class Reader:
             f"no two of {looks} looks at {_listed(counters)} in {self._store.region} agreed within"
             f" read_deadline ({self._deadline:g} s): too much is written for a steady total"
         )
+
+    async def total_in_time(self, counter: str) -> Total:
+        """Return a counter's total, however many requests, and repeats of them, that takes.
+
+        Raises:
+            ReadTooSlow: it took longer than `read_seconds`.
+            And as `total`.
+        """
+        seconds = read_seconds(self._settings.current)
+        late = partial(ReadTooSlow, f"{counter!r} was not read within {seconds:g} s")
+        return await bounded(end_of(seconds), self.total(counter), late)
 
     async def total(self, counter: str, *, consistent: bool | None = None) -> Total:
         """Return a counter's total, read now from every shard.

@@ -6,6 +6,7 @@ On virtual time, where a timer fires once nothing else can happen: so it is the 
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -35,6 +36,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.writes import Put
 from ledger.testing.clock import START, ManualClock
+from ledger.totals.reader import READ_SECONDS_MIN
 from ledger.writing.plan import Change
 
 SECONDS = 5.0
@@ -367,5 +369,86 @@ def test_property_each_call_ends_in_what_is_true(
             await book.retry(list(unknown.values()))
             found = await book.totals(["c", "sum"], max_age=0)
         assert total_wide(total.value for total in found.values()) == sum(counted)
+
+    run(main)
+
+
+class SlowStore(ForwardingStore):
+    """Answers each request after `seconds`."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore(HOME))
+        self.seconds = 0.0
+
+    async def _carry(self, operation: Operation, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        del operation
+        await anyio.sleep(self.seconds)
+        return await send()
+
+
+def took(call: Callable[[Ledger], Awaitable[object]], *, seconds: float, is_due: bool) -> float:
+    """Return how long a call took, without a timeout, where each request takes so long.
+
+    With `is_due` the contract is read again before.
+    """
+
+    async def main() -> float:
+        store, clock, settings = SlowStore(), ManualClock(), make_settings()
+        await store.write(Put(contract_item(Contract(terms=settings.terms))))
+        book = Ledger(
+            settings, region=HOME, store=store, clock=clock, randomness=seeded(), contract=True
+        )
+        async with book:
+            if is_due:
+                clock.pass_by(61.0)
+            store.seconds = seconds
+            began = anyio.current_time()
+            with pytest.raises((ReadTooSlow, NotSent, OutcomeUnknown)):
+                await call(book)
+            ended = anyio.current_time()
+            store.seconds = 0.0
+            return ended - began
+
+    return run(main)
+
+
+@pytest.mark.parametrize("seconds", [10.0, 1_000_000.0])
+@pytest.mark.parametrize("max_age", [None, 0])
+def test_a_read_ends_in_its_time_with_what_the_contract_took(
+    seconds: float, max_age: float | None
+) -> None:
+    """One deadline covers both, whichever of them is not answered in time."""
+    asked = partial(Ledger.total, counter="c", max_age=max_age)
+    assert took(asked, seconds=seconds, is_due=True) == READ_SECONDS_MIN
+    if seconds > READ_SECONDS_MIN:
+        assert took(asked, seconds=seconds, is_due=False) == READ_SECONDS_MIN
+
+
+@pytest.mark.parametrize("call", [record_one, record_keyed, record_many, record_together, retry])
+def test_a_write_ends_in_its_time_with_what_the_contract_took(call: Write) -> None:
+    """`write_deadline` begins with the call."""
+    most = make_settings().write_deadline
+    assert took(call, seconds=most / 2 + 1, is_due=True) == most
+    assert took(call, seconds=1_000_000.0, is_due=True) == most
+
+
+def test_after_a_renewal_that_was_cut_off_calls_go_on_with_a_view_that_is_valid() -> None:
+    """Not each of them waits for a contract that cannot be read: it is tried again soon."""
+
+    async def main() -> None:
+        store, clock, settings = SilentStore(), ManualClock(), make_settings()
+        await store.write(Put(contract_item(Contract(terms=settings.terms))))
+        book = Ledger(
+            settings, region=HOME, store=store, clock=clock, randomness=seeded(), contract=True
+        )
+        async with book:
+            clock.pass_by(61.0)
+            store.is_silent = True
+            with pytest.raises(ReadTooSlow):
+                await book.total("c", max_age=0, timeout=SECONDS)
+            store.is_silent = False
+            before = store.requests
+            await book.total("c", max_age=0)
+            assert store.requests == before + 1
 
     run(main)

@@ -65,8 +65,9 @@ HISTORY_SHARE = 0.3
 """Until a process whose file is refused starts with the right one."""
 READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 _PAUSE_SECONDS = 5.0
-_REFUSALS = (NotSent, StoreError, ContractChangeRefused, ContractConflict)
-"""What says that nothing was written, or read; the last to a region that has left the table."""
+_REFUSALS = (StoreError, ContractChangeRefused, ContractConflict, NotSent)
+"""What says that nothing was written, or read: `ContractConflict` to a region that has left the
+table, `NotSent` where the contract could not be read in the time of a write."""
 
 
 @dataclass(frozen=True, slots=True)

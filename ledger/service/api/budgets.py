@@ -26,7 +26,7 @@ from ledger.runtime.calls import reading
 from ledger.service.answers import answer
 from ledger.service.apart import problems, read_apart
 from ledger.service.api.bodies import body_of
-from ledger.service.asking import checked_region, counter_in, entry_in, wait_of
+from ledger.service.asking import checked_region, counter_in, entry_in
 from ledger.service.context import Context, allow
 from ledger.service.openapi import asks, returns, written
 from ledger.service.spending import (
@@ -39,6 +39,7 @@ from ledger.service.spending import (
     SpendBody,
     VoidBody,
 )
+from ledger.service.waiting import for_change, for_total, preferred, read_within
 from ledger.wire.budgets import budget_fields, exceeded
 from ledger.wire.values import Fields, entry_fields
 
@@ -65,12 +66,12 @@ async def spend(request: Request) -> Response:
     `budget-exceeded` names the budget that has too little, and what is left of it. With `also` it
     is spent from each of these, too, or from none.
     """
-    budgets, body, wait = await _asked(request, _SPEND)
+    budgets, body, wait, seconds = await _asked(request, _SPEND)
     headers = request.headers
     key, at = body.named(headers.get("idempotency-key"), headers.get("idempotency-time"))
     try:
         outcome = await budgets.spend(
-            body.amount, note=body.note, key=key, at=at, wait=body.waits(wait), timeout=wait
+            body.amount, note=body.note, key=key, at=at, wait=body.waits(wait), timeout=seconds
         )
     except OutcomeUnknown as error:
         raise _unknown(error, budgets, key) from None
@@ -83,7 +84,7 @@ async def hold(request: Request) -> Response:
 
     Its entry is what settles, voids and extends it. Else as a spend.
     """
-    budgets, body, wait = await _asked(request, _HOLD)
+    budgets, body, wait, seconds = await _asked(request, _HOLD)
     headers = request.headers
     key, at = body.named(headers.get("idempotency-key"), headers.get("idempotency-time"))
     try:
@@ -94,7 +95,7 @@ async def hold(request: Request) -> Response:
             key=key,
             at=at,
             wait=body.waits(wait),
-            timeout=wait,
+            timeout=seconds,
         )
     except OutcomeUnknown as error:
         raise _unknown(error, budgets, key) from None
@@ -109,7 +110,7 @@ async def settle(request: Request) -> Response:
     """
     body = await body_of(request, _SETTLE)
     held = await _held(request, body)
-    outcome = await held.settle(body.actual, over=body.over, timeout=_wait(request))
+    outcome = await held.settle(body.actual, over=body.over, timeout=for_change(request))
     return _made(outcome)
 
 
@@ -117,7 +118,7 @@ async def settle(request: Request) -> Response:
 async def void(request: Request) -> Response:
     """Give back all that a hold keeps aside, once: 201, and 200 when it is repeated."""
     body = await body_of(request, _VOID)
-    outcome = await (await _held(request, body)).void(timeout=_wait(request))
+    outcome = await (await _held(request, body)).void(timeout=for_change(request))
     return _made(outcome)
 
 
@@ -125,7 +126,7 @@ async def void(request: Request) -> Response:
 async def extend(request: Request) -> Response:
     """Let a hold expire later."""
     body = await body_of(request, _EXTEND)
-    extended = await (await _held(request, body)).extend(body.expires, timeout=_wait(request))
+    extended = await (await _held(request, body)).extend(body.expires, timeout=for_change(request))
     return answer(entry_fields(extended.entry))
 
 
@@ -142,7 +143,7 @@ async def create(request: Request) -> Response:
     body = await body_of(request, _BUDGET)
     budget = Budget(counter, partial(budget_parts, context.ledger))
     is_new = await budget.create(
-        body.limit, id=body.id, weights=body.weights, timeout=_wait(request)
+        body.limit, id=body.id, weights=body.weights, timeout=for_change(request)
     )
     fields = {"budget": counter, "limit": amounts.to_text(body.limit)}
     return answer(fields, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
@@ -153,7 +154,8 @@ async def state(request: Request, asked: Annotated[BudgetQuery, Query()]) -> Res
     """Return limit, rights, open grants and transfers of a budget, or a window, as shown here."""
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "read", counter)
-    return answer(await _shown(context, counter, asked, _wait(request)))
+    seconds = for_total(request)
+    return answer(await _shown(context, counter, asked=asked, seconds=seconds))
 
 
 @states.get("/budgets", openapi_extra=returns("Budgets"))
@@ -163,26 +165,30 @@ async def states_of_many(request: Request, asked: Annotated[BudgetsQuery, Query(
     A counter without a limit is among the problems, by its id, as is one that cannot be read.
     """
     context = allow(request, "read", *asked.id)
-    read = partial(_shown, context, asked=asked, wait=_wait(request))
-    found, errors = await read_apart(asked.id, read, of_one=_OF_ONE_BUDGET)
+    seconds = for_total(request)
+    read = partial(_shown, context, asked=asked, seconds=seconds)
+    reads = read_apart(asked.id, read, of_one=_OF_ONE_BUDGET)
+    found, errors = await read_within(seconds, reads)
     return answer({"budgets": list(found.values()), "problems": problems(errors)})
 
 
-async def _shown(context: Context, counter: str, asked: BudgetQuery, wait: float | None) -> Fields:
+async def _shown(context: Context, counter: str, *, asked: BudgetQuery, seconds: float) -> Fields:
     budget = Budget(counter, partial(budget_parts, context.ledger))
-    return budget_fields(await budget.state(at=asked.time, timeout=wait))
+    return budget_fields(await budget.state(at=asked.time, timeout=seconds))
 
 
 async def _asked(
     request: Request, kind: TypeAdapter[AnySpend]
-) -> tuple[Budgets, AnySpend, float | None]:
-    """Return the budgets to spend from, what is asked of them, and how long it may take."""
+) -> tuple[Budgets, AnySpend, float | None, float]:
+    """Return the budgets to spend from, what is asked, how long is preferred, and may be taken."""
     counter = counter_in(request.path_params["counter"])
     allow(request, "write", counter)
     body = await body_of(request, kind)
     context = allow(request, "write", *body.also)
     budgets = Budgets([counter, *body.also], partial(budget_parts, context.ledger))
-    return budgets, body, _wait(request)
+    wait = preferred(request)
+    seconds = for_change(request) + ((body.wait or 0.0) if wait is None else 0.0)
+    return budgets, body, wait, seconds
 
 
 async def _held(request: Request, body: VoidBody) -> Hold:
@@ -190,15 +196,11 @@ async def _held(request: Request, body: VoidBody) -> Hold:
     context: Context = allow(request, "write", body.counter)
     region = checked_region(body.region, live_settings(context.ledger).current.home_first)
     entry = Entry(body.counter, entry_in(request.path_params["entry"]), _NOTHING, region)
-    with reading(_wait(request)):
+    with reading(for_change(request)):
         known = await budget_parts(context.ledger).holder.known(entry)
     names = known.spending.grants if known.spending else ()
     allow(request, "write", *filter(None, (GrantName.parse(name).budget for name in names)))
     return Hold(known, partial(budget_parts, context.ledger))
-
-
-def _wait(request: Request) -> float | None:
-    return wait_of(request.headers.getlist("prefer"))
 
 
 def _made(outcome: Granted | Hold | Refused) -> Response:

@@ -9,9 +9,10 @@ from starlette.responses import Response
 from ledger.core.descriptions import Value
 from ledger.service.answers import answer
 from ledger.service.api.bodies import body_of
-from ledger.service.asking import DescriptionBody, counter_in, wait_of
+from ledger.service.asking import DescriptionBody, counter_in
 from ledger.service.context import allow
 from ledger.service.openapi import asks, returns
+from ledger.service.waiting import for_change, for_total
 from ledger.wire.values import typed
 
 _DESCRIPTION = TypeAdapter(DescriptionBody)
@@ -24,8 +25,8 @@ async def description(request: Request) -> Response:
     """Return the attributes that a counter was described by, as this region has them."""
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "read", counter)
-    wait = wait_of(request.headers.getlist("prefer"))
-    return _answer(counter, await context.ledger.description(counter, timeout=wait))
+    seconds = for_total(request)
+    return _answer(counter, await context.ledger.description(counter, timeout=seconds))
 
 
 @router.patch(
@@ -41,8 +42,8 @@ async def describe(request: Request) -> Response:
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "write", counter)
     body = await body_of(request, _DESCRIPTION)
-    wait = wait_of(request.headers.getlist("prefer"))
-    return _answer(counter, await context.ledger.describe(counter, body.asked, timeout=wait))
+    seconds = for_change(request)
+    return _answer(counter, await context.ledger.describe(counter, body.asked, timeout=seconds))
 
 
 def _answer(counter: str, attributes: dict[str, Value]) -> Response:

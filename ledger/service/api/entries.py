@@ -29,10 +29,10 @@ from ledger.service.asking import (
     counter_in,
     entry_in,
     key_of,
-    wait_of,
 )
 from ledger.service.context import RESULTS, allow
 from ledger.service.openapi import written
+from ledger.service.waiting import for_change, preferred
 from ledger.wire.values import entry_fields, reconciled_fields
 
 ENTRIES_AT_ONCE = 256
@@ -66,7 +66,7 @@ async def record(request: Request) -> Response:
         effective=body.effective,
         key=key,
         at=at,
-        timeout=wait_of(headers.getlist("prefer")),
+        timeout=preferred(request),
     )
     return answer(entry_fields(entry), _status_of(entry))
 
@@ -80,7 +80,7 @@ async def record_many(request: Request) -> Response:
     """
     body = await body_of(request, _ENTRIES)
     context = allow(request, "write", *(entry.counter for entry in body.entries))
-    timeout = wait_of(request.headers.getlist("prefer"))
+    timeout = preferred(request)
     if body.together:
         asked = [entry.asked for entry in body.entries]
         entries = await context.ledger.record_together(asked, timeout=timeout)
@@ -103,7 +103,7 @@ async def retry(request: Request) -> Response:
     entries = await context.ledger.retry(
         written_before,
         together=body.together,
-        timeout=wait_of(request.headers.getlist("prefer")),
+        timeout=preferred(request),
     )
     return await _answered(request, [_result(entry) for entry in entries])
 
@@ -121,7 +121,7 @@ async def reverse(request: Request) -> Response:
         named,
         note=body.note,
         effective=body.effective,
-        timeout=wait_of(request.headers.getlist("prefer")),
+        timeout=preferred(request),
     )
     return answer(entry_fields(entry), _status_of(entry))
 
@@ -140,7 +140,7 @@ async def reconcile(request: Request) -> Response:
         at=body.at,
         reason=body.reason,
         token=body.token,
-        timeout=wait_of(request.headers.getlist("prefer")),
+        timeout=for_change(request),
     )
     return answer(reconciled_fields(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED)
 

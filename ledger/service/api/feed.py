@@ -10,12 +10,16 @@ from starlette.responses import Response
 from ledger.feed.page import FeedPage
 from ledger.feed.reading import awaited
 from ledger.service.answers import Refused, answer
-from ledger.service.asking import moment, wait_of
+from ledger.service.asking import moment
 from ledger.service.context import allow, context_of, is_still_allowed, may_look
 from ledger.service.openapi import returns
 from ledger.service.queries import FeedQuery
+from ledger.service.waiting import for_total, preferred, read_within
 from ledger.wire.problems import UNAUTHORIZED
 from ledger.wire.values import feed_fields
+
+SHARE_FOR_WAITING = 0.9
+"""The part of a request's time for which an entry may be waited for; the rest is for the answer."""
 
 router = APIRouter(prefix="/v1", tags=["reading"])
 
@@ -34,15 +38,15 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
     named = asked.counter or [asked.prefix]
     context = allow(request, "read", *named)
     since = None if asked.since is None else moment("since", asked.since)
-    deadline = wait_of(request.headers.getlist("prefer"))
-    page = partial(_page, request, asked, since, deadline)
-    found = await awaited(
-        page,
+    wait = preferred(request)
+    page = awaited(
+        partial(_page, request, asked, since),
         asked.after,
-        seconds=asked.wait if deadline is None else min(asked.wait, deadline),
+        seconds=asked.wait if wait is None else min(asked.wait, SHARE_FOR_WAITING * wait),
         pause=context.pause,
         is_over=lambda: context.is_leaving,
     )
+    found = await read_within(asked.wait + for_total(request) if wait is None else wait, page)
     if not is_still_allowed(request, "read", *named):
         raise Refused(UNAUTHORIZED, "the token was revoked, or expired, while the request waited")
     return answer(feed_fields(found))
@@ -52,7 +56,6 @@ async def _page(
     request: Request,
     asked: FeedQuery,
     since: datetime | None,
-    seconds: float | None,
     after: str | None,
 ) -> FeedPage:
     """Return a page; nothing new, while the caller's rate has no further look."""
@@ -65,5 +68,4 @@ async def _page(
         after=after,
         since=since if is_first else None,
         limit=asked.limit,
-        timeout=seconds,
     )

@@ -16,6 +16,7 @@ from ledger.service.fleet.looking import FleetSeen
 from ledger.service.metrics import answered_in
 from ledger.service.openapi import returns
 from ledger.service.queries import IdsQuery
+from ledger.service.waiting import for_fleet, read_within
 from ledger.wire.values import total_fields
 
 
@@ -34,22 +35,25 @@ def fleet_router(registry: CollectorRegistry) -> APIRouter:
 
     @router.get("/fleet", openapi_extra=returns("Fleet"))
     async def look(request: Request) -> Response:
-        """Return the state of every region, not older than 10 seconds."""
+        """Return the state of every region, not older than 10 seconds.
+
+        A look goes on when a request for it ends before: the next one has its result.
+        """
         context = allow(request, "admin")
-        return shown(context, await context.fleet.look())
+        return shown(context, await read_within(for_fleet(request), context.fleet.look()))
 
     @router.post("/fleet/probe", openapi_extra=returns("Fleet"))
     async def probe(request: Request) -> Response:
         """Measure the lag of each pair of regions by an item in each, which is deleted again."""
         context = allow(request, "admin")
-        return shown(context, await context.fleet.probe())
+        return shown(context, await read_within(for_fleet(request), context.fleet.probe()))
 
     @router.get("/fleet/totals", openapi_extra=returns("RegionTotals"))
     async def totals(request: Request, asked: Annotated[IdsQuery, Query()]) -> Response:
         """Return totals as every region shows them now, or why one shows none."""
         context = allow(request, "admin")
         allow(request, "read", *asked.id)
-        found = await context.fleet.totals(asked.id)
+        found = await read_within(for_fleet(request), context.fleet.totals(asked.id))
         regions = {
             region: {"failed": read.text}
             if isinstance(read, Failed)

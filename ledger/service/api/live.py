@@ -9,11 +9,13 @@ from starlette.responses import Response, StreamingResponse
 
 from ledger.core.errors import LedgerError
 from ledger.core.keys import checked_counter
+from ledger.ledger import live_settings
 from ledger.service.answers import problem_in_http
 from ledger.service.context import Context, allow, is_still_allowed, may_look
 from ledger.service.openapi import events
 from ledger.service.queries import LiveQuery
 from ledger.service.totals import readable_totals
+from ledger.totals.reader import read_seconds
 from ledger.wire.values import total_fields
 
 QUIET_SECONDS = 15.0
@@ -70,7 +72,11 @@ async def _news(
     """Return the events of one look; `shown` is what was said before, and is kept up to date."""
     try:
         found, errors = await readable_totals(
-            context.ledger, counters, clock=context.clock, max_age=every
+            context.ledger,
+            counters,
+            clock=context.clock,
+            max_age=every,
+            wait=read_seconds(live_settings(context.ledger).current),
         )
     except LedgerError as error:
         shown.clear()

@@ -1,16 +1,18 @@
 """Endpoints that read: totals, histories, sums by period, lists of counters."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ledger.core.errors import LedgerError
+from ledger.core.index import Listed
+from ledger.core.values import Entry
 from ledger.ledger import live_settings, store_here
-from ledger.runtime.deadline import bounded, end_of, not_read
 from ledger.service.answers import answer
 from ledger.service.apart import problems
-from ledger.service.asking import bound, counter_in, edge, wait_of
+from ledger.service.asking import bound, counter_in, edge
 from ledger.service.context import Context, allow
 from ledger.service.openapi import returns
 from ledger.service.queries import (
@@ -22,6 +24,7 @@ from ledger.service.queries import (
     TotalsQuery,
 )
 from ledger.service.totals import readable_totals
+from ledger.service.waiting import for_pages, for_total, read_within
 from ledger.totals.history import Merged, merged_without_archive
 from ledger.totals.total import Total
 from ledger.wire.values import entry_fields, listed_typed_fields, periods_fields, total_fields
@@ -40,7 +43,7 @@ async def total(request: Request, asked: Annotated[TotalQuery, Query()]) -> Resp
         steady=asked.steady,
         at=bound("at", asked.at),
         effective=asked.effective,
-        timeout=_wait(request),
+        timeout=for_total(request),
     )
     return answer(_total(context, found))
 
@@ -53,7 +56,7 @@ async def totals(request: Request, asked: Annotated[TotalsQuery, Query()]) -> Re
     among the problems, by its id. With `steady` all are returned, or an error.
     """
     context = allow(request, "read", *asked.id)
-    wait, errors = _wait(request), dict[str, LedgerError]()
+    wait, errors = for_total(request), dict[str, LedgerError]()
     if asked.steady:
         found = await context.ledger.totals(
             asked.id, max_age=asked.max_age, steady=True, timeout=wait
@@ -79,20 +82,9 @@ async def history(request: Request, asked: Annotated[HistoryQuery, Query()]) -> 
     """
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "read", counter)
-    entries = context.ledger.history(
-        counter,
-        after=edge("after", asked.after),
-        before=edge("before", asked.before),
-        timeout=_wait(request),
-    )
-    found = []
-    async for entry in entries:
-        found.append(entry)
-        if len(found) > asked.limit:
-            break
+    found, merged = await read_within(for_pages(request), _entries(context, counter, asked))
     page = found[: asked.limit]
     more = page[-1].id if len(found) > asked.limit else None
-    merged = await _merged(context, counter, _wait(request))
     return answer(
         {
             "entries": [entry_fields(entry) for entry in page],
@@ -114,7 +106,7 @@ async def periods(request: Request, asked: Annotated[PeriodsQuery, Query()]) -> 
         since=bound("since", asked.since),
         until=bound("until", asked.until),
         effective=asked.effective,
-        timeout=_wait(request),
+        timeout=for_pages(request),
     )
     return answer(periods_fields(found))
 
@@ -132,9 +124,8 @@ async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -
         limit=asked.limit + 1,
         exact=asked.exact,
         described=asked.described,
-        timeout=_wait(request),
     )
-    found = [one async for one in listed]
+    found = await read_within(for_pages(request), _all(listed))
     page = found[: asked.limit]
     more = page[-1].counter if len(found) > asked.limit else None
     return answer({"counters": [listed_typed_fields(one) for one in page], "next": more})
@@ -149,7 +140,11 @@ async def top(request: Request, asked: Annotated[TopQuery, Query()]) -> Response
     """
     context = allow(request, "read", asked.prefix)
     found = await context.ledger.top(
-        asked.prefix, asked.n, smallest=asked.smallest, exact=asked.exact, timeout=_wait(request)
+        asked.prefix,
+        asked.n,
+        smallest=asked.smallest,
+        exact=asked.exact,
+        timeout=for_pages(request),
     )
     return answer({"counters": [listed_typed_fields(listed) for listed in found]})
 
@@ -160,11 +155,20 @@ def _total(context: Context, total: Total) -> dict[str, Any]:
     return total_fields(total) | {"age": max(0.0, age)}
 
 
-async def _merged(context: Context, counter: str, wait: float | None) -> Merged:
+async def _entries(
+    context: Context, counter: str, asked: HistoryQuery
+) -> tuple[list[Entry], Merged]:
+    """Return a page of entries, with one more if there is one, and what is merged before them."""
+    found = list[Entry]()
+    async for entry in context.ledger.history(
+        counter, after=edge("after", asked.after), before=edge("before", asked.before)
+    ):
+        found.append(entry)
+        if len(found) > asked.limit:
+            break
     shards = live_settings(context.ledger).current.shards_max(counter)
-    call = merged_without_archive(store_here(context.ledger), counter, shards=shards)
-    return await bounded(end_of(wait), call, not_read)
+    return found, await merged_without_archive(store_here(context.ledger), counter, shards=shards)
 
 
-def _wait(request: Request) -> float | None:
-    return wait_of(request.headers.getlist("prefer"))
+async def _all(listed: AsyncIterator[Listed]) -> list[Listed]:
+    return [one async for one in listed]

@@ -5,6 +5,7 @@ A look costs some reads in each region, and opens connections of its own, so its
 else.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from random import Random
-from typing import Self, TypeVar
+from typing import Self, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -48,6 +49,9 @@ SAMPLES_MAX = 720
 """Looks whose backlog is remembered: two hours while somebody watches."""
 NUMBER_BITS = 64
 Found = TypeVar("Found")
+_Looked: TypeAlias = tuple[
+    tuple[Seen, HotSample | Failed], Sequence[PipelineSeen] | Failed, CompactorStatus | Failed
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,8 @@ class Fleet:
         self._ledger = ledger
         self._clock = clock
         self._random = randomness
-        self._lock = anyio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
         self._trend: deque[Sample] = deque(maxlen=SAMPLES_MAX)
         self._lags: Sequence[LagSeen] | None = None
         self._probed_at: datetime | None = None
@@ -90,24 +95,39 @@ class Fleet:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
+        for task in (self._looking, self._probing):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         for other in self._others.values():
             await other.close()
         await self._stack.aclose()
 
     async def look(self) -> FleetSeen:
-        """Return a look that is recent enough, or take one."""
-        async with self._lock:
-            if self._last is None or self._clock.monotonic() - self._last_at >= LOOK_AGE_MAX:
-                self._last = await self._looked()
-                self._last_at = self._clock.monotonic()
-            return replace(self._last, lags=self._lags, probed_at=self._probed_at)
+        """Return a look that is recent enough, or take one.
+
+        A look is shared by all who ask meanwhile, and goes on when one of them waits no longer.
+        """
+        while self._last is None or self._clock.monotonic() - self._last_at >= LOOK_AGE_MAX:
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.create_task(self._look_now())
+            await asyncio.shield(self._looking)
+        return replace(self._last, lags=self._lags, probed_at=self._probed_at)
 
     async def probe(self) -> FleetSeen:
         """Measure the lag of each pair of regions by an item in each, which is deleted again."""
-        async with self._lock:
-            self._lags = await _in_thread(self._probed)
-            self._probed_at = self._clock.now()
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self._probe_now())
+        await asyncio.shield(self._probing)
         return await self.look()
+
+    async def _look_now(self) -> None:
+        self._last = await self._looked()
+        self._last_at = self._clock.monotonic()
+
+    async def _probe_now(self) -> None:
+        self._lags = await _in_thread(self._probed)
+        self._probed_at = self._clock.now()
 
     async def totals(self, counters: list[str]) -> Mapping[str, Mapping[str, Total] | Failed]:
         """Return totals as each region shows them now, or why one shows none."""
@@ -130,14 +150,19 @@ class Fleet:
         return await self._others[region].totals(counters, max_age=0)
 
     async def _looked(self) -> FleetSeen:
-        seen, hot = await _in_thread(self._seen)
-        settings, now = seen.settings, self._clock.now()
-        pipelines = await self._pipelines()
-        status = await self._within(settings.home, partial(self._status, settings))
+        """Look at everything; what needs nothing of the regions' own looks is read beside them."""
+        known = live_settings(self._ledger).current
+        parts: list[Callable[[], Awaitable[object]]] = [
+            partial(_in_thread, self._seen),
+            self._pipelines,
+            partial(self._within, known.home, partial(self._status, known)),
+        ]
+        looks, pipelines, status = cast("_Looked", await run_all(parts, at_once=len(parts)))
+        (seen, hot), now = looks, self._clock.now()
         if isinstance(status, Failed):
             passes: PassesSeen | Failed = status
         else:
-            passes = passes_of(status.passes, settings, lease_name(settings), now=now)
+            passes = passes_of(status.passes, seen.settings, lease_name(seen.settings), now=now)
             self._remember(status)
         return FleetSeen(now, seen, status, passes, hot, pipelines, tuple(self._trend))
 

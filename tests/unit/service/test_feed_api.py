@@ -111,7 +111,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     [
         (0, None, []),
         (2.5, None, [1, 1, 0.5]),
-        (5, "wait=1", [1]),
+        (5, "wait=1", [0.9]),
         (2, "wait=50", [1, 1]),
         (0, "wait=50", []),
     ],
