@@ -1,7 +1,9 @@
 """Answers of the service: JSON objects, and errors as problems."""
 
+import logging
 import math
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -10,7 +12,8 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ledger.core.errors import LedgerError, NotSent, OutcomeUnknown, ReadTooSlow
+from ledger.core import errors
+from ledger.core.errors import LedgerError, NotSent
 from ledger.runtime.deadline import TIMEOUT
 from ledger.wire.problems import MEDIA_TYPE, Kind, Problem, problem_of
 
@@ -18,12 +21,22 @@ RETRY_SECONDS = 1
 """What Retry-After says where nothing better is known."""
 
 
-_IN_HTTP: Mapping[str, str] = {
-    "the same call": "the same request",
-    "repeat the call": "repeat the request",
-    "Ledger.retry": "POST /v1/retries",
-    TIMEOUT: "the request's wait ended",
-}
+_SPOKEN = (
+    errors.InvalidInput,
+    errors.KeyConflict,
+    errors.ReadTooSlow,
+    errors.DamagedItem,
+    errors.BudgetExceeded,
+    errors.BudgetMissing,
+    errors.BudgetUndecided,
+    errors.ContractChangeRefused,
+    errors.ClockOff,
+    errors.FeedBehind,
+)
+"""Errors whose text is the ledger's own, of what the request asked for. Any other may hold what AWS
+said, with accounts, tables and endpoints: that is for the log, and the answer has fixed words."""
+request_id: ContextVar[str] = ContextVar("the id of the request under way", default="-")
+log = logging.getLogger("ledger.service")
 NOT_APPLIED: Mapping[str, Any] = {"outcome": "not_applied", "retryable": False}
 """Members of a problem that the service itself has with a request."""
 
@@ -61,15 +74,36 @@ def retry_after(seconds: float) -> dict[str, str]:
     return {"Retry-After": str(max(RETRY_SECONDS, math.ceil(seconds)))}
 
 
+class Spoken(errors.OutcomeUnknown):
+    """An outcome that is not known, in the service's own words; its cause is what is logged."""
+
+
 def problem_in_http(error: LedgerError) -> Problem:
-    """Return an error of the ledger as a problem that speaks of requests, not of methods."""
+    """Return an error of the ledger as a problem; what is not for callers is written to the log."""
     problem = problem_of(error)
-    if not isinstance(error, OutcomeUnknown | NotSent | ReadTooSlow):
+    if "counters" in problem.members:  # of all requests that shared one with this
+        problem = replace(problem, members={**problem.members, "counters": []})
+    if isinstance(error, errors.ReadTooSlow):
+        return replace(problem, detail=problem.detail.replace(TIMEOUT, "the request's wait ended"))
+    if isinstance(error, _SPOKEN):
         return problem
-    said = problem.detail
-    for method, request in _IN_HTTP.items():
-        said = said.replace(method, request)
-    return replace(problem, detail=said)
+    id_, said = request_id.get(), error.__cause__ if isinstance(error, Spoken) else error
+    log.warning("request %s: %s: %s", id_, type(said).__name__, said, extra={"request": id_})
+    return problem if isinstance(error, Spoken) else replace(problem, detail=_fixed(error, problem))
+
+
+def _fixed(error: LedgerError, problem: Problem) -> str:
+    """Return what an answer says of an error whose own text it does not show."""
+    match error:
+        case errors.OutcomeUnknown(retryable=True):
+            return "the change may be made or not: the same request counts it once"
+        case errors.OutcomeUnknown(entries=entries) if entries:
+            return "the change may be made or not: POST /v1/retries counts its `entries` once"
+        case errors.OutcomeUnknown():
+            return "the change may be made or not: see, before it is made again"
+        case errors.NotSent():
+            return "nothing was sent in the time of the request: it is not written"
+    return f"{problem.kind.title}: the service's log has more, under the request's id"
 
 
 async def on_ledger_error(_request: Request, error: Exception) -> Response:

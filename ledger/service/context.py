@@ -1,6 +1,5 @@
 """What every request shares: the ledger, the clock, and whether this instance goes on."""
 
-import logging
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -12,7 +11,7 @@ from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import Grant, Scope
-from ledger.service.answers import Refused
+from ledger.service.answers import Refused, problem_in_http
 from ledger.service.fleet.looking import Fleet
 from ledger.wire.problems import FORBIDDEN
 
@@ -33,8 +32,6 @@ READY_COUNTER = "ledger-service-ready"
 READY_SECONDS_MAX = 2.0
 READY_AGE_MAX = 5.0
 """How long a look at the table may take, and for how many seconds it holds."""
-
-log = logging.getLogger("ledger.service")
 
 
 @dataclass(slots=True)
@@ -75,7 +72,7 @@ class Context:
         with anyio.move_on_after(seconds):
             await self._leaving.wait()
 
-    async def not_ready(self, request: str) -> str:
+    async def not_ready(self) -> str:
         """Return why an instance takes no requests, empty if it does; the log says more.
 
         Anybody may ask, so these are fixed words: what AWS says names accounts and tables.
@@ -87,7 +84,7 @@ class Context:
         try:
             await self.ledger.total(READY_COUNTER, max_age=READY_AGE_MAX, timeout=READY_SECONDS_MAX)
         except LedgerError as error:
-            log.warning("not ready: %s", error, extra={"request": request})
+            problem_in_http(error)  # which writes it to the log
             return "the table does not answer"
         return ""
 

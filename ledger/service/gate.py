@@ -34,7 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ledger.core.errors import InvalidInput
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
-from ledger.service.answers import Refused, problem_answer, retry_after
+from ledger.service.answers import Refused, problem_answer, request_id, retry_after
 from ledger.service.compressing import Compressed, takes_gzip
 from ledger.service.context import GRANT, GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
 from ledger.service.heads import check_headers, check_query
@@ -114,6 +114,7 @@ class Gate:
         method = "GET" if passage.is_head else passage.method
         path = scope["raw_path"].decode("latin-1")
         scope = {**scope, REQUEST: passage.id, "path": path, "method": method}
+        request_id.set(passage.id)
         try:
             grant = self._admitted(scope, passage)
             passage.caller = grant.name

@@ -23,7 +23,7 @@ from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.rights import GrantName
 from ledger.runtime.calls import reading
-from ledger.service.answers import answer
+from ledger.service.answers import Spoken, answer
 from ledger.service.apart import problems, read_apart
 from ledger.service.api.bodies import body_of
 from ledger.service.asking import checked_region, counter_in, entry_in
@@ -74,7 +74,7 @@ async def spend(request: Request) -> Response:
             body.amount, note=body.note, key=key, at=at, wait=body.waits(wait), timeout=seconds
         )
     except OutcomeUnknown as error:
-        raise _unknown(error, budgets, key) from None
+        raise _unknown(error, budgets, key) from error
     return _made(outcome)
 
 
@@ -98,7 +98,7 @@ async def hold(request: Request) -> Response:
             timeout=seconds,
         )
     except OutcomeUnknown as error:
-        raise _unknown(error, budgets, key) from None
+        raise _unknown(error, budgets, key) from error
     return _made(outcome)
 
 
@@ -216,7 +216,7 @@ def _unknown(error: OutcomeUnknown, budgets: Budgets, key: str | None) -> Outcom
     advice = "it had no Idempotency-Key, so it cannot be repeated: a repeat is another spend"
     if key is not None:
         advice = "the same request, with its key, spends nothing more"
-    return OutcomeUnknown(
+    return Spoken(
         f"no answer for a spend from {budgets.names[0]!r}, which may be made or not: {advice}",
         entries=error.entries,
         retryable=key is not None,

@@ -11,11 +11,11 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.tasks import run_all
-from ledger.service.answers import answer, problem_in_http
+from ledger.service.answers import Spoken, answer, problem_in_http
 from ledger.service.api.bodies import body_of, let_others_go_on
 from ledger.service.asking import (
     EntriesBody,
@@ -30,7 +30,7 @@ from ledger.service.asking import (
     entry_in,
     key_of,
 )
-from ledger.service.context import RESULTS, allow
+from ledger.service.context import REQUEST, RESULTS, allow
 from ledger.service.openapi import written
 from ledger.service.waiting import for_change, preferred
 from ledger.wire.values import entry_fields, reconciled_fields
@@ -134,14 +134,21 @@ async def reconcile(request: Request) -> Response:
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "reverse", counter)
     body = await body_of(request, _RECONCILE)
-    done = await context.ledger.reconcile(
-        counter,
-        counted=body.counted,
-        at=body.at,
-        reason=body.reason,
-        token=body.token,
-        timeout=for_change(request),
-    )
+    # A count without a name gets one that its caller can repeat it by.
+    token = request.scope[REQUEST] if body.at is None and body.token is None else body.token
+    try:
+        done = await context.ledger.reconcile(
+            counter,
+            counted=body.counted,
+            at=body.at,
+            reason=body.reason,
+            token=token,
+            timeout=for_change(request),
+        )
+    except OutcomeUnknown as error:
+        name = f"`token` {token!r}" if token else "the same `at`"
+        detail = f"{counter!r} may be corrected or not: the same request with {name} corrects it"
+        raise Spoken(f"{detail} once", entries=[], retryable=error.retryable) from error
     return answer(reconciled_fields(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED)
 
 

@@ -7,7 +7,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.responses import PlainTextResponse, Response
 
 from ledger.service.answers import Refused, answer
-from ledger.service.context import REQUEST, allow, context_of
+from ledger.service.context import allow, context_of
 from ledger.service.openapi import probe, text
 from ledger.wire.problems import KINDS, NOT_FOUND
 
@@ -33,7 +33,7 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """Return whether this instance takes requests: 503 while it shuts down, or cannot read."""
     context = context_of(request)
-    reason = await context.not_ready(request.scope[REQUEST])
+    reason = await context.not_ready()
     status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
     return answer({"status": reason or "ok", "region": context.region}, status)
 

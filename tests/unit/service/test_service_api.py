@@ -11,7 +11,20 @@ from support.serving import AWAY, served
 
 from ledger.core import ids
 from ledger.core.entry import entry_id
-from ledger.core.errors import AccessDenied, OutcomeUnknown, Unreachable
+from ledger.core.errors import (
+    AccessDenied,
+    ArchiveError,
+    ContractConflict,
+    ContractMissing,
+    ContractStale,
+    LedgerError,
+    NotSent,
+    OutcomeUnknown,
+    StoreError,
+    TableMissing,
+    Throttled,
+    Unreachable,
+)
 from ledger.service import schemas
 from ledger.service.access.port import OpenAccess
 from ledger.service.metrics import ServiceMetrics
@@ -175,7 +188,7 @@ async def test_an_unknown_outcome_is_a_503_whose_entries_can_be_retried() -> Non
         problem = answer.json()
         assert (answer.status_code, problem["outcome"]) == (503, "unknown")
         assert answer.headers["retry-after"] == "1"
-        assert problem["detail"] == "no answer: POST /v1/retries is safe"
+        assert "POST /v1/retries counts its `entries` once" in problem["detail"]
         repeated = await service.post("/v1/retries", {"entries": problem["entries"]})
         assert repeated.status_code == 200
         assert [each["status"] for each in repeated.json()["results"]] == [200]
@@ -187,13 +200,13 @@ async def test_an_unknown_outcome_of_many_is_told_in_words_of_requests() -> None
     async with served() as service:
 
         async def unanswered(*_: Any, **__: Any) -> Any:
-            raise OutcomeUnknown("no answer: Ledger.retry is safe", entries=[])
+            raise OutcomeUnknown("no answer: repeat the call", entries=[], retryable=True)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(service.ledger, "record", unanswered)
             asked = {"entries": [{"counter": "stock", "change": "7"}]}
             (result,) = (await service.post("/v1/entries", asked)).json()["results"]
-        assert result["problem"]["detail"] == "no answer: POST /v1/retries is safe"
+        assert "the same request counts it once" in result["problem"]["detail"]
 
 
 async def test_an_entry_of_a_region_that_is_none_of_the_table_is_not_repeated() -> None:
@@ -449,6 +462,83 @@ async def test_why_an_instance_is_not_ready_is_in_its_log(caplog: pytest.LogCapt
     assert ready.json() == {"status": "the table does not answer", "region": "us-east-1"}
     (record,) = (one for one in caplog.records if "arn:aws" in one.message)
     assert vars(record)["request"] == ready.headers["x-request-id"]
+
+
+SAID = (
+    "user arn:aws:sts::111122223333:x may not, at https://dynamodb.eu-west-1.example, table ledger"
+)
+OF_AWS: list[LedgerError] = [
+    *[kind(SAID) for kind in (Unreachable, Throttled, AccessDenied, TableMissing, ContractStale)],
+    *[kind(SAID) for kind in (StoreError, ContractMissing, ContractConflict, NotSent, LedgerError)],
+    ArchiveError(SAID, reason="denied"),
+    OutcomeUnknown(SAID, entries=[]),
+    OutcomeUnknown(SAID, entries=[], retryable=True),
+]
+
+
+@pytest.mark.parametrize("error", OF_AWS, ids=lambda error: type(error).__name__)
+async def test_what_aws_said_is_in_the_log_and_in_no_answer(
+    caplog: pytest.LogCaptureFixture, error: LedgerError
+) -> None:
+    """By any way that an answer shows an error; the log has it under the request's id."""
+    async with served() as service:
+
+        async def failing(*_: Any, **__: Any) -> Any:
+            raise error
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("record", "total", "totals", "reconcile", "top"):
+                patch.setattr(service.ledger, name, failing)
+            one = {"counter": "a", "change": "1"}
+            answers = [
+                await service.record("a", "1"),
+                await service.post("/v1/entries", {"entries": [one]}),
+                await service.post("/v1/counters/a/reconciliations", {"counted": "1"}),
+                await service.http.get("/v1/counters/a"),
+                await service.http.get("/v1/totals?id=a&id=b"),
+                await service.http.get("/v1/top"),
+                await service.http.get("/readyz"),
+            ]
+    for answer in answers:
+        told = f"{answer.text} {answer.headers}"
+        assert not [part for part in ("arn", "1111", "https", "table ledger") if part in told]
+        assert answer.headers["x-request-id"] in {
+            vars(record).get("request") for record in caplog.records if SAID in record.message
+        }
+
+
+async def test_a_throttled_request_is_told_nothing_of_others() -> None:
+    """Requests share requests to the table: whose counters are hot is not a caller's to know."""
+    error = Throttled("a partition is at its limit")
+    error.counters = ("of-another",)
+    async with served() as service:
+
+        async def throttled(*_: Any, **__: Any) -> Any:
+            raise error
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", throttled)
+            answer = await service.record("a", "1")
+    assert answer.json()["counters"] == []
+
+
+async def test_a_count_without_a_name_is_repeated_by_the_one_that_its_problem_gives() -> None:
+    """Its caller has no other to name it by."""
+    async with served() as service:
+
+        async def unanswered(*_: Any, **__: Any) -> Any:
+            raise OutcomeUnknown("no answer", entries=[], retryable=True)
+
+        path = "/v1/counters/stock/reconciliations"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "reconcile", unanswered)
+            answer = await service.post(path, {"counted": "5"})
+        token = answer.headers["x-request-id"]
+        assert f"`token` {token!r}" in answer.json()["detail"]
+        for status in (201, 200):
+            again = await service.post(path, {"counted": "5", "token": token})
+            assert again.status_code == status
+        assert await service.value("stock") == "5"
 
 
 async def test_an_instance_whose_tokens_cannot_be_read_is_not_ready() -> None:
