@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from ledger.core.choices import checked_bool
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
-from ledger.core.keys import checked_counter
+from ledger.core.keys import checked_new_counter
 from ledger.ledger import Ledger, store_here
 from ledger.primitives.counters import (
     OWN_OPTIONS,
@@ -231,7 +231,7 @@ class Methods:
             after_race="query" if after_race is None else after_race,
             added_max=ADDED_MAX if added_max is None else added_max,
             consistent=True if consistent is None else consistent,
-            queue=self._queues.setdefault(checked_counter(name, "name of a sequence"), Queue()),
+            queue=self._queues.setdefault(checked_new_counter(name, "name of a sequence"), Queue()),
         )
 
     def lease(

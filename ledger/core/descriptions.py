@@ -12,6 +12,7 @@ from decimal import Decimal
 from ledger.core import amounts, keys
 from ledger.core.entry import AttributeValue, Item, Key, damaged
 from ledger.core.errors import InvalidAmount, InvalidInput
+from ledger.core.visible import is_visible
 
 NAMES_MAX = 16
 """Attributes of one counter."""
@@ -113,7 +114,7 @@ def description_of(attributes: Attributes) -> dict[str, Value]:
 
 
 def _checked_name(name: object) -> str:
-    is_text = isinstance(name, str) and name.isprintable()
+    is_text = isinstance(name, str) and is_visible(name)
     if not is_text or not 0 < len(str(name).encode()) <= NAME_BYTES_MAX:
         raise InvalidInput(
             f"the name of an attribute must have 1 to {NAME_BYTES_MAX} printable bytes, got"

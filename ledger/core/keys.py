@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from ledger.core.errors import InvalidCounter, InvalidInput
+from ledger.core.visible import unclear_in
 
 COUNTER_BYTES_MAX = 1024
 RESERVED = "~"
@@ -56,8 +57,6 @@ A table begins with generation 1; each loss of a region begins the next.
 GENERATIONS_KEPT = 32
 """Generations whose sort key is cached: nearly every net of a table has the same."""
 
-_INVISIBLE = {"Cf", "Zl", "Zp"}
-"""Categories of format characters (bidirectional marks, joiners) and line separators."""
 _SLICE = re.compile(r".*/slice/[0-9]+/[0-9]{4}", flags=re.DOTALL | re.ASCII)
 _SHARD = re.compile(r"~([1-9][0-9]{0,3})~(.+)", flags=re.DOTALL | re.ASCII)
 _NET = re.compile(r"~net#([0-9]{4})", flags=re.ASCII)
@@ -105,29 +104,36 @@ def _checked_text(counter: str, what: str) -> str:
     return counter
 
 
-def checked_new_counter(counter: object) -> str:
+def checked_new_counter(counter: object, what: str = "counter") -> str:
     """Return `counter` if it may be created: a counter id that is unambiguous to the eye.
 
     Each text has one spelling (Unicode Standard Annex 15, form C), and no character is invisible.
-    Ids from before this rule can still be read, reversed and reconciled.
+    Other ids, as another tool may write them, can still be read, reversed and reconciled. Errors
+    call it `what`.
 
     Raises:
-        InvalidCounter: as `checked_counter`; or it is not in form C, or has a format character or a
-            line separator.
+        InvalidCounter: as `checked_counter`; or it is not in form C, or has a character that cannot
+            be seen (`ledger.core.visible`).
     """
-    checked = checked_counter(counter)
-    return checked if checked.isascii() else _checked_spelling(checked)
+    checked = checked_counter(counter, what)
+    return checked if checked.isascii() else _checked_spelling(checked, what)
 
 
-def _checked_spelling(counter: str) -> str:
-    shown = ascii(counter[:40]) + ("..." if counter[40:] else "")
+def _checked_spelling(counter: str, what: str) -> str:
     if not unicodedata.is_normalized("NFC", counter):
-        raise InvalidCounter(f"counter must be in Unicode's normal form C (NFC), got {shown}")
-    if invisible := [sign for sign in counter if unicodedata.category(sign) in _INVISIBLE]:
         raise InvalidCounter(
-            f"counter must not contain invisible characters, such as {invisible[0]!a}, got {shown}"
+            f"{what} must be in Unicode's normal form C (NFC), got {_escaped(counter)}"
+        )
+    if (unclear := unclear_in(counter)) is not None:
+        raise InvalidCounter(
+            f"{what} must not contain invisible characters, such as {unclear!a}, got"
+            f" {_escaped(counter)}"
         )
     return counter
+
+
+def _escaped(counter: str) -> str:
+    return ascii(counter[:40]) + ("..." if counter[40:] else "")
 
 
 def checked_own_partition(partition: str) -> str:

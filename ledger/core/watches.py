@@ -29,6 +29,7 @@ from typing import Literal
 from ledger.core import amounts, keys
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput
+from ledger.core.visible import is_visible
 
 NAME_BYTES_MAX = 255
 _WILD = frozenset("*?[")
@@ -107,7 +108,7 @@ class Watch:
 
 
 def _check_text(what: str, text: object) -> None:
-    is_text = isinstance(text, str) and text.isprintable()
+    is_text = isinstance(text, str) and is_visible(text)
     if not is_text or not 0 < len(str(text).encode()) <= NAME_BYTES_MAX:
         raise InvalidInput(f"{what} must have 1 to {NAME_BYTES_MAX} printable bytes, got {text!r}")
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import PurePath
 
 from ledger.core.errors import ImportRefused, InvalidInput
+from ledger.core.visible import is_visible
 
 BATCH_ROWS = 99
 """Rows of a batch: with the marker, the 100 actions that a transaction may hold."""
@@ -44,7 +45,7 @@ def format_of(name: str) -> Format:
         raise InvalidInput(f"the name of a file must be a string, got {name!r:.80}")
     found = _SUFFIXES.get(PurePath(name).suffix.lower())
     if found is None:
-        known, shown = ", ".join(_SUFFIXES), name if name.isprintable() else repr(name)
+        known, shown = ", ".join(_SUFFIXES), name if is_visible(name) else ascii(name)
         raise InvalidInput(f"{shown}: unknown suffix (known: {known}): give --format")
     return found
 

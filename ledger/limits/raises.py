@@ -20,6 +20,7 @@ from typing import Protocol
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput, StateConflict
 from ledger.core.ids import EPOCH
+from ledger.core.visible import is_visible
 
 CHARACTERS_MAX = 100
 RAISES_KEPT = 10
@@ -44,7 +45,7 @@ def checked_id(raise_id: object) -> str:
     Raises:
         InvalidInput: it is none.
     """
-    if isinstance(raise_id, str) and raise_id.isprintable() and 0 < len(raise_id) <= CHARACTERS_MAX:
+    if isinstance(raise_id, str) and is_visible(raise_id) and 0 < len(raise_id) <= CHARACTERS_MAX:
         return raise_id
     raise InvalidInput(
         f"the id of a raise must be 1 to {CHARACTERS_MAX} printable characters, got"

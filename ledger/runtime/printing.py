@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import TextIO
 
 from ledger.core import amounts
+from ledger.core.visible import is_visible
 
 SPACE_CATEGORY = "Zs"
 
@@ -24,14 +25,14 @@ SPACE_CATEGORY = "Zs"
 def printable(text: str) -> str:
     r"""Return text with each character escaped that is not visible, such as `\x1b`.
 
-    Those are control and format characters, among them bidirectional marks, line ends, unpaired
-    surrogates and unassigned code points. Letters, signs and spaces of every script stay.
+    Those are what `ledger.core.visible` calls invisible, and code points that are not assigned.
+    Letters, signs and spaces of every script stay.
     """
-    return text if text.isprintable() else "".join(map(_escaped, text))
+    return text if is_visible(text) else "".join(map(_escaped, text))
 
 
 def _escaped(sign: str) -> str:
-    if sign.isprintable() or unicodedata.category(sign) == SPACE_CATEGORY:
+    if is_visible(sign) or unicodedata.category(sign) == SPACE_CATEGORY:
         return sign
     return sign.encode("unicode_escape").decode("ascii")
 
@@ -77,7 +78,7 @@ def plain(value: object) -> object:
 
 def json_line(text: str) -> str:
     """Return JSON as a line, with each character escaped in JSON's way that `printable` escapes."""
-    return (text if text.isprintable() else "".join(map(_escaped_in_json, text))) + "\n"
+    return (text if is_visible(text) else "".join(map(_escaped_in_json, text))) + "\n"
 
 
 def _escaped_in_json(sign: str) -> str:

@@ -23,6 +23,7 @@ from ledger.core.errors import (
 )
 from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
 from ledger.core.values import Entry, Spending, same_call
+from ledger.core.visible import unclear_in
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
@@ -315,7 +316,7 @@ def checked_key(key: object, *, what: str = "key") -> str:
     """Return `key` if it can name a change; `what` is its name in messages.
 
     Raises:
-        InvalidEntry: not a str of 1 to 1,024 bytes of UTF-8.
+        InvalidEntry: not a str of 1 to 1,024 bytes of UTF-8, or a character of it cannot be seen.
     """
     if not isinstance(key, str) or not key:
         raise InvalidEntry(
@@ -324,6 +325,10 @@ def checked_key(key: object, *, what: str = "key") -> str:
         )
     if _utf8_bytes(what, key) > KEY_BYTES_MAX:
         raise InvalidEntry(f"{what} {key[:40]!r}... is over {KEY_BYTES_MAX} bytes")
+    if (unclear := unclear_in(key)) is not None:
+        raise InvalidEntry(
+            f"{what} must not contain invisible characters, such as {unclear!a}, got {key[:40]!a}"
+        )
     return key
 
 

@@ -307,7 +307,7 @@ class Form:
     def _render(self, texts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
         values = dict(zip(self._fields, texts, strict=True))
         categories, counted = (
-            {keys.checked_counter(template.render(values)) for template in templates}
+            {keys.checked_new_counter(template.render(values)) for template in templates}
             for templates in (self._templates, self._counted)
         )
         if both := sorted(categories & counted):

@@ -81,7 +81,7 @@ class CollectionCounter:
     )
 
     def __init__(self, ledger: Records, name: str, *, clock: Clock, randomness: Random) -> None:
-        self.name = keys.checked_counter(name)
+        self.name = keys.checked_new_counter(name)
         self._ledger = ledger
         self._clock = clock
         self._random = randomness

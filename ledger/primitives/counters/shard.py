@@ -49,7 +49,7 @@ class ShardItems(ABC):
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
     ) -> None:
-        self.name: str = keys.checked_counter(name)
+        self.name: str = keys.checked_new_counter(name)
         self.limits: Limits = checked_limits(minimum, maximum)
         self.store = store
         self.randomness = randomness

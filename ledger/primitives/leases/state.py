@@ -251,7 +251,7 @@ def own_key(name: str) -> Key:
     Raises:
         InvalidCounter: the name breaks a rule of counter ids.
     """
-    return f"{keys.LEASE_PREFIX}{keys.checked_counter(name, 'name of a lease')}", OWN_SORT_KEY
+    return f"{keys.LEASE_PREFIX}{keys.checked_new_counter(name, 'name of a lease')}", OWN_SORT_KEY
 
 
 def checked_key(key: Key) -> Key:

@@ -75,7 +75,7 @@ def partition_of(name: str) -> str:
     Raises:
         InvalidCounter: the name breaks one.
     """
-    return f"{keys.SEQUENCE_PREFIX}{keys.checked_counter(name, 'name of a sequence')}"
+    return f"{keys.SEQUENCE_PREFIX}{keys.checked_new_counter(name, 'name of a sequence')}"
 
 
 def sort_key_of(number: int) -> str:

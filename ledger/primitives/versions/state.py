@@ -56,7 +56,7 @@ class Event:
     body: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
-        keys.checked_counter(self.subject, "subject")
+        keys.checked_new_counter(self.subject, "subject")
         checked_version(self.version)
         _check_kind(self.kind)
         checked_bool("deletes", self.deletes)

@@ -52,6 +52,9 @@ def test_what_is_no_counter_id_is_refused_by_its_rule(counter: object, rule: str
     assert len(str(raised.value)) < 200
 
 
+UNSEEN = "\u3164\u2800\ufe0f\ufe00\u034f\u115f\u1160\uffa0\u17b4\u180b\u2060\ufffc"
+
+
 @pytest.mark.parametrize(
     ("counter", "rule"),
     [
@@ -59,6 +62,10 @@ def test_what_is_no_counter_id_is_refused_by_its_rule(counter: object, rule: str
         ("a\u200bb", r"invisible characters, such as '\\u200b', got 'a\\u200bb'"),
         ("a\u202eb", "invisible"),
         ("a\u2028b", "invisible"),
+        *[(f"a{sign}b", rf"invisible characters, such as '\\u{ord(sign):04x}'") for sign in UNSEEN],
+        ("a\u00a0b", "invisible"),
+        ("\U0001d159", "invisible"),
+        ("a\U000e0041", "invisible"),
         ("e\u0301" * 300, "normal form"),
     ],
     ids=lambda value: ascii(value)[:20],

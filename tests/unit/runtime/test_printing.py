@@ -19,6 +19,17 @@ def test_text_is_escaped_as_repr_does() -> None:
         assert printable(kept) == kept
 
 
+@pytest.mark.parametrize("sign", "\u3164\u2800\ufe0f\u034f\u115f\uffa0\u17b4\ufffc\u180b")
+def test_what_is_blank_is_escaped(sign: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Python calls these printable: two names that look alike are told apart."""
+    shown = f"\\u{ord(sign):04x}"
+    assert printable(f"paid{sign}") == f"paid{shown}"
+    print_json([{"counter": f"paid{sign}"}])
+    out = capsys.readouterr().out
+    assert shown in out
+    assert json.loads(out) == {"counter": f"paid{sign}"}
+
+
 def test_a_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A line end in a name makes no second line that could pass for another total."""
     say("a\nb: total 5")
