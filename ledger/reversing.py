@@ -206,7 +206,7 @@ class Reverser:
         Raises:
             StateConflict: a region that is gone may have sent another change under its key since.
         """
-        gone_at = self._settings.current.terms.gone_at
+        gone_at = self._settings.current.terms.given_up_at
         skew = timedelta(seconds=self._settings.current.clock_skew)
         if gone_at is not None and entry.at is not None and entry.at <= gone_at + skew:
             raise StateConflict(

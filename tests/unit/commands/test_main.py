@@ -17,7 +17,7 @@ from ledger.commands.main import COMMANDS, app
 from ledger.commands.pipeline.pipeline_commands import DEMO, PRODUCE
 from ledger.runtime.command_line import first_paragraph
 
-OWN_MODULES_MAX = 15
+OWN_MODULES_MAX = 16
 OPTIONS_MAX = 12
 COLUMNS = 80
 NEVER_FOR_HELP = {

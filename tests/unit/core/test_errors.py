@@ -57,6 +57,7 @@ RETRYABLE = {
     "ReadTooSlow",
     "RegionUnreadable",
     "ReplicasDiffer",
+    "SignedTooLate",
     "StoreError",
     "Throttled",
     "Unreachable",

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.permissions import (
-    HOME,
-)
+from support.permissions import HOME
+from support.scripted import true_answer
 
 from ledger.core.entry import Item
 from ledger.runtime.clock import SystemClock, system_random
@@ -64,15 +63,15 @@ async def test_the_port_calls_what_the_recorder_notes(
 
 
 class Client:
-    """A client that answers every operation emptily and notes its name."""
+    """A client that answers every operation with nothing found, and notes its name."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
-        async def call(**_request: object) -> dict[str, Any]:
+        async def call(**request: object) -> dict[str, Any]:
             self.called.append(operation)
-            return {"Items": [], "Table": {}}
+            return true_answer(operation.title().replace("_", ""), request)
 
         return call
 

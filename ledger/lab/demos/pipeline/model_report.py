@@ -33,7 +33,7 @@ class ModelReport(Report):
         return trial_of(self.messages, self.needs.rate, self.load, regions=self.regions)
 
     def sections(self) -> Sequence[Section]:
-        """Return the calculated needs beside the published experiment, and dollars by their uses."""
+        """Return the calculated needs beside the published experiment, and dollars by use."""
         needs = self.needs
         each = needs.rate / needs.processes
         counts = [
