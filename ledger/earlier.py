@@ -20,8 +20,7 @@ from typing import TypeVar
 from ledger.archive.access import OpenArchive, archived_of
 from ledger.archive.reading import archived_line
 from ledger.archive.segments import item_of
-from ledger.core import keys, once
-from ledger.core.contract import REMEMBERED_SECONDS
+from ledger.core import contract, keys, once
 from ledger.core.entry import Item, Key, key_of
 from ledger.core.errors import RegionUnreadable, StateConflict, StoreError, Unreachable
 from ledger.core.fold import named_by
@@ -160,7 +159,7 @@ class EarlierCalls:
         if gone_at is None:
             return
         skew = timedelta(seconds=terms.clock_skew)
-        until = gone_at + timedelta(seconds=REMEMBERED_SECONDS) + skew
+        until = gone_at + timedelta(seconds=contract.REMEMBERED_SECONDS) + skew
         if (since is None or since <= gone_at + skew) and self.clock.now() <= until:
             error = _unknown(
                 f"{what} before is not known until {until.isoformat()}: that may be on its way from"

@@ -11,7 +11,7 @@ power of n, so digit n of a total shows how often that change is counted.
 - P3: what was acknowledged is there when it is, and so, by P1 and P2, ever after.
 - P5: no retry counts twice (P1), and past the horizon it is refused.
 - Sums by period: see `period_audit`. The archive: see `archive`. The index: see `index_audit`.
-  Budgets: see `budget_audit`.
+  Budgets: see `budget_audit`. Reversals and counts: see `correction_audit`.
   A read of a counter's history shows what a read of its total counts.
 
 Counters in `ignored` hold what cannot be counted (`stranger` judges their reads).
@@ -35,6 +35,7 @@ from ledger.core.entry import Item, Key
 from ledger.lab.harness.tagged import CHANGES_MAX, describe_counts, digits
 from ledger.lab.simulator.archive import ArchiveAudit
 from ledger.lab.simulator.budget_audit import BudgetAudit
+from ledger.lab.simulator.correction_audit import CorrectionAudit
 from ledger.lab.simulator.index_audit import IndexAudit
 from ledger.lab.simulator.period_audit import PeriodAudit
 from ledger.testing.replicas import Replicas
@@ -107,6 +108,7 @@ class Auditor:
         self.budgets = BudgetAudit(
             limits or {}, fail=self.fail, lost=self.lost, lets_through=lets_through
         )
+        self.corrections = CorrectionAudit(self.fail, self.lost)
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
@@ -132,16 +134,21 @@ class Auditor:
         if said := self.index.changed(region, partition, self._items(region, partition)):
             self.fail("index", said)
         self.budgets.changed(region, partition, self._items(region, partition))
+        self.corrections.changed(region, partition, self._items(region, partition))
 
     def _place(self, partition: str) -> tuple[str, int] | None:
         """Return counter and shard of a collection; None for others, and for those `ignored`.
 
-        Those of budgets are judged by `budgets`.
+        Those of budgets are judged by `budgets`, those of reversals and counts by `corrections`.
         """
         place = keys.counter_of(partition)
-        if place is None or place[0] in self.ignored or self.budgets.has(place[0]):
+        if place is None or self.is_apart(place[0]):
             return None
         return place
+
+    def is_apart(self, counter: str) -> bool:
+        """Return whether a counter's total does not show which changes it counts."""
+        return counter in self.ignored or self.budgets.has(counter) or self.corrections.has(counter)
 
     def read_begins(self, region: str, counter: str, *, staleness: float) -> PendingRead:
         """Register the beginning of a read that may be this many seconds stale."""
@@ -236,6 +243,7 @@ class Auditor:
             self._check_small(region, partition, expected)
             self._check_index(region, partition)
         self.budgets.check_rest(self._tables)
+        self.corrections.check_rest(self._tables)
 
     def _check_index(self, region: str, partition: str) -> None:
         place, table = self._place(partition), self._world.replicas[region].table
@@ -247,6 +255,8 @@ class Auditor:
     def is_small(self) -> bool:
         """Return whether no region shows an entry that could be merged, or a net too many."""
         if any(self._entries(*place) or self._nets(*place) > 1 for place in self._remaining):
+            return False
+        if not self.corrections.is_small(self._tables):
             return False
         return not self.budgets.open_at_rest(self._tables)
 

@@ -12,6 +12,7 @@ from functools import partial
 import anyio
 
 from compactor import lag
+from ledger.core import contract
 from ledger.core.amounts import EXACT
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.archive import ArchiveAudit
@@ -109,14 +110,18 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
 
 @contextmanager
 def _arriving(loss: Loss | None) -> Iterator[None]:
-    """Let what was lost be reclaimed once nothing of it arrives any more: a day is more than is."""
-    before = losing.ARRIVED_SECONDS
+    """Let what was lost be reclaimed, and made again, once nothing of it arrives any more.
+
+    A day is more than worlds are long. Compactors go by a day, as they are.
+    """
+    before = losing.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS
     if loss is not None:
-        losing.ARRIVED_SECONDS = loss.arrives_until - max(loss.removed.values())
+        arriving = loss.arrives_until - max(loss.removed.values())
+        losing.ARRIVED_SECONDS = contract.REMEMBERED_SECONDS = arriving
     try:
         yield
     finally:
-        losing.ARRIVED_SECONDS = before
+        losing.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS = before
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from ledger.core.errors import (
 from ledger.core.periods import rule_of
 from ledger.core.values import Entry
 from ledger.lab.harness.tagged import digits
+from ledger.lab.simulator.correctors import Correctors
 from ledger.lab.simulator.forger import Forger, signing
 from ledger.lab.simulator.leaders import Leaders
 from ledger.lab.simulator.lost_rights import LostRightsOperator
@@ -99,6 +100,7 @@ class Workload:
         self._forger = Forger(supervisor, read=self._total)
         self._signers = Signers(supervisor)
         self._spenders = Spenders(supervisor)
+        self._correctors = Correctors(supervisor, file=lambda: self._leaders.file)
         self._apps: dict[str, App] = {}
         self._callers: list[Process] = []
         self._is_resting = False
@@ -127,6 +129,7 @@ class Workload:
         self._forger.start()
         self._signers.start()
         self._spenders.start()
+        self._correctors.start()
         for freeze in () if scenario.contract is None else scenario.contract.freezes:
             self._supervisor.start(self._freeze, freeze)
         for outage in scenario.outages:
@@ -416,8 +419,7 @@ class Workload:
         if place is None or item is None or "merged" not in item:
             return
         counter = place[0]
-        is_apart = counter in self.auditor.ignored or self.auditor.budgets.has(counter)
-        if self._is_resting or is_apart:
+        if self._is_resting or self.auditor.is_apart(counter):
             return
         for _ in range(self.scenario.reads_per_net):
             delay = self._random.random() * self._random.choice(READS_WITHIN_SECONDS)
@@ -529,8 +531,10 @@ class Workload:
         await anyio.sleep(self.scenario.settle + settings.compactor.fold_age)
         await self._takeover.end()
         await self._lost_rights.end(self._leaders.search)
+        await self._correctors.end()
         await self._leaders.merge_all()
         self.auditor.check_rest()
+        await self._correctors.repeat()
         await self._stranger.read_all()
         await self._forger.read_all()
         for region in (each for each in self.scenario.regions if each not in self.world.lost):
@@ -541,7 +545,8 @@ class Workload:
 
     @property
     def _is_calling(self) -> bool:
-        return self._spenders.is_calling or any(not caller.is_dead for caller in self._callers)
+        others = self._spenders.is_calling or self._correctors.is_calling
+        return others or any(not caller.is_dead for caller in self._callers)
 
 
 def _numbered(entries: Sequence[Entry]) -> list[tuple[str, int]]:
