@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from ledger.administration.table_plan import (
     KEYS,
     STREAM_VIEW,
@@ -32,10 +30,11 @@ from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.core.keys import EXPIRES
 from ledger.runtime.aws_answers import check_answers_of
 from ledger.runtime.clock import SystemClock, blocking_sleep
+from ledger.runtime.foreign import FOREIGN, error_code
 from ledger.settings import Settings
 from ledger.store.dynamodb.apart import check_apart
 from ledger.store.dynamodb.connect import client_options
-from ledger.store.dynamodb.errors import MISSING_CODES, error_code, from_botocore
+from ledger.store.dynamodb.errors import MISSING_CODES, from_botocore
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -136,7 +135,7 @@ def connect(settings: Settings) -> Clients:
             clients[name] = session_of(region.profile).client(
                 "dynamodb", config=config, **client_options(name, region)
             )
-        except (BotoCoreError, ValueError) as error:
+        except FOREIGN as error:
             raise from_botocore(error, region=name, table=settings.table) from error
     return clients
 
@@ -255,7 +254,7 @@ class _Work:
         through = base.region if base else step.region
         try:
             _act(self.clients, step, through, self.settings.table, self.warm)
-        except (ClientError, BotoCoreError) as error:
+        except FOREIGN as error:
             mapped = from_botocore(error, region=step.region, table=self.settings.table)
             if error_code(error) in BUSY_CODES or isinstance(mapped, Throttled):
                 return False
@@ -316,7 +315,7 @@ def _observe(client: "DynamoDBClient", region: str, table: str) -> TableView | N
         return dataclasses.replace(
             view, recovery=_has_recovery(client, table), expires=_expires(client, table)
         )
-    except (ClientError, BotoCoreError) as error:
+    except FOREIGN as error:
         if error_code(error) in MISSING_CODES:
             return None
         raise from_botocore(error, region=region, table=table) from error
@@ -366,7 +365,7 @@ def _expires(client: "DynamoDBClient", table: str) -> str | None:
     """Return the attribute of time to live, enabled or about to be; None if there is none."""
     try:
         described = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
-    except ClientError as error:
+    except FOREIGN as error:
         # As with backups, it may be unknown for a table that is still being created.
         if error_code(error) in MISSING_CODES:
             return None
@@ -384,7 +383,7 @@ def expiring_by(described: "TimeToLiveDescriptionTypeDef") -> str | None:
 def _has_recovery(client: "DynamoDBClient", table: str) -> bool:
     try:
         backups = client.describe_continuous_backups(TableName=table)
-    except ClientError as error:
+    except FOREIGN as error:
         # DynamoDB does not know the backups of a table that is still being created.
         if error_code(error) in MISSING_CODES:
             return False

@@ -16,7 +16,6 @@ from typing import Annotated, Any, TypeVar
 import anyio
 import anyio.to_thread
 import typer
-from botocore.exceptions import BotoCoreError
 from rich.text import Text
 
 from compactor.passes_seen import passes_seen
@@ -35,6 +34,7 @@ from ledger.commands.regions import checked_region
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
+from ledger.runtime.foreign import FOREIGN
 from ledger.runtime.printing import print_json, printable, say
 from ledger.runtime.tables import Column, Grid, print_grid, prose
 from ledger.runtime.tasks import run_all
@@ -199,7 +199,7 @@ class _Doctor:
             transports = {}
             for region, notes in seen.notes.items():
                 opening = asked(seen.settings, region, notes, looks)
-                with suppress(BotoCoreError, LedgerError):  # the line of its table reports why
+                with suppress(*FOREIGN, LedgerError):  # the line of its table reports why
                     transports[region] = await stack.enter_async_context(opening)
             return await probed(
                 transports,

@@ -16,17 +16,16 @@ from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from ledger.core.errors import StoreError
 from ledger.feed.cursors import behind
 from ledger.feed.port import FIRST, Arrival, Listing, Read, Shard
 from ledger.feed.records import readable_entry_in
 from ledger.runtime.aws_session import open_session
+from ledger.runtime.foreign import FOREIGN, error_code
 from ledger.settings import Settings
 from ledger.store.dynamodb.apart import STREAM, check_apart
 from ledger.store.dynamodb.connect import client_options
-from ledger.store.dynamodb.errors import error_code, from_botocore
+from ledger.store.dynamodb.errors import from_botocore
 
 PAGES_MAX = 1_000
 ITERATORS_MAX = 2_000
@@ -100,7 +99,7 @@ class DynamoStream:
             kept = self._iterators.pop((shard, after), None)
             try:
                 answer = await self._records(kept or await self._iterator(shard, after))
-            except ClientError as error:
+            except FOREIGN as error:
                 if kept is None or error_code(error) != _EXPIRED:
                     raise
                 answer = await self._records(await self._iterator(shard, after))
@@ -143,13 +142,15 @@ class DynamoStream:
         return str((await self._client.get_shard_iterator(**request))["ShardIterator"])
 
     async def _records(self, iterator: str) -> Mapping[str, Any]:
-        return await self._client.get_records(ShardIterator=iterator, Limit=RECORDS_MAX)
+        answer = await self._client.get_records(ShardIterator=iterator, Limit=RECORDS_MAX)
+        answer["Records"]  # a true answer has them, also where there are none
+        return answer
 
     @contextmanager
     def _errors(self, *, gone: Container[str] = ()) -> Iterator[None]:
         try:
             yield
-        except (ClientError, BotoCoreError, OSError) as error:
+        except FOREIGN as error:
             if error_code(error) in gone:
                 raise behind() from error
             raise from_botocore(error, region=self._region, table=self._table) from error
@@ -191,6 +192,6 @@ async def open_stream(settings: Settings, region: str) -> AsyncIterator[DynamoSt
                     "dynamodbstreams", config=config, **client_options(region, described)
                 )
             )
-        except (BotoCoreError, ValueError) as error:
+        except FOREIGN as error:
             raise from_botocore(error, region=region, table=settings.table) from error
         yield DynamoStream(client, region=region, table=settings.table)

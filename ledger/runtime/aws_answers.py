@@ -81,7 +81,7 @@ def _reading() -> Iterator[None]:
         yield
     # Parsers raise whatever comes of an unexpected form.
     except Exception as error:
-        raise NoAnswer(reason=f"a body that cannot be read ({error!r:.200})") from error
+        raise NoAnswer(reason=f"a body that cannot be read ({type(error).__name__})") from error
 
 
 def _check(*, operation_model: Any, response_dict: Mapping[str, Any], **_event: object) -> None:

@@ -9,13 +9,12 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from botocore.exceptions import BotoCoreError
-
 from ledger.core.amounts import GIVEN
 from ledger.core.errors import LedgerError, SettingsError
 from ledger.core.signatures import NetKeys
 from ledger.runtime.aws_session import open_session
 from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.foreign import FOREIGN
 from ledger.runtime.gc import free_closed_clients
 from ledger.runtime.loops import running_loop
 from ledger.runtime.metrics import Metrics
@@ -65,7 +64,7 @@ async def open_store(
             transport = await stack.enter_async_context(
                 open_transport(settings, region, clock=clock)
             )
-        except BotoCoreError as error:
+        except FOREIGN as error:
             raise from_botocore(error, region=region, table=settings.table) from error
         retrier = Retrier(
             clock=clock,
@@ -178,7 +177,7 @@ async def open_transport(
     """Open the transport that the settings name, to one region.
 
     Raises:
-        BotoCoreError: the profile does not exist.
+        The SDK's own (`ledger.runtime.foreign`): the profile does not exist.
         SettingsError: the SDK's configuration names an invalid endpoint, one for several regions,
             or certificates that cannot be read.
     """

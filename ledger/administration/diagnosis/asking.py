@@ -11,7 +11,6 @@ from typing import Any, Self, TypeVar
 
 import anyio
 from botocore import exceptions
-from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.administration.diagnosis.observed import Cause, CredentialsSeen, Failed
 from ledger.administration.diagnosis.trials import DENIED_CODES
@@ -25,9 +24,10 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.runtime.clock import Clock
+from ledger.runtime.foreign import FOREIGN, error_answer, error_code
 from ledger.settings import Settings
 from ledger.store.dynamodb.clock_watch import ClockWatch
-from ledger.store.dynamodb.errors import error_code, from_botocore
+from ledger.store.dynamodb.errors import from_botocore
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.throttling import counters_in, exceeded_limits
 from ledger.store.dynamodb.transport import Response, Transport
@@ -65,17 +65,17 @@ class NotingTransport:
         sent = self._notes.watch.now()
         try:
             response = await self._inner.send(operation, request)
-        except ClientError as error:
-            self._notes.watch.answered(sent, error.response)
+        except FOREIGN as error:
+            self._notes.watch.answered(sent, error_answer(error))
             self._note(error, request)
             raise
         self._notes.watch.answered(sent, response)
         return response
 
-    def _note(self, error: ClientError, request: Request) -> None:
+    def _note(self, error: Exception, request: Request) -> None:
         mapped = from_botocore(error, region="", table="")
         if isinstance(mapped, Throttled):
-            limits = exceeded_limits(error.response) or (error_code(error),)
+            limits = exceeded_limits(error_answer(error)) or (error_code(error),)
             self._notes.throttled.update(limits)
             self._notes.hot.update(dict.fromkeys(counters_in(request)))
 
@@ -164,11 +164,8 @@ async def looked(
     with anyio.move_on_after(seconds_max):
         try:
             return await look()
-        except (BotoCoreError, ClientError, LedgerError, OSError) as error:
+        except (*FOREIGN, LedgerError) as error:
             return failed(error, region=region, table=table)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            text = f"{region}, table {table}: the answer is not DynamoDB's"
-            return Failed(Cause.UNANSWERED, text)
     return Failed(Cause.UNANSWERED, f"no answer within {seconds_max:g} s")
 
 

@@ -5,12 +5,11 @@ GetCallerIdentity needs no permission, so a refusal is due to the credentials th
 Source: AWS Security Token Service API Reference, "GetCallerIdentity".
 """
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from ledger.administration.diagnosis.asking import failed
 from ledger.administration.diagnosis.judging import local_credentials
 from ledger.administration.diagnosis.observed import Cause, CredentialsSeen, Failed
 from ledger.runtime.aws_session import open_session
+from ledger.runtime.foreign import FOREIGN
 from ledger.settings import Settings
 from ledger.store.dynamodb.connect import client_options
 
@@ -40,10 +39,10 @@ async def identify(settings: Settings, region: str) -> CredentialsSeen | Failed:
     )
     try:
         async with session.create_client("sts", region_name=region, config=config) as client:
-            answer = await client.get_caller_identity()
-    except (BotoCoreError, ClientError) as error:
+            name = str((await client.get_caller_identity())["Arn"])
+    except FOREIGN as error:
         return CredentialsSeen(source, failed(error, region=region, table=settings.table))
-    return CredentialsSeen(source, str(answer["Arn"]))
+    return CredentialsSeen(source, name)
 
 
 def known_regions() -> frozenset[str]:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from ledger.administration.diagnosis import trials
 from ledger.administration.diagnosis.asking import (
     Looks,
@@ -40,10 +38,11 @@ from ledger.administration.templates.roles import Role
 from ledger.contract.reading import NEWEST
 from ledger.core.contract_item import Contract, contract_of, newest_of
 from ledger.core.errors import LedgerError
+from ledger.runtime.foreign import FOREIGN, error_code
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.dynamodb.clock_watch import ClockWatch
-from ledger.store.dynamodb.errors import MISSING_CODES, cancellation_reasons, error_code
+from ledger.store.dynamodb.errors import MISSING_CODES, cancellation_reasons
 from ledger.store.dynamodb.requests import query_request
 
 TRIALS_AT_ONCE = 4
@@ -135,7 +134,7 @@ async def _described(
             look = _Look(settings, region, transport, looks)
             table, contract = await run_all([look.table, look.contract], at_once=2)
             return cast("TableSeen | Failed", table), cast("Contract | Failed | None", contract)
-    except (BotoCoreError, LedgerError) as error:
+    except (*FOREIGN, LedgerError) as error:
         why = failed(error, region=region, table=settings.table)
         return why, why
 
@@ -154,7 +153,7 @@ async def _then(
         async with asked(settings, seen.region, notes, looks) as transport:
             look = _Look(settings, seen.region, transport, looks)
             tried = {role.value: await look.all_tried(each) for role, each in made.items()}
-    except (BotoCoreError, LedgerError) as error:
+    except (*FOREIGN, LedgerError) as error:
         why = failed(error, region=seen.region, table=settings.table).text
         tried = {
             role.value: [_untried(trial, why) for trial in each] for role, each in made.items()
@@ -181,8 +180,10 @@ def with_notes(seen: RegionSeen, notes: Notes) -> RegionSeen:
 async def _sent_to_s3(trial: Trial, client: Any) -> Tried:
     try:
         await getattr(client, trial.operation)(**(trial.request or {}))
-    except ClientError as error:
-        return trials.refused_by_s3(trial, error_code(error), str(error))
+    except FOREIGN as error:
+        if not (code := error_code(error)):
+            raise
+        return trials.refused_by_s3(trial, code, str(error))
     return Tried(trial, "allowed")
 
 
@@ -256,7 +257,7 @@ class _Look:
         try:
             async with self.looks.objects() as client:
                 return [await self._tried(trial, [], client) for trial in made]
-        except BotoCoreError as error:
+        except FOREIGN as error:
             return [_untried(trial, str(error)) for trial in made]
 
     async def _tried(self, trial: Trial, silence: list[str], client: Any = None) -> Tried:
@@ -274,8 +275,9 @@ class _Look:
     async def _sent(self, trial: Trial) -> Tried:
         try:
             answer = await self.transport.send(trial.operation, dict(trial.request or {}))
-        except ClientError as error:
-            code = error_code(error)
+        except FOREIGN as error:
+            if not (code := error_code(error)):
+                raise
             if code in MISSING_CODES:
                 return _untried(trial, f"there is no table {trial.table!r}")
             text = failed(error, region=self.region, table=trial.table).text

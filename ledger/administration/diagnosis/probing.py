@@ -15,13 +15,13 @@ from datetime import timedelta
 from functools import partial
 
 import anyio
-from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.administration.diagnosis.asking import NotingTransport, failed, looked
 from ledger.administration.diagnosis.observed import Failed, LagSeen
 from ledger.core.entry import Item, Key
 from ledger.core.keys import DOCTOR_PARTITION, EXPIRES
 from ledger.runtime.clock import Clock
+from ledger.runtime.foreign import FOREIGN
 from ledger.runtime.tasks import run_all
 from ledger.store.dynamodb.requests import batch_request, query_request, write_request
 from ledger.store.reads import Query
@@ -73,7 +73,7 @@ async def _from(
         return await run_all(jobs, at_once=len(jobs))
     finally:
         with anyio.move_on_after(CLEAR_SECONDS_MAX, shield=True):
-            with suppress(BotoCoreError, ClientError):
+            with suppress(*FOREIGN):
                 await transports[source].send(
                     "batch_write_item", batch_request([Delete(key)], table)
                 )
@@ -101,7 +101,7 @@ async def _shown(
         while True:
             try:
                 answer = await transport.send("query", request)
-            except (BotoCoreError, ClientError) as error:
+            except FOREIGN as error:
                 wrong = failed(error, region=target, table=table).text
             else:
                 wrong = ""

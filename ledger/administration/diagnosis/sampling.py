@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from botocore.exceptions import ClientError
-
 from ledger.administration.diagnosis.asking import NotingTransport
 from ledger.administration.diagnosis.hot import UNITS_PER_ENTRY, HotCollection, HotSample, rate_of
 from ledger.administration.diagnosis.trials import DENIED_CODES
@@ -29,8 +27,8 @@ from ledger.core import keys
 from ledger.core.entry import Key
 from ledger.core.hints import HINT_PARTITIONS, hint_of
 from ledger.runtime.clock import Clock
+from ledger.runtime.foreign import FOREIGN, error_code
 from ledger.settings import Settings
-from ledger.store.dynamodb.errors import error_code
 from ledger.store.dynamodb.requests import query_request, scan_request
 from ledger.store.reads import Query, Scan
 
@@ -63,7 +61,7 @@ async def hot_collections(
     unseen, keys_seen = "", SampledKeys()
     try:
         found |= dict.fromkeys(await _scanned(transport, settings, randomness, pages, keys_seen))
-    except ClientError as error:
+    except FOREIGN as error:
         if error_code(error) not in DENIED_CODES:
             raise
         pages, unseen = 0, "Scan is denied, so no page of the table was sampled"

@@ -10,19 +10,19 @@ another such put is under way ("Conditional writes"); S3 refuses a body whose SH
 import base64
 import hashlib
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 from aiobotocore.config import AioConfig
 from aiohttp import ClientError as HttpError
-from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.archive.places.memory import checked_length, missing, other_there
 from ledger.archive.places.port import checked_name
 from ledger.core.archive_urls import bucket_of
 from ledger.core.errors import ArchiveDamaged, ArchiveError
 from ledger.runtime.aws_session import open_session
+from ledger.runtime.foreign import FOREIGN, error_code
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
@@ -51,11 +51,12 @@ def s3_client() -> AbstractAsyncContextManager[Any]:
 @asynccontextmanager
 async def open_s3(url: str) -> AsyncIterator["S3Place"]:
     """Open a place in a bucket."""
-    try:
-        async with s3_client() as client:
-            yield S3Place(url, client)
-    except BotoCoreError as error:
-        raise ArchiveError(f"{url}: {error}") from None
+    async with AsyncExitStack() as stack:
+        try:
+            client = await stack.enter_async_context(s3_client())
+        except FOREIGN as error:
+            raise ArchiveError(f"{url}: {error}") from None
+        yield S3Place(url, client)
 
 
 class S3Place:
@@ -144,24 +145,22 @@ class S3Place:
         """Return the answer of a request; S3's errors as ours."""
         try:
             return await request
-        except ClientError as error:
-            code = str(error.response.get("Error", {}).get("Code", ""))
+        except (*FOREIGN, HttpError) as error:
+            code = error_code(error)
             if code in _MISSING and name:
                 raise missing(self.url, name) from None
             if code in _NO_RANGE:
                 raise ArchiveDamaged(
                     f"object {name} in {self.url} is truncated: it ends before the requested part"
                 ) from None
-            raise ArchiveError(f"{self.url}: {error}", reason=code) from None
-        except (BotoCoreError, HttpError, TimeoutError, ConnectionError) as error:
-            kind = type(error).__name__
+            kind = code or type(error).__name__
             raise ArchiveError(f"{self.url}: {error or kind}", reason=kind) from None
 
 
 async def _unless_there(request: Awaitable[Result]) -> Result:
     try:
         return await request
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") in _THERE | _UNDER_WAY:
+    except FOREIGN as error:
+        if error_code(error) in _THERE | _UNDER_WAY:
             raise FileExistsError from None
         raise

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from random import Random
 
 from anyio import to_thread
-from botocore.exceptions import BotoCoreError, ClientError
 
 from compactor.taking import without_lost
 from ledger.administration.table import connect
@@ -18,6 +17,7 @@ from ledger.lab.harness.command import command_words
 from ledger.lab.harness.config import write_config
 from ledger.lab.harness.processes import ManagedProcess
 from ledger.lab.harness.table import TestTable
+from ledger.runtime.foreign import FOREIGN
 
 TRIES_MAX = 60
 PAUSE_SECONDS = 0.5
@@ -80,7 +80,7 @@ class Losing:
         for _ in range(TRIES_MAX):
             try:
                 await to_thread.run_sync(remove)
-            except (BotoCoreError, ClientError) as error:
+            except FOREIGN as error:
                 if "no other replica" in str(error):
                     return  # a try whose answer was lost
                 await self.progress.clock.sleep(PAUSE_SECONDS)

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from botocore.exceptions import BotoCoreError
-
 from ledger.core.errors import LedgerError
 from ledger.runtime.aws_session import open_session
+from ledger.runtime.foreign import FOREIGN
 
 
 @asynccontextmanager
@@ -41,6 +40,6 @@ async def open_client(
             client = await stack.enter_async_context(
                 session.create_client(service, region_name=region, config=config)
             )
-        except (BotoCoreError, ValueError) as error:
+        except FOREIGN as error:
             raise LedgerError(f"no client of {service} in {region}: {error}") from error
         yield client

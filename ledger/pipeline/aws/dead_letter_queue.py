@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from ledger.core.errors import LedgerError
 from ledger.pipeline.aws.clients import open_client
 from ledger.pipeline.sources.dead_letters import DeadLetter, append, line_of
 from ledger.runtime.clock import Clock, SystemClock
+from ledger.runtime.foreign import FOREIGN
 
 MESSAGE_BYTES_MAX = 262_144
 """Bytes of one message, and of all in one request: what every queue accepts by default."""
@@ -87,7 +86,7 @@ class DeadLetterQueue:
                 WaitTimeSeconds=WAIT_SECONDS,
                 VisibilityTimeout=HELD_SECONDS,
             )
-        except (BotoCoreError, ClientError, OSError) as error:
+        except FOREIGN as error:
             raise LedgerError(f"{self._url}: gives no dead letters: {error}") from error
         found: Sequence[Mapping[str, Any]] = answer.get("Messages", ())
         return found
@@ -96,7 +95,7 @@ class DeadLetterQueue:
         entries = [{"Id": str(at), "ReceiptHandle": each} for at, each in enumerate(receipts)]
         try:
             answer = await self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
-        except (BotoCoreError, ClientError, OSError) as error:
+        except FOREIGN as error:
             raise LedgerError(f"{self._url}: deletes no messages: {error}") from error
         check_each(answer, entries, self._url)
         if failed := answer.get("Failed", ()):
@@ -110,7 +109,7 @@ class DeadLetterQueue:
             entries = [{"Id": str(place), "MessageBody": body} for place, body in left.items()]
             try:
                 answer = await self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
-            except (BotoCoreError, ClientError, OSError) as error:
+            except FOREIGN as error:
                 raise LedgerError(f"{self._url}: takes no dead letters: {error}") from error
             check_each(answer, entries, self._url)
             failed = {int(failure["Id"]): failure for failure in answer.get("Failed", ())}

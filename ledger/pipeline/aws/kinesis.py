@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol, Self
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from ledger.core.errors import LedgerError, LeftOut, Unreachable
 from ledger.pipeline.aws.clients import open_client
 from ledger.pipeline.aws.stream_events import delivery_of_kinesis
@@ -26,6 +24,7 @@ from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import LagUnit
 from ledger.pipeline.sources.streams import NOTHING, Memory, Part
 from ledger.runtime.clock import Clock
+from ledger.runtime.foreign import FOREIGN, error_code, status_code
 
 READS_SECONDS = 0.25
 """The wait between two calls of GetRecords on one shard: all readers may make five a second."""
@@ -96,7 +95,7 @@ class KinesisStream:
         for _page in range(PAGES_MAX):
             with _Errors(self._name):
                 answer = await self._client.list_shards(**request)
-            found += [self._part(shard) for shard in answer["Shards"]]
+                found += [self._part(shard) for shard in answer["Shards"]]
             if not (token := answer.get("NextToken")):
                 break
             request = {"NextToken": token}
@@ -240,10 +239,8 @@ class ShardSource:
         else:
             request["ShardIteratorType"] = "TRIM_HORIZON"
         while True:
-            with _Errors(self._lane) as errors:
-                answer = await self._client.get_shard_iterator(**request)
-            if not errors.throttled:
-                return str(answer["ShardIterator"])
+            with _Errors(self._lane):
+                return str((await self._client.get_shard_iterator(**request))["ShardIterator"])
             await self._clock.sleep(PAUSE_SECONDS)
 
     async def _records(self, iterator: str, position: str, most: int) -> Mapping[str, Any] | None:
@@ -254,6 +251,7 @@ class ShardSource:
                 answer = await self._client.get_records(
                     ShardIterator=iterator, Limit=min(limit, RECORDS_MAX)
                 )
+                answer["Records"]  # a true answer has them, also where there are none
             if errors.expired:
                 return None
             if not errors.throttled:
@@ -291,16 +289,15 @@ class _Errors:
         return self
 
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> bool:
-        if isinstance(error, ClientError):
-            code = error.response.get("Error", {}).get("Code", "")
+        if isinstance(error, FOREIGN) and (code := error_code(error)):
             self.throttled = code in _THROTTLED
             self.expired = code == _EXPIRED
             if self.throttled or self.expired:
                 return True
-            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            kind = Unreachable if status >= HTTPStatus.INTERNAL_SERVER_ERROR else LedgerError
+            is_server = status_code(error) >= HTTPStatus.INTERNAL_SERVER_ERROR
+            kind = Unreachable if is_server else LedgerError
             raise kind(f"{self.what}: Kinesis: {error}") from error
-        if isinstance(error, BotoCoreError | OSError):
+        if isinstance(error, FOREIGN):
             raise Unreachable(f"{self.what}: Kinesis: {error}") from error
         return False
 

@@ -15,11 +15,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from ledger.core.errors import SettingsError
 from ledger.pipeline.aws.clients import open_client
 from ledger.runtime.clock import Clock
+from ledger.runtime.foreign import FOREIGN
 
 AGAIN_SECONDS = 600.0
 """The time between two checks of one environment."""
@@ -65,7 +64,7 @@ class MappingCheck:
             return
         try:
             found = await self._ask(source)
-        except (BotoCoreError, ClientError, OSError) as error:
+        except FOREIGN as error:
             log.warning("the event source mappings of %s were not checked: %s", source, error)
             found = ()
         if wrong := list(problems(found, source, function_name)):

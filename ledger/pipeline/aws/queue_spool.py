@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import anyio.to_thread
-from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.aws.clients import open_client
 from ledger.pipeline.aws.dead_letter_queue import check_each
+from ledger.runtime.foreign import FOREIGN
 from ledger.runtime.tasks import run_all
 
 MESSAGES_MAX = 10
@@ -99,7 +99,7 @@ class QueueSpool:
             answer = await self.client.receive_message(
                 QueueUrl=self.url, MaxNumberOfMessages=MESSAGES_MAX, WaitTimeSeconds=WAIT_SECONDS
             )
-        except (BotoCoreError, ClientError, OSError) as error:
+        except FOREIGN as error:
             raise LedgerError(f"{self.url}: cannot be read: {error}") from error
         found: Sequence[Mapping[str, Any]] = answer.get("Messages", ())
         return found
@@ -111,7 +111,7 @@ class QueueSpool:
         ]
         try:
             answer = await self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
-        except (BotoCoreError, ClientError, OSError) as error:
+        except FOREIGN as error:
             raise LedgerError(f"{self.url}: deletes no message: {error}") from error
         check_each(answer, entries, self.url)
 
@@ -154,7 +154,7 @@ async def open_queue_spool(
     async with opening as client:
         try:
             url = (await client.get_queue_url(QueueName=name))["QueueUrl"]
-        except (BotoCoreError, ClientError, OSError) as error:
+        except FOREIGN as error:
             raise LedgerError(f"sqs://{name}: {error}") from error
         yield QueueSpool(client, url, file, follows)
 

@@ -17,7 +17,6 @@ from typing import Self, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.to_thread
-from botocore.exceptions import BotoCoreError
 
 from compactor.observe import lease_name
 from compactor.passes_seen import passes_of
@@ -32,6 +31,7 @@ from ledger.administration.diagnosis.sampling import hot_collections
 from ledger.core.errors import LedgerError
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.clock import Clock
+from ledger.runtime.foreign import FOREIGN
 from ledger.runtime.tasks import run_all
 from ledger.service.fleet.lanes import PipelineSeen, pipelines_in
 from ledger.service.fleet.trend import Sample, sample_of
@@ -179,7 +179,7 @@ class Fleet:
                 opening = asked(settings, region, Notes(ClockWatch(self._clock)), looks)
                 try:
                     transports[region] = await stack.enter_async_context(opening)
-                except (BotoCoreError, LedgerError) as error:
+                except (*FOREIGN, LedgerError) as error:
                     others = (other for other in settings.regions if other != region)
                     lags += [LagSeen(region, other, None, str(error)) for other in others]
             found = await probed(

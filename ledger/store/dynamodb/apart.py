@@ -11,10 +11,9 @@ Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints"
 import os
 from typing import Any
 
-from botocore.exceptions import BotoCoreError
-
 from ledger.core.errors import SettingsError
 from ledger.core.redaction import without_passwords
+from ledger.runtime.foreign import FOREIGN
 from ledger.settings import Settings
 from ledger.settings.groups import same_endpoint
 
@@ -55,7 +54,7 @@ def _endpoint(settings: Settings, region: str, service: str) -> tuple[str | None
 
     try:
         return _configured(Session(profile=described.profile), service)
-    except BotoCoreError:  # its own opening says so
+    except FOREIGN:  # its own opening says so
         return None, ""
 
 

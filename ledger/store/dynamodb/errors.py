@@ -16,6 +16,7 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.core.redaction import without_passwords
+from ledger.runtime.foreign import error_code, status_code
 
 MESSAGE_CHARACTERS_MAX = 300
 """AWS's own messages can repeat a whole request; one line is what a user reads."""
@@ -94,13 +95,6 @@ _CONNECTION_ERRORS = (
 )
 
 
-def error_code(error: Exception) -> str:
-    """Return DynamoDB's code in an answered error; "" for any other."""
-    if isinstance(error, exceptions.ClientError):
-        return str(error.response.get("Error", {}).get("Code", ""))
-    return ""
-
-
 def cancellation_reasons(error: Exception) -> frozenset[str]:
     """Return why a transaction was cancelled, by the codes of its actions; otherwise empty."""
     if not isinstance(error, exceptions.ClientError):
@@ -109,13 +103,6 @@ def cancellation_reasons(error: Exception) -> frozenset[str]:
     return frozenset(
         code for reason in reasons if (code := reason.get("Code")) not in {None, "None"}
     )
-
-
-def status_code(error: Exception) -> int:
-    """Return the HTTP status of an answered error; 0 for any other."""
-    if isinstance(error, exceptions.ClientError):
-        return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    return 0
 
 
 def answer_header(error: exceptions.ClientError, name: str) -> str | None:
@@ -141,6 +128,8 @@ def from_botocore(error: Exception, *, region: str, table: str) -> StoreError:
         )
     if isinstance(error, _CONNECTION_ERRORS):
         return Unreachable(f"{where}: no answer ({cause}): check network and endpoint")
+    if isinstance(error, AttributeError | LookupError | TypeError):
+        return Unreachable(f"{where}: the answer is not DynamoDB's ({cause}): check the endpoint")
     return RequestRefused(f"{where}: the request was refused ({cause})")
 
 

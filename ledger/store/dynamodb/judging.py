@@ -13,14 +13,13 @@ from botocore.exceptions import (
 
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError, Throttled, Unreachable
+from ledger.runtime.foreign import error_code, status_code
 from ledger.store.dynamodb.errors import (
     SERVER_STATUS_MIN,
     THROTTLING_REASONS,
     answer_header,
     cancellation_reasons,
-    error_code,
     from_botocore,
-    status_code,
 )
 from ledger.store.dynamodb.throttling import HOT_KEY, exceeded_limits, explained
 from ledger.store.dynamodb.transport import NeverSent

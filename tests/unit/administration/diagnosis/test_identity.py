@@ -110,3 +110,39 @@ def test_regions_of_all_partitions_are_known() -> None:
     known = known_regions()
     assert {"us-east-1", "cn-north-1", "us-gov-west-1"} <= known
     assert "eu-wst-1" not in known
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("is_aws", [False, True])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, "application/json", b"{}"),
+        (200, "application/json", b"[]"),
+        (403, "application/json", b'{"message": "Forbidden"}'),
+        (200, "text/xml", b"<Other/>"),
+        (200, "text/xml", b""),
+    ],
+    ids=["object", "list", "refused", "other", "nothing"],
+)
+async def test_what_is_no_answer_of_sts_leaves_the_identity_unknown(
+    answer: tuple[int, str, bytes], monkeypatch: pytest.MonkeyPatch, *, is_aws: bool
+) -> None:
+    """A gateway, or another local service, may speak JSON, or another dialect of XML."""
+    with answering(answer, is_aws=is_aws) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
+        found = await identify(AWS, HOME)
+    assert isinstance(found, CredentialsSeen)
+    assert isinstance(found.identity, Failed)
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("endpoint", ["notaurl", "http://[::1", "http://host:99999"])
+async def test_a_malformed_endpoint_leaves_the_identity_unknown(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK raises a bare ValueError for it."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", endpoint)
+    found = await identify(AWS, HOME)
+    assert isinstance(found, CredentialsSeen)
+    assert isinstance(found.identity, Failed)

@@ -10,12 +10,8 @@ from ledger.core.errors import (
     Throttled,
     Unreachable,
 )
-from ledger.store.dynamodb.errors import (
-    MESSAGE_CHARACTERS_MAX,
-    error_code,
-    from_botocore,
-    status_code,
-)
+from ledger.runtime.foreign import error_code, status_code
+from ledger.store.dynamodb.errors import MESSAGE_CHARACTERS_MAX, from_botocore
 from ledger.store.dynamodb.judging import judge
 
 

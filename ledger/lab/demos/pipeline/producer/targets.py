@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import anyio.to_thread
-from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.aws.clients import open_client
 from ledger.pipeline.sources.claims import CSV_SUFFIXES
 from ledger.pipeline.sources.kafka import Writer, writer_of
+from ledger.runtime.foreign import FOREIGN, error_code
 from ledger.settings import Settings
 
 KINESIS_RECORDS_MAX, KINESIS_BYTES_MAX = 500, 4 * 1024 * 1024
@@ -242,10 +242,8 @@ async def _asked(call: Any, what: str, **request: Any) -> Mapping[str, Any] | No
     """
     try:
         answer: Mapping[str, Any] = await call(**request)
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code", "") in THROTTLED:
+    except FOREIGN as error:
+        if error_code(error) in THROTTLED:
             return None
-        raise LedgerError(f"{what}: {error}") from error
-    except (BotoCoreError, OSError) as error:
         raise LedgerError(f"{what}: {error}") from error
     return answer
