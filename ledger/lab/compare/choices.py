@@ -23,6 +23,9 @@ NEEDS: Mapping[str, Callable[[MethodFigures], bool]] = {
     "no silent error after lost answers": lambda one: not one.counted.silent_error,
 }
 """What to ask, in this order: each answer leaves fewer methods for the next question."""
+BUDGET = "budget (ledger/limits; not measured here)"
+FIRST: Mapping[str, str] = {"a limit across regions": BUDGET}
+"""What the library offers for a need, beside the methods."""
 HOT = "one hot counter, no silent error"
 NONE = "none of these"
 
@@ -53,4 +56,7 @@ def choices(
         if points and method in exact
     ]
     fastest = ", ".join(f"{method} {rate:,.0f}/s" for rate, method in sorted(ends, reverse=True))
-    return [(need, methods or NONE) for need, methods in (*met, (HOT, fastest))]
+    return [
+        (need, ", ".join(filter(None, (FIRST.get(need), methods))) or NONE)
+        for need, methods in (*met, (HOT, fastest))
+    ]

@@ -39,7 +39,7 @@ class Limits(StrEnum):
 
     EXACT = "never passed"
     PARTS = "never passed, in parts"
-    NONE = "none"
+    NONE = "none; by a budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ def met(need: str, given: CompareReport) -> list[str]:
         (REPEATS, {"marker", "marker-sharded", "slots", "collection"}),
         (LIMIT, set(METHODS) - {"collection"}),
         (REGIONS, {"collection"}),
-        (LIMIT_ACROSS, set()),
+        (LIMIT_ACROSS, {"budget"}),
         (HOT, {"collection-sharded", "optimistic"}),
     ],
 )
@@ -43,7 +43,7 @@ def test_figures_decide_and_not_names() -> None:
     marker = replace(figures("marker"), partitioned=kept, sold_partitioned=held)
     collection = replace(figures("collection"), partitioned=differing)
     assert met(REGIONS, report(marker=marker, collection=collection)) == ["marker"]
-    assert met(LIMIT_ACROSS, report(marker=marker)) == ["marker"]
+    assert met(LIMIT_ACROSS, report(marker=marker)) == ["budget", "marker"]
     assert "marker" not in met(LIMIT, report(marker=replace(marker, sold=Sold(25, 50, 26, 0))))
 
 
