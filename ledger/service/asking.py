@@ -35,9 +35,26 @@ from ledger.core.errors import (
 from ledger.core.keys import checked_counter
 from ledger.core.timed_keys import no_hyphens, time_in
 from ledger.core.times import is_time, time_of
-from ledger.service.forms import AMOUNT_PATTERN, AMOUNT_SCHEMA, CounterId, EntryId, Name, Named
+from ledger.service.forms import (
+    ABOVE_0_SCHEMA,
+    ADDEND_SCHEMA,
+    AMOUNT_PATTERN,
+    AMOUNT_SCHEMA,
+    EFFECTIVE_SCHEMA,
+    NOT_NEGATIVE_SCHEMA,
+    TIME_SCHEMA,
+    TIMED_KEY,
+    CounterId,
+    EntryId,
+    Name,
+    Named,
+    Note,
+    Region,
+    together_max,
+)
 from ledger.service.heads import NOT_ENCODED
 from ledger.settings.rules import rule_of
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 from ledger.writing.plan import Change, checked_key
 
 ENTRIES_MAX = 1_000
@@ -258,21 +275,20 @@ _AS_JSON = json.JSONEncoder(default=str)
 
 
 def _whole(value: object) -> object:
-    """Return a number of JSON as the whole number that it is: there 1.0 is one, too."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-At = Annotated[
-    datetime,
-    BeforeValidator(_time),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
-]
-Effective = Annotated[
-    date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})
-]
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""A whole number of JSON: there 1.0 is one, too."""
+
+At = Annotated[datetime, BeforeValidator(_time), WithJsonSchema(TIME_SCHEMA)]
+Effective = Annotated[date, BeforeValidator(_date), WithJsonSchema(EFFECTIVE_SCHEMA)]
 Amount = Annotated[Decimal, BeforeValidator(_amount), WithJsonSchema(AMOUNT_SCHEMA)]
-Addend = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(AMOUNT_SCHEMA)]
+Addend = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(ADDEND_SCHEMA)]
 """What may be added to a counter; an entry that was written may hold any amount."""
+NotNegative = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(NOT_NEGATIVE_SCHEMA)]
+Above0 = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(ABOVE_0_SCHEMA)]
+"""What the ledger takes of budgets, and checks."""
 
 
 class Body(BaseModel):
@@ -285,7 +301,7 @@ class EntryBody(Body):
     """One change of the counter that the path names."""
 
     change: Addend
-    note: str | None = Field(None, description="Free text, kept with the entry.")
+    note: Note | None = Field(None, description="Free text, kept with the entry.")
     effective: Effective | None = Field(
         None, description="The date that the change is for, if it is not the day of writing."
     )
@@ -293,6 +309,8 @@ class EntryBody(Body):
 
 class NamedEntryBody(EntryBody):
     """One change of several; `key` and `at` name it, as the headers do of a single one."""
+
+    model_config = ConfigDict(json_schema_extra=TIMED_KEY)
 
     counter: CounterId
     key: Named | None = None
@@ -307,6 +325,8 @@ class NamedEntryBody(EntryBody):
 class EntriesBody(Body):
     """Many changes: each with an outcome of its own, or, with `together`, all or none."""
 
+    model_config = ConfigDict(json_schema_extra=together_max(TRANSACTION_ACTIONS_MAX))
+
     entries: Annotated[list[NamedEntryBody], FailFast()] = Field(
         min_length=1, max_length=ENTRIES_MAX
     )
@@ -319,16 +339,18 @@ class WrittenEntry(Body):
     counter: Annotated[CounterId, BeforeValidator(checked_counter)]
     id: EntryId
     change: Amount
-    region: str | None = None
-    note: str | None = None
+    region: Region | None = None
+    note: Note | None = None
     effective: Effective | None = None
-    count: Annotated[int, BeforeValidator(_whole)] = Field(1, ge=1, le=COUNT_MAX)
+    count: Whole = Field(1, ge=1, le=COUNT_MAX)
     reverses: None = Field(None, description="A reversal is repeated by the call that made it.")
     spending: None = Field(None, description="A spend is repeated by the call that made it.")
 
 
 class RetryBody(Body):
     """Entries whose outcome is unknown."""
+
+    model_config = ConfigDict(json_schema_extra=together_max(TRANSACTION_ACTIONS_MAX))
 
     entries: Annotated[list[WrittenEntry], FailFast()] = Field(min_length=1, max_length=ENTRIES_MAX)
     together: bool = False
@@ -338,7 +360,7 @@ class ReverseBody(Body):
     """Which counter the entry is of, why it is taken back, and from when the reversal applies."""
 
     counter: CounterId
-    note: str | None = None
+    note: Note | None = None
     effective: Effective | None = None
 
 
@@ -347,7 +369,7 @@ class ReconcileBody(Body):
 
     counted: Addend
     at: At | None = None
-    reason: str | None = None
+    reason: Note | None = None
     token: Named | None = None
 
 

@@ -20,7 +20,13 @@ from ledger.service.asking import (
     RetryBody,
     ReverseBody,
 )
-from ledger.service.forms import COUNTER_SCHEMA, ENTRY_ID_SCHEMA
+from ledger.service.forms import (
+    COUNTER_SCHEMA,
+    ENTRY_ID_SCHEMA,
+    KEY_SCHEMA,
+    PREFER_SCHEMA,
+    TIME_PATTERN,
+)
 from ledger.service.spending import (
     BudgetBody,
     ExtendBody,
@@ -42,8 +48,7 @@ _PREFER = {
     "required": False,
     "description": "`wait=N`: end after N seconds, 1 to 60, with what is true by then (RFC 7240)."
     " Other preferences are ignored.",
-    # So there is no pattern.
-    "schema": {"type": "string", "examples": ["wait=5"]},
+    "schema": PREFER_SCHEMA,
 }
 _KEY = {
     "name": "Idempotency-Key",
@@ -52,13 +57,7 @@ _KEY = {
     "description": "A UUIDv7 or a ULID, chosen once for the change and kept for every try; another"
     " key comes with Idempotency-Time. The same key with the same body changes nothing. ASCII;"
     " other keys go in the body of POST /v1/entries.",
-    "schema": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": 1024,
-        "format": "idempotency-key",
-        "examples": ["0193a1b2-7c00-7a31-8b1c-5f2d9e4a6b70"],
-    },
+    "schema": KEY_SCHEMA,
 }
 _TIME = {
     "name": "Idempotency-Time",
@@ -66,10 +65,17 @@ _TIME = {
     "required": False,
     "description": "The time that was chosen with the key, with a zone, the same at every try;"
     " beside a UUIDv7 or a ULID the time in it.",
-    "schema": {"type": "string", "format": "date-time"},
+    # Generators of clients know no header that is a time, and would leave the operation out.
+    "schema": {
+        "type": "string",
+        "pattern": TIME_PATTERN,
+        "examples": ["2026-11-21T06:50:00Z"],
+    },
 }
 
 
+_OF_FASTAPI = ("HTTPValidationError", "ValidationError")
+"""Models of an answer that the service does not give."""
 _PATH = {
     "counter": {
         "description": "The counter's id, percent-encoded, its slashes too.",
@@ -148,6 +154,8 @@ def add_models(document: dict[str, Any], models: Sequence[type[BaseModel]] = ())
     components = document.setdefault("components", {})
     known = components.setdefault("schemas", {})
     known.update(found.get("$defs", {}))
+    for name in _OF_FASTAPI:
+        known.pop(name, None)
     for model in known.values():
         _drop_null_defaults(model)
     components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}

@@ -30,9 +30,14 @@ class TotalQuery(Asked):
     max_age: float | None = Field(
         None, ge=0, description="Seconds that a total may be old; 0 reads the table."
     )
-    steady: bool = Field(default=False, description="Read until two looks agree.")
+    steady: bool = Field(
+        default=False,
+        description="Read until two looks agree; goes with no `max_age` and no `at`.",
+    )
     at: When | None = Field(None, description="A date or time: what was made before it.")
-    effective: bool = Field(default=False, description="With `at`: what is effective before it.")
+    effective: bool = Field(
+        default=False, description="With a date as `at`: what is effective before it."
+    )
 
 
 class IdsQuery(Asked):
@@ -45,7 +50,7 @@ class TotalsQuery(IdsQuery):
     """Which totals are to be read, and how."""
 
     max_age: float | None = Field(None, ge=0)
-    steady: bool = False
+    steady: bool = Field(default=False, description="Goes with no `max_age`.")
 
 
 class LiveQuery(Asked):

@@ -6,12 +6,35 @@ Pure: no clock, no randomness, no I/O.
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BeforeValidator, FailFast, Field, JsonValue, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
 
 from ledger.core.errors import InvalidInput
 from ledger.limits.asked import BUDGETS_MAX
-from ledger.service.asking import WAIT_SECONDS_MAX, Addend, At, Body, key_of, moment, shown
-from ledger.service.forms import CounterId, Named, Since
+from ledger.limits.raises import CHARACTERS_MAX
+from ledger.limits.shares import WEIGHT_MAX
+from ledger.service.asking import (
+    WAIT_SECONDS_MAX,
+    Above0,
+    At,
+    Body,
+    NotNegative,
+    Whole,
+    key_of,
+    moment,
+    shown,
+)
+from ledger.service.forms import (
+    REGION_SCHEMA,
+    TIME_SCHEMA,
+    TIMED_KEY,
+    CounterId,
+    Named,
+    Note,
+    Region,
+    Schema,
+    Since,
+    printable,
+)
 from ledger.service.queries import Asked, IdsQuery
 
 ALSO_MAX = BUDGETS_MAX - 1
@@ -20,12 +43,12 @@ SHARE_FOR_RIGHTS = 0.9
 """The part of a request's time for which rights may be waited for; the rest is for the answer."""
 SECONDS_MAX = 1e10
 """More seconds than a time may lie ahead: three centuries."""
-EXPIRES_SCHEMA: dict[str, JsonValue] = {
+EXPIRES_SCHEMA: Schema = {
     "anyOf": [
-        {"type": "number", "exclusiveMinimum": 0},
-        {"type": "string", "format": "date-time"},
+        {"type": "number", "exclusiveMinimum": 0, "maximum": SECONDS_MAX},
+        TIME_SCHEMA,
     ],
-    "description": "Seconds from now, or a time.",
+    "description": "Seconds from now, or a time, which is later than now.",
     "examples": [600],
 }
 
@@ -39,10 +62,15 @@ def _expires(value: object) -> datetime | float:
 
 
 Expires = Annotated[datetime | float, BeforeValidator(_expires), WithJsonSchema(EXPIRES_SCHEMA)]
-Region = Annotated[
-    str | None,
-    Field(description="The `region` of its entry, which has not arrived in this one yet."),
-]
+WEIGHTS_SCHEMA: Schema = {
+    "type": "object",
+    "propertyNames": REGION_SCHEMA,
+    "additionalProperties": {"type": "integer", "minimum": 0, "maximum": WEIGHT_MAX},
+    "description": "By region a whole number, not all of them 0.",
+}
+
+
+RaiseId = Annotated[str, WithJsonSchema(printable(CHARACTERS_MAX, name="raise-id"))]
 
 
 class SpendBody(Body):
@@ -52,9 +80,13 @@ class SpendBody(Body):
     elsewhere are waited for, by default those of `Prefer: wait=N`.
     """
 
-    amount: Addend
-    note: str | None = Field(None, description="Free text, kept with the entry.")
-    also: Annotated[list[CounterId], FailFast()] = Field(default_factory=list, max_length=ALSO_MAX)
+    model_config = ConfigDict(json_schema_extra=TIMED_KEY)
+
+    amount: Above0
+    note: Note | None = Field(None, description="Free text, kept with the entry.")
+    also: Annotated[list[CounterId], FailFast()] = Field(
+        default_factory=list, max_length=ALSO_MAX, json_schema_extra={"uniqueItems": True}
+    )
     key: Named | None = None
     at: At | None = None
     wait: float | None = Field(None, ge=0, le=WAIT_SECONDS_MAX)
@@ -90,13 +122,15 @@ class VoidBody(Body):
     """Which counter the entry of a hold is of."""
 
     counter: CounterId
-    region: Region = None
+    region: Region | None = Field(
+        None, description="That of its entry, where it is not this one: by it the hold is found."
+    )
 
 
 class SettleBody(VoidBody):
     """What a hold came to; with `over` also more than there is, since the cost was incurred."""
 
-    actual: Addend
+    actual: NotNegative
     over: bool = False
 
 
@@ -109,12 +143,12 @@ class ExtendBody(VoidBody):
 class BudgetBody(Body):
     """The limit of a counter, or of each of its windows, which regions share by `weights`."""
 
-    limit: Addend
-    id: str | None = Field(
+    limit: NotNegative
+    id: RaiseId | None = Field(
         None, description="Of the raise that this counts as: a repeat of either changes nothing."
     )
-    weights: dict[str, int] | None = Field(
-        None, description="By region a whole number; by default they share equally."
+    weights: Annotated[dict[str, Whole], WithJsonSchema(WEIGHTS_SCHEMA)] | None = Field(
+        None, description="By default regions share equally."
     )
 
 

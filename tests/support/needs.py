@@ -66,6 +66,20 @@ def _sdk_v3() -> None:
     _npm(SDK_V3)
 
 
+def python_client() -> Path:
+    """Return the generator of Python clients, which has an environment of its own.
+
+    It asks for another release of typer than the commands do.
+
+    Raises:
+        Missing: it is not installed.
+    """
+    found = node.PACKAGES / "openapi-python-client" / "bin" / "openapi-python-client"
+    if not found.is_file():
+        raise Missing(f"{found.name} is not installed: `.ci/run` says how")
+    return found.absolute()
+
+
 FINDERS: Mapping[str, Callable[[], object]] = {
     "memory": lambda: None,
     "dynoxide": find_binary,
@@ -89,6 +103,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
         _module, "openapi_spec_validator", "PyPI: openapi-spec-validator"
     ),
     "sphinx": partial(_module, "sphinx", "PyPI: sphinx, furo, myst-parser"),
+    "python_client": python_client,
     "typescript": partial(_npm, "openapi-typescript", "openapi-fetch", "typescript"),
     "browser": _browser,
     "playwright": partial(_module, "playwright", "PyPI: playwright"),

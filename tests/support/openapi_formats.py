@@ -26,7 +26,9 @@ schemathesis.openapi.format("entry-id", entry_ids)
 schemathesis.openapi.format("date-time", times)
 schemathesis.openapi.format("date", st.sampled_from(["2026-11-20", "2026-11-21"]))
 schemathesis.openapi.format("idempotency-key", keys)
+schemathesis.openapi.format("region", st.sampled_from(["us-east-1", "eu-west-1"]))
 schemathesis.openapi.format("attribute", st.text(alphabet="abcxyz019", min_size=1, max_size=20))
+schemathesis.openapi.format("raise-id", st.text(alphabet="abcxyz019", min_size=1, max_size=20))
 schemathesis.openapi.format("amount", numbers)
 schemathesis.openapi.format("feed-cursor", st.just(to_text(Cursor("us-east-1/memory", 10**10))))
 
@@ -36,3 +38,12 @@ def map_query(context: object, query: dict[str, object] | None) -> dict[str, obj
     """Let no request wait for what does not come."""
     del context
     return query if query is None or query.get("wait") is None else {**query, "wait": 0}
+
+
+@schemathesis.hook
+def map_headers(context: object, headers: dict[str, object] | None) -> dict[str, object] | None:
+    """Let no request end before a busy machine has answered it."""
+    del context
+    if headers is None or "wait=" not in str(headers.get("Prefer")):
+        return headers
+    return {**headers, "Prefer": "wait=60"}

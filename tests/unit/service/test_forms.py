@@ -1,0 +1,168 @@
+"""What a form says is taken by the service: every value that the patterns of the document allow."""
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.serving import served
+
+from ledger.core import ids
+from ledger.core.keys import checked_counter
+from ledger.core.timed_keys import time_in
+from ledger.limits.rights import checked_amount
+from ledger.service import forms
+from ledger.service.asking import _addend, _amount, edge, key_of, moment, wait_of
+from ledger.writing.plan import checked_key
+
+TIME = "2026-11-21T06:50:00Z"
+
+
+def _key(text: str) -> object:
+    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+    return key_of(text, None if time_in(bare) else TIME)
+
+
+def _budget(text: str) -> object:
+    return checked_amount(_addend(text), _addend(text))
+
+
+def _id(text: str) -> object:
+    assert ids.parse(text) is not None
+    return edge("after", text)
+
+
+def _wait(text: str) -> object:
+    assert wait_of([text]) is None or "wait=" in text
+    return text
+
+
+TAKEN: dict[str, tuple[forms.Schema, Callable[[str], object]]] = {
+    "time": (forms.TIME_SCHEMA, lambda text: moment("at", text)),
+    "entry": (forms.ENTRY_ID_SCHEMA, _id),
+    "counter": (forms.COUNTER_SCHEMA, checked_counter),
+    "prefix": (forms.PREFIX_SCHEMA, lambda text: checked_counter(text or "a")),
+    "amount": (forms.AMOUNT_SCHEMA, _amount),
+    "addend": (forms.ADDEND_SCHEMA, _addend),
+    "0 or more": (forms.NOT_NEGATIVE_SCHEMA, _addend),
+    "above 0": (forms.ABOVE_0_SCHEMA, _budget),
+    "key in a body": (forms.NAMED_SCHEMA, checked_key),
+    "Idempotency-Key": (forms.KEY_SCHEMA, _key),
+    "Prefer": (forms.PREFER_SCHEMA, _wait),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@given(data=st.data())
+def test_what_a_pattern_allows_is_taken(name: str, data: st.DataObject) -> None:
+    """By the function that reads it; none is refused for its form."""
+    schema, read = TAKEN[name]
+    pattern = re.compile(str(schema["pattern"]), re.ASCII)
+    most = int(str(schema.get("maxLength", 10_000)))
+    read(data.draw(st.from_regex(pattern, fullmatch=True).filter(lambda text: len(text) <= most)))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *[("amount", text) for text in ("1E+100", "-2.5E-130", "0", "12.50", "1e37")],
+        *[("addend", text) for text in ("0", "-1", "12.50", "1e3", "-1.5e3", "1e37", "1e-38")],
+        *[("addend", text) for text in ("9" * 38, f"-{'9' * 19}.{'9' * 19}", "0.001", "0.00")],
+        *[("above 0", text) for text in ("10", "0.01", "1e9", "9" * 31)],
+        *[("time", text) for text in (TIME, "2028-02-29T23:59:59.123456+14:00")],
+        ("entry", "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"),
+        *[
+            ("counter", text)
+            for text in ("a", "shop/größe 42", "a" * 1024, "日" * 256, "\U0001f600" * 256)
+        ],
+        *[("prefix", text) for text in ("", "shop/", "日" * 256)],
+        *[("key in a body", text) for text in ("a" * 1024, "日" * 256, "größe")],
+        *[("Idempotency-Key", text) for text in ("order-17", '"order-17"', "a b", '"', "a" * 1024)],
+        *[("Prefer", text) for text in ("wait=60", "respond-async", "wait=5, respond-async")],
+        *[("Prefer", text) for text in ("return=minimal;x=1, handling=lenient", "wonder=1")],
+        *[("Prefer", text) for text in ("", "w", "wa", "waiwawar, x", ' ,"', "x, wait=5,")],
+    ],
+)
+def test_what_is_usual_and_what_is_longest_has_its_form(name: str, text: str) -> None:
+    """And is taken."""
+    schema, read = TAKEN[name]
+    assert re.search(str(schema["pattern"]), text)
+    assert len(text) <= int(str(schema.get("maxLength", 10_000)))
+    read(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *[
+            ("addend", text)
+            for text in ("1e38", "1e-39", "9" * 39, "+1", " 1", "1.", ".5", "NaN", "")
+        ],
+        *[("amount", text) for text in ("1e126", "1e-131", "1e500", "1,5")],
+        *[("above 0", text) for text in ("0", "0.0", "-1", "9" * 38)],
+        *[("0 or more", text) for text in ("-1", "-0")],
+        *[("time", text) for text in ("2026-02-29T00:00:00Z", "2026-04-31T00:00:00Z", "soon")],
+        *[("time", text) for text in ("2026-11-21T06:50:00", "2026-11-21T06:50:60Z", "2026-11-21")],
+        *[("time", text) for text in ("0001-01-01T00:00:00+14:00", "2100-02-29T00:00:00Z")],
+        *[("counter", text) for text in ("", "~a", "a\nb", "é" * 257)],
+        *[("Idempotency-Key", text) for text in ("", '""', "é", "a\tb")],
+        *[
+            ("Prefer", text)
+            for text in ("wait=0", "wait=61", "wait=5, wait=6", "x, wait=99", "WAIT")
+        ],
+    ],
+)
+def test_what_the_service_refuses_has_not_the_form(name: str, text: str) -> None:
+    """A client that checks is told before it asks."""
+    assert not re.search(str(TAKEN[name][0]["pattern"]), text)
+
+
+@given(st.dates(min_value=moment("at", "1971-01-01T00:00:00Z").date()))
+def test_every_day_is_one(day: Any) -> None:
+    """Leap days are those of the calendar."""
+    if day.year < 9900:
+        assert re.search(forms.TIME_PATTERN, f"{day.isoformat()}T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "key", ["0193a1b2-7c00-7a31-8b1c-5f2d9e4a6b70", "01JD6Q7V4N8Z4Y3T5W9X2R1P0K"]
+)
+def test_a_key_that_carries_its_time_is_told_by_its_form(key: str) -> None:
+    """As the schemas of bodies have it, where another needs `at`."""
+    pattern = forms.TIMED_KEY["else"]["properties"]["key"]["anyOf"][1]["pattern"]  # type: ignore[index,call-overload]
+    assert re.search(str(pattern), key)
+    assert time_in(key) is not None
+    assert not re.search(str(pattern), "order-17")
+
+
+async def test_patterns_are_such_as_every_language_reads() -> None:
+    """Go has no looking ahead, and no count above 1,000; each escape is the same in all."""
+    async with served() as service:
+        document = (await service.http.get("/openapi.json")).json()
+    found: set[str] = set()
+
+    def note(part: Any) -> None:
+        match part:
+            case {"pattern": str(pattern), **more}:
+                found.add(pattern)
+                note(more)
+            case dict():
+                for member in part.values():
+                    note(member)
+            case list():
+                for member in part:
+                    note(member)
+
+    note(document)
+    assert len(found) > 10
+    for pattern in found:
+        assert not re.search(r"\(\?[^:]|\\[^.xsS+]", pattern), pattern
+        assert all(int(most) <= 1000 for most in re.findall(r"\{[0-9]+,([0-9]+)\}", pattern))
+
+
+def test_amounts_of_the_longest_form_are_exact() -> None:
+    """All 38 digits are kept."""
+    assert _addend("9" * 38) == Decimal("9" * 38)
