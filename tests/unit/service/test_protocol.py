@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 import uvicorn
 from starlette.requests import ClientDisconnect, Request
@@ -21,6 +22,7 @@ from ledger.runtime.connections import (
     Bounds,
     Connections,
 )
+from ledger.service import schemas
 from ledger.service.protocol import (
     BODY_SECONDS_MAX,
     PIECE_BYTES,
@@ -170,12 +172,30 @@ async def test_a_head_within_the_bounds_is_taken() -> None:
     assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, 200], False)
 
 
-async def test_what_is_no_request_is_a_problem() -> None:
-    """Its answer has the form of all others."""
+@pytest.mark.parametrize(
+    ("sent", "status", "name"),
+    [
+        (b"no request\r\n\r\n", 400, "invalid-request"),
+        (b"GET /v1/x HTTP/1.1\r\nHost : x\r\n\r\n", 400, "invalid-request"),
+        (HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n", 400, "invalid-request"),
+        (LONG_HEADS[0], 431, "head-too-large"),
+        (HEAD + b"Content-Length: 2\r\n\r\n{", 408, "request-too-slow"),
+    ],
+)
+async def test_what_is_refused_before_the_service_sees_it_is_a_problem(
+    sent: bytes, status: int, name: str
+) -> None:
+    """Its answer has the form of all others, and no cache keeps it."""
     caller = Caller(Answers())
-    await caller.send(b"no request\r\n\r\n")
-    assert caller.wire.statuses == [400]
-    assert b"application/problem+json" in caller.wire.sent
+    await caller.send(sent)
+    caller.later(BODY_SECONDS_MAX)
+    head, _, body = caller.wire.sent.partition(b"\r\n\r\n")
+    problem, headers = schemas.Problem(**orjson.loads(body)), head.lower().split(b"\r\n")[1:]
+    assert (caller.wire.statuses, problem.status) == ([status], status)
+    assert (problem.type, problem.outcome) == (f"/problems/{name}", "not_applied")
+    assert f"content-length: {len(body)}".encode() in headers
+    for header in (b"content-type: application/problem+json", b"cache-control: no-store"):
+        assert header in headers
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET / HT", HEAD])
