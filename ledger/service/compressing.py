@@ -56,7 +56,7 @@ class Compressed:
             self._start = None
             headers = MutableHeaders(raw=start["headers"])
             headers.add_vary_header("Accept-Encoding")
-            if self._is_taken:
+            if self._is_taken and not message.get("more_body"):
                 message["body"] = await _gzipped(message["body"])
                 headers["Content-Encoding"] = "gzip"
                 headers["Content-Length"] = str(len(message["body"]))

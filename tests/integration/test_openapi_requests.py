@@ -29,6 +29,7 @@ BETWEEN_PARAMETERS = (
     "effective=True needs a date",
     "changes are effective from a date",
     "the feed goes on after a cursor, or begins at a time",
+    "after is a cursor of the feed of",  # other counters
     "since must not be after until",
     "at most 10,000 periods are returned",
     "budgets must be a list of different counters",  # that of the path, and those of the body

@@ -79,6 +79,23 @@ async def test_what_gains_nothing_is_sent_as_it_is(kind: str, length: int) -> No
     assert body == b"a" * length
 
 
+async def test_what_comes_in_parts_is_sent_as_it_is() -> None:
+    """Its length is said, and stays."""
+    messages: list[Message] = []
+
+    async def send(message: Message) -> None:
+        messages.append(message)
+
+    compressed = Compressed(send, is_taken=True)
+    raw = [(b"content-type", b"text/plain"), (b"content-length", b"4000")]
+    await compressed({"type": "http.response.start", "status": 200, "headers": raw})
+    for more in (True, False):
+        await compressed({"type": "http.response.body", "body": b"a" * 2_000, "more_body": more})
+    start, *parts = messages
+    assert (b"content-length", b"4000") in start["headers"]
+    assert b"".join(part["body"] for part in parts) == b"a" * 4_000
+
+
 @pytest.mark.parametrize("path", [MANY, "/openapi.json", "/page/main.js"])
 async def test_an_answer_of_more_than_a_kilobyte_is_compressed(path: str) -> None:
     """For who takes it; caches on the way are told that it depends."""
