@@ -30,6 +30,7 @@ BETWEEN_PARAMETERS = (
     "changes are effective from a date",
     "the feed goes on after a cursor, or begins at a time",
     "after is a cursor of the feed of",  # other counters
+    "after must begin with the prefix",
     "since must not be after until",
     "at most 10,000 periods are returned",
     "budgets must be a list of different counters",  # that of the path, and those of the body
