@@ -116,12 +116,12 @@ def key_of(key: str | None, time: str | None) -> tuple[str | None, datetime | No
         return None, None
     # The draft's header is a structured string: "..." in quotes; most send it bare.
     bare = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
-    checked_key(bare, what="Idempotency-Key")
     if not bare.isascii():
         raise InvalidInput(
             f"Idempotency-Key must be ASCII, got {bare[:40]!r}: what else a header holds is read in"
             " more than one way; send such a key in the body of POST /v1/entries"
         )
+    checked_key(bare, what="Idempotency-Key")
     carried = time_in(bare)
     if time is None and carried is None:
         raise UntimedKey(
