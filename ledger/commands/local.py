@@ -68,7 +68,13 @@ def up(
     lag: Annotated[Any, _Lag] = "50ms",
     jitter: Annotated[Any, _Jitter] = "200ms",
     seed: Annotated[int, typer.Option(help="Seed of the random delays.")] = 7,
-    engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = "memory",
+    engine: Annotated[
+        str,
+        typer.Option(
+            help=f"One of {', '.join(ENGINES)}. Only memory answers any request as DynamoDB does:"
+            " dynoxide answers some otherwise, without an error; the ledger sends none of those."
+        ),
+    ] = "memory",
     ports: Annotated[
         str,
         typer.Option(

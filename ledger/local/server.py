@@ -136,7 +136,9 @@ class Server:
             recorder=streams,
         )
         parts = self._tables, self._engine, self._replicator
-        control_plane = ControlPlane(*parts, self._regions, replica_seconds=options.replica_seconds)
+        control_plane = ControlPlane(
+            *parts, self._regions, streams, replica_seconds=options.replica_seconds
+        )
         self._front = Front(*parts, control_plane, self._faults, self._regions, streams)
         supervisor = Supervisor(self._regions, *parts, changing=control_plane.changing)
         await control_plane.restore()

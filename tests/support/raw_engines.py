@@ -16,6 +16,7 @@ from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.dispatch import Front
 from ledger.local.front.endpoints import _dump
 from ledger.local.front.faults import Faults
+from ledger.local.front.streams import Streams
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
 
@@ -60,8 +61,9 @@ def memory_engine() -> Ask:
     tables, engine = Catalog([REGION]), MemoryEngine()
     replicator = Replicator([REGION], engine, tables=tables, lag=0, jitter=0, seed=1)
     parts, regions = (tables, engine, replicator), Regions([REGION])
-    control_plane = ControlPlane(*parts, regions, replica_seconds=0)
-    front = Front(*parts, control_plane, Faults(seed=1), regions)
+    streams = Streams(tables)
+    control_plane = ControlPlane(*parts, regions, streams, replica_seconds=0)
+    front = Front(*parts, control_plane, Faults(seed=1), regions, streams)
     _at_once(engine.start([REGION]))
 
     def ask(operation: str, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 dynoxide carries out every operation; here each write is framed by reads that show what it changed.
 The front lets one write at a time into a region, so the frame sees no other write.
+
+It is held to what the ledger sends (`tests/conformance`), and not to any request: requests of other
+programs it may answer otherwise than DynamoDB, without an error. The memory engine is held to them.
 """
 
 import asyncio

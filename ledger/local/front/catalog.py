@@ -273,8 +273,8 @@ class Catalog:
         )
         return "UPDATING" if any(now < other.active_at for other in others) else "ACTIVE"
 
-    def describe(self, table: Table, *, now: float, items: int) -> dict[str, Any]:
-        """Return a table's description as DescribeTable gives it."""
+    def describe(self, table: Table, *, now: float, items: int, label: str) -> dict[str, Any]:
+        """Return a table's description as DescribeTable gives it; `label` is its stream's."""
         roles = ("HASH", "RANGE")
         described: dict[str, Any] = {
             "TableName": table.name,
@@ -297,7 +297,6 @@ class Catalog:
             "DeletionProtectionEnabled": table.protected,
         }
         if table.stream is not None:
-            label = f"{table.created_at:.3f}"
             described |= {
                 "StreamSpecification": {"StreamEnabled": True, "StreamViewType": table.stream},
                 "LatestStreamLabel": label,

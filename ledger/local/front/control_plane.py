@@ -11,6 +11,7 @@ from typing import Any
 from ledger.local.engines.port import ApiError, Engine, invalid
 from ledger.local.front import catalog, kept_tables
 from ledger.local.front.catalog import Catalog, Table, table_name
+from ledger.local.front.streams import Streams
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
 
@@ -30,9 +31,11 @@ class ControlPlane:
         engine: Engine,
         replicator: Replicator,
         regions: Regions,
+        streams: Streams,
         *,
         replica_seconds: float,
     ) -> None:
+        self._streams = streams
         self._tables = tables
         self._engine = engine
         self._replicator = replicator
@@ -139,7 +142,8 @@ class ControlPlane:
 
     async def _describe(self, table: Table) -> dict[str, Any]:
         items = await self._engine.count(table.region, table.name)
-        described = self._tables.describe(table, now=time.monotonic(), items=items)
+        label = self._streams.label(table)
+        described = self._tables.describe(table, now=time.monotonic(), items=items, label=label)
         for replica in described.get("Replicas", ()):
             lost = self._regions.lost.get(replica["RegionName"])
             if lost is not None and lost.disabled_at is not None:
@@ -202,8 +206,12 @@ class ControlPlane:
             replicas = body.get("ReplicaUpdates") or ()
             if len(replicas) > REPLICA_UPDATES_MAX:
                 raise invalid(f"ReplicaUpdates: at most {REPLICA_UPDATES_MAX} at a time")
+            had_stream = table.stream is not None
             catalog.update(table, body)
             self._tables.synchronize(table)
+            if table.stream is not None and not had_stream:
+                for name in self._tables.replicas(region, table.name):
+                    self._streams.forgot(name, table.name)  # what begins is another stream
             for change in replicas:
                 await self._change_replica(table, change)
             return {"TableDescription": await self._describe(table)}

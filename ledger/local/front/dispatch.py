@@ -72,9 +72,9 @@ class Front:
         control_plane: ControlPlane,
         faults: Faults,
         regions: Regions,
-        streams: Streams | None = None,
+        streams: Streams,
     ) -> None:
-        self._streams = streams or Streams(tables)
+        self._streams = streams
         self._tables = tables
         self._engine = engine
         self._replicator = replicator

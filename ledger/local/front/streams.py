@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from ledger.local.engines.port import ApiError, Change, Image, invalid
-from ledger.local.front.catalog import Catalog, table_name
+from ledger.local.front.catalog import Catalog, Table, table_name
 
 OPERATIONS = frozenset({"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"})
 RECORDS_MAX = 100_000
@@ -73,8 +73,12 @@ class Streams:
         if self._tables.find(region, change.table).stream is not None:
             self._log(region, change.table).add(change, is_new=is_new)
 
+    def label(self, table: Table) -> str:
+        """Return the label of a table's latest stream, by which its ARN ends."""
+        return self._log(table.region, table.name).label
+
     def forgot(self, region: str, table: str) -> None:
-        """End the stream of a table that is gone, or is filled again."""
+        """End the stream of a table that is gone, is filled again, or begins another stream."""
         self._logs.pop((region, table), None)
 
     def call(self, region: str, operation: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +112,7 @@ class Streams:
         table = self._tables.find(region, table_name(body["TableName"]))
         if table.stream is None:
             return {"Streams": []}
-        label = self._log(region, table.name).label
+        label = self.label(table)
         named = {"StreamArn": f"{table.arn}/stream/{label}", "TableName": table.name}
         return {"Streams": [{**named, "StreamLabel": label}]}
 

@@ -6,6 +6,7 @@ from typing import Any
 import anyio.to_thread
 import boto3
 import pytest
+from support.engines import ENGINES
 
 from ledger import Ledger
 from ledger.core.errors import FeedBehind
@@ -14,6 +15,7 @@ from ledger.local import LocalGlobalTable
 pytestmark = pytest.mark.slow
 
 REGIONS = ["us-east-1", "eu-west-1"]
+STREAM: Any = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 
 
 def records(endpoint: str, table: str) -> list[Any]:
@@ -77,3 +79,51 @@ async def test_one_change_sent_to_two_regions_comes_once() -> None:
             await world.wait_replicated()
             for ledger in (home, away):
                 assert [entry.id for entry in (await ledger.feed_page()).entries] == [first.id]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_latest_stream_of_a_table_is_one_that_can_be_read(engine: str) -> None:
+    """DescribeTable names the stream that ListStreams has; switched off and on it is another."""
+
+    def look(endpoint: str) -> tuple[str, str]:
+        options: dict[str, Any] = {
+            "endpoint_url": endpoint,
+            "region_name": "us-east-1",
+            "aws_access_key_id": "local",
+            "aws_secret_access_key": "local",
+        }
+        tables = boto3.client("dynamodb", **options)
+        streams = boto3.client("dynamodbstreams", **options)
+        found = []
+        for is_on in (True, False):
+            table = tables.describe_table(TableName="alone")["Table"]
+            described = streams.describe_stream(StreamArn=table["LatestStreamArn"])
+            assert described["StreamDescription"]["StreamLabel"] == table["LatestStreamLabel"]
+            (listed,) = streams.list_streams(TableName="alone")["Streams"]
+            assert listed["StreamArn"] == table["LatestStreamArn"]
+            found.append(table["LatestStreamArn"])
+            if is_on:
+                off: Any = {"StreamEnabled": False}
+                tables.update_table(TableName="alone", StreamSpecification=off)
+                tables.update_table(TableName="alone", StreamSpecification=STREAM)
+        return found[0], found[1]
+
+    def make(endpoint: str) -> tuple[str, str]:
+        boto3.client(
+            "dynamodb",
+            endpoint_url=endpoint,
+            region_name="us-east-1",
+            aws_access_key_id="local",
+            aws_secret_access_key="local",
+        ).create_table(
+            TableName="alone",
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+            StreamSpecification=STREAM,
+        )
+        return look(endpoint)
+
+    async with LocalGlobalTable.start(regions=REGIONS, lag=0, jitter=0, engine=engine) as world:
+        before, after = await anyio.to_thread.run_sync(make, world.endpoints["us-east-1"])
+    assert before != after
