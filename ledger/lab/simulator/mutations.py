@@ -74,25 +74,12 @@ def unmeasured(_offset: object, **_rule: object) -> None:
 def one_transaction_decide(
     observation: Observation, rules: Rules, *, now: datetime, version: str
 ) -> Plan:
-    """Plan the merge as usually described: settled entries of the home region, no ids."""
-    home, net = observation.views[rules.home], observation.net
-    if net is not None and net.home != rules.home:
-        return Plan(waits="another home")
-    border = plan.older_than(rules.settle, now=now)
-    old = sorted(key for key in home.entries if key < border)
-    settled = tuple(ids.ours(old)[: rules.fold_max])
-    if len(settled) < rules.fold_min:
-        return Plan(waits="too few entries")
-    before = net.change if net else Decimal(0)
-    fold = NetChange(
-        change=amounts.total([before, *(home.entries[key] for key in settled)]),
-        count=(net.count if net else 0) + len(settled),
-        merged=(),
-        version=version,
-        until=settled[-1],
-        home=rules.home,
-    )
-    return Plan(deletes=settled, fold=fold, folded=len(settled))
+    """Plan to delete what is folded in the transaction that folds it; all else is as ever."""
+    made = _decide(observation, rules, now=now, version=version)
+    if made.fold is None:
+        return made
+    before = observation.net.merged if observation.net else ()
+    return replace(made, deletes=tuple(map(str, sorted({*made.fold.merged} - {*before}))))
 
 
 async def one_transaction_apply(
@@ -105,7 +92,7 @@ async def one_transaction_apply(
 ) -> Done:
     """Delete the entries and put their net, all or nothing in the home region."""
     if plan.fold is None:
-        return Done()
+        return await _apply(store, partition, net, plan, fence=fence)
     put = Put(net_item(plan.fold, partition), condition=applying._still(net))  # noqa: SLF001
     deletes: list[Action] = [Delete((partition, key)) for key in plan.deletes]
     outcome = await store.transact([*fence, put, *deletes])
