@@ -187,6 +187,7 @@ class Spender:
             return Granted(before), "repeated"
         taken = await self._taken(asked, sought, end)
         if isinstance(taken, Refused):
+            self._writer.check_clock()  # what was read for it may have been the first answer
             return taken, "refused"
         if isinstance(taken, Entry):
             return Granted(taken), "repeated"

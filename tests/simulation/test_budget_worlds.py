@@ -9,7 +9,8 @@ import pytest
 
 from ledger.core.entry import Item
 from ledger.lab.simulator.budget_audit import BudgetAudit
-from ledger.lab.simulator.budgets import keeps_budgets
+from ledger.lab.simulator.budgets import has_wrong_clocks, keeps_budgets
+from ledger.lab.simulator.mutants import run_mutant
 from ledger.lab.simulator.run import run_seed
 from ledger.lab.simulator.scenario import draw
 from ledger.testing.manual import ManualWorld
@@ -32,6 +33,32 @@ def test_limits_hold_in_a_world(seed: int) -> None:
 def test_limits_hold_in_many_worlds(seed: int) -> None:
     """The same, of more of them."""
     assert run_seed(seed).violation is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [seed for seed in range(400) if has_wrong_clocks(seed)])
+def test_limits_hold_beside_spenders_whose_clocks_are_off(seed: int) -> None:
+    """By the ids and by the true time; and such a clock writes nothing of a budget."""
+    plan = draw(seed).budgets
+    assert plan is not None
+    assert plan.clocks_off
+    assert run_seed(seed).violation is None
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "rule"),
+    [
+        ("control-unchecked", 8, "clock"),
+        pytest.param("rolled-without-margin", 190, "limit", marks=pytest.mark.slow),
+        pytest.param("step-by-own-clock", 346, "step", marks=pytest.mark.slow),
+    ],
+)
+def test_what_wrong_clocks_break_is_seen(name: str, seed: int, rule: str) -> None:
+    """Each at a named seed, whose world holds where the rule is kept."""
+    violation = run_mutant(seed, mutant=name).violation
+    assert violation is not None
+    assert violation.rule == rule
 
 
 @dataclass

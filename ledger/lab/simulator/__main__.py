@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ledger.lab.simulator.budgets import keeps_budgets
+from ledger.lab.simulator.budgets import has_wrong_clocks, keeps_budgets
 from ledger.lab.simulator.forger import is_signed
 from ledger.lab.simulator.mutants import MUTANTS, run_mutant
 from ledger.lab.simulator.pool import results
@@ -36,6 +36,7 @@ FEATURES: dict[str, Callable[[int], bool]] = {
     "budgets": keeps_budgets,
     "forger": is_signed,
     "periods": keeps_periods,
+    "wrong-clocks": has_wrong_clocks,
 }
 """What only some worlds have, by name: whether the world of a seed does."""
 

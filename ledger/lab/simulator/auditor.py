@@ -86,6 +86,9 @@ class Auditor:
         index: IndexAudit | None = None,
         limits: Mapping[str, int] | None = None,
         lets_through: AbstractSet[str] = frozenset(),
+        rolling: Mapping[str, float] | None = None,
+        step_wait: float | None = None,
+        now: Callable[[], float] = float,
     ) -> None:
         self.violation: Violation | None = None
         self.checks = 0
@@ -106,7 +109,13 @@ class Auditor:
         self.archive = ArchiveAudit(keeps=False) if archive is None else archive
         self.index = IndexAudit() if index is None else index
         self.budgets = BudgetAudit(
-            limits or {}, fail=self.fail, lost=self.lost, lets_through=lets_through
+            limits or {},
+            fail=self.fail,
+            lost=self.lost,
+            lets_through=lets_through,
+            rolling=rolling,
+            step_wait=step_wait,
+            now=now,
         )
         self.corrections = CorrectionAudit(self.fail, self.lost)
         world.observers.append(self)

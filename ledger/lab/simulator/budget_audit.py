@@ -48,6 +48,7 @@ from ledger.lab.simulator.lost_accounts import (
     owed_by_lost,
     settled_for_lost,
 )
+from ledger.lab.simulator.rolling_audit import RollingAudit, StepAudit
 from ledger.testing.replicas import Replicas, Stamp
 
 _RIGHTS = re.compile(r"rights#([^./#]+)\.(\d+)/(\d+)", flags=re.ASCII)
@@ -67,8 +68,14 @@ class BudgetAudit:
         fail: Callable[[str, str], None],
         lost: AbstractSet[str] = frozenset(),
         lets_through: AbstractSet[str] = frozenset(),
+        rolling: Mapping[str, float] | None = None,
+        step_wait: float | None = None,
+        now: Callable[[], float] = float,
     ) -> None:
         self.limits = limits
+        self._rolling = RollingAudit(rolling or {}, now=now)
+        self._steps = StepAudit(step_wait, now=now, fail=fail)
+        self._most: dict[str, Decimal] = {}
         self._lets_through = lets_through
         self._lost = lost
         self._fail = fail
@@ -112,6 +119,7 @@ class BudgetAudit:
             found = _RIGHTS.fullmatch(key[1])
             if found is None and key[1].startswith("limit#") and item is not None:
                 self.changes.limit(key[0].removeprefix(_PREFIX), item)
+                self._steps.limit(key[0].removeprefix(_PREFIX), item)
             if found is not None:
                 stamp = world.stamp_of(region, key)
                 self._rights(key[0].removeprefix(_PREFIX), found[1], key[1], region, stamp, item)
@@ -170,6 +178,8 @@ class BudgetAudit:
         for sign, one in ((-1, before), (1, copy)):
             if one is not None:
                 self._count(one, sign)
+        for budget, *_ in copy.grants:
+            self._rolling.came_to(budget, key, copy.amount)
 
     def _is_resolved(self, key: Key) -> bool:
         """Return whether a region that is not lost shows a hold as resolved."""
@@ -249,12 +259,15 @@ class BudgetAudit:
         accounts = self._accounts.get(budget, {})
         over = self._settled_over(budget)
         debt = over + self.charges.most(budget) + owed_by_lost(self._remaining(budget))
-        applied = self._applied.get(budget, _ZERO)
-        over += self._given_back_for_lost(budget)
-        if applied > self._limit(budget) + over:
-            said = f"{applied} are applied, of {self._limit(budget)}, and {over} over that"
-            self._fail("limit", f"{budget}: {said}")
+        applied, limit = self._applied.get(budget, _ZERO), self._limit(budget)
         promised = self.changes.most_promised(budget)
+        if self._rolling.keeps(budget):  # what was spent under a higher limit stays spent
+            limit = self._most[budget] = max(limit, self._most.get(budget, limit))
+            applied, promised = self._rolling.most(budget), None
+        over += self._given_back_for_lost(budget)
+        if applied > limit + over:
+            said = f"{applied} are applied, of {limit}, and {over} over that"
+            self._fail("limit", f"{budget}: {said}")
         if promised is not None and applied > promised + over:
             said = f"{applied} are applied, of {promised} to which it was lowered, and {over}"
             self._fail("lowered", f"{budget}: {said}")

@@ -52,6 +52,7 @@ class Account:
     grants: Mapping[int, Decimal] = field(default_factory=dict)
     raises: Mapping[str, Decimal] = field(default_factory=dict)
     reclaimed: Mapping[str, Decimal] = field(default_factory=dict)
+    returned: Decimal = _ZERO
 
     @property
     def granted(self) -> Decimal:
@@ -62,7 +63,8 @@ class Account:
     def available(self) -> Decimal:
         """What may still be granted or sent."""
         income = self.minted + sum(self.taken.values(), _ZERO)
-        return income - self.retired - sum(self.sent.values(), _ZERO) - self.granted - self.charged
+        spent = self.charged - self.returned
+        return income - self.retired - sum(self.sent.values(), _ZERO) - self.granted - spent
 
 
 def whole(partitions: Mapping[str, Mapping[str, Item]], counter: str) -> Decimal:
@@ -122,6 +124,7 @@ def account_of(item: Item) -> Account:
         grants,
         _sums(item, "raises"),
         _sums(item, "reclaimed"),
+        _number(item, "returned"),
     )
 
 

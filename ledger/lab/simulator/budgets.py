@@ -7,17 +7,19 @@ worlds of others stay what they were.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from random import Random
 from typing import Any, Literal
 
+from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.planned import BusyPeriod
 from ledger.lab.simulator.process import RELIABLE, Reliability
+from ledger.lab.simulator.profiles import CLOCKS_OFF, profile_of
 from ledger.lab.simulator.randomness import stream
 
-_OF, _PLACE = 13, 3
+_OF, _PLACE, _OFF_PLACE = 13, 3, 8
 NAMES = ("budget-0", "budget-1", "budget-2")
 BUNDLES = (("budget-0", "budget-2"), ("budget-1", "budget-2"), ("budget-2", "budget-0"))
 LIMITS = (8, 30, 100, 300)
@@ -145,7 +147,8 @@ class BudgetPlan:
 
     So many `processes` of each region spend; `closings` (moment, region, process) are those that
     are closed in good order, and started again. From its moment in `freezes` on a process freezes
-    before it next puts an entry, once, for so many seconds.
+    before it next puts an entry, once, for so many seconds. Of some (region, process) the clock is
+    off by so many seconds.
     """
 
     limits: Mapping[str, int]
@@ -158,24 +161,51 @@ class BudgetPlan:
     bulks: tuple[PlannedBulk, ...] = ()
     changes: tuple[PlannedChange, ...] = ()
     hot: tuple[HotPeriod, ...] = ()
+    clocks_off: Mapping[tuple[str, int], float] = field(default_factory=dict)
 
+
+ROLLING = "budget-0"
+ROLLING_SECONDS = 1440.0
+"""The shortest there is: its buckets of a minute come back while a world runs."""
+OFF_SECONDS = (-840.0, 120.0, 840.0, 840.0, 840.0)
+"""By how much clocks are off: twice the skew that is allowed, and as much as AWS takes."""
+LATER_SHARE = 0.7
+LATER_SECONDS = (ROLLING_SECONDS - 400.0, ROLLING_SECONDS + 700.0)
+"""Of spends in such worlds that come about when others come back, and how long after these."""
 
 NO_BUDGETS = BudgetPlan({}, (), 0, RELIABLE, 0.0, (), ())
 
 
 def keeps_budgets(seed: int) -> bool:
-    """Return whether the world of a seed has budgets."""
-    return bool(budget_rules(seed))
+    """Return whether the world of a seed has budgets, and spenders whose clocks are right."""
+    return seed % _OF == _PLACE
+
+
+def has_wrong_clocks(seed: int) -> bool:
+    """Return whether the world of a seed has budgets, and spenders whose clocks are off.
+
+    One of its budgets is rolling. It loses no region, and other processes' clocks are right.
+    """
+    return seed % _OF == _OFF_PLACE and not is_lossy(seed) and profile_of(seed) is not CLOCKS_OFF
 
 
 def has_windows(seed: int) -> bool:
     """Return whether the world of a seed has a budget with windows."""
+    return keeps_budgets(seed) and _has_windows(seed)
+
+
+def has_windows_and_wrong_clocks(seed: int) -> bool:
+    """Return whether it has a budget with windows, and spenders whose clocks are off."""
+    return has_wrong_clocks(seed) and _has_windows(seed)
+
+
+def _has_windows(seed: int) -> bool:
     return any("window" in rule for rule in budget_rules(seed).values())
 
 
 def lets_through(seed: int) -> bool:
     """Return whether what cannot have a grant is let through in the world of a seed."""
-    return bool(let_through(seed))
+    return keeps_budgets(seed) and bool(let_through(seed))
 
 
 def let_through(seed: int) -> frozenset[str]:
@@ -193,7 +223,8 @@ def let_through(seed: int) -> frozenset[str]:
 def budget_rules(seed: int) -> dict[str, Any]:
     """Return the rules of a world's budgets, by pattern; empty if it has none."""
     chance = stream(seed, "budgets")
-    if seed % _OF != _PLACE:
+    is_off = has_wrong_clocks(seed)
+    if not (keeps_budgets(seed) or is_off):
         return {}
     common = {
         "grant_life": chance.choice(LIVES_SECONDS),
@@ -206,7 +237,8 @@ def budget_rules(seed: int) -> dict[str, Any]:
     strict: dict[str, Any] = {}
     if stream(seed, "strict").random() < STRICT_SHARE:
         strict = {"budget-2": {**common, "on_outage": "refuse"}}
-    return {**windowed, **strict, "budget-*": common}
+    rolling = {ROLLING: {**common, "rolling": ROLLING_SECONDS}} if is_off else {}
+    return {**rolling, **windowed, **strict, "budget-*": common}
 
 
 def draw_budgets(
@@ -232,6 +264,13 @@ def draw_budgets(
             spends.append(_drawn(chance, made, most, [*product(regions, range(processes))]))
             if chance.random() < AGED_SHARE:
                 spends[-1] = replace(spends[-1], age=chance.random() * retry_horizon)
+    places = [*product(regions, range(processes))]
+    clocks_off: dict[tuple[str, int], float] = {}
+    if has_wrong_clocks(seed):
+        clocks = stream(seed, "spenders' clocks")
+        wrong = clocks.sample(places, k=clocks.randint(1, len(places) // 2))
+        clocks_off = {place: clocks.choice(OFF_SECONDS) for place in wrong}
+        spends = [_later(clocks, spend, limits, busy[-1].ends) for spend in spends]
     return BudgetPlan(
         limits=limits,
         spends=tuple(sorted(spends, key=lambda spend: spend.at)),
@@ -247,11 +286,24 @@ def draw_budgets(
             for spend in chance.sample(spends, k=chance.choice((0, 4, 8)))
         ),
         hot=_hot(stream(seed, "hot"), regions, spends),
+        clocks_off=clocks_off,
         bulks=_bulks(stream(seed, "bulks"), regions, processes, busy),
         changes=_changes(
             stream(seed, "limits"), limits, [*product(regions, range(processes))], busy
         ),
     )
+
+
+def _later(
+    clocks: Random, spend: PlannedSpend, limits: Mapping[str, int], ends: float
+) -> PlannedSpend:
+    """Let some spends ask for much of a rolling limit, and others come when that is back."""
+    if spend.budgets[0] != ROLLING:
+        return spend
+    much = replace(spend, amount=clocks.randint(1, limits[ROLLING]))
+    if clocks.random() >= LATER_SHARE:
+        return much
+    return replace(much, at=min(ends, spend.at + clocks.uniform(*LATER_SECONDS)))
 
 
 def _hot(

@@ -16,6 +16,7 @@ from ledger.core import contract_item, keys
 from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.archive_mutants import ARCHIVE_MUTANTS
 from ledger.lab.simulator.budget_mutants import BUDGET_MUTANTS
+from ledger.lab.simulator.clock_mutants import CLOCK_MUTANTS
 from ledger.lab.simulator.correction_mutants import CORRECTION_MUTANTS
 from ledger.lab.simulator.forger_mutants import FORGER_MUTANTS
 from ledger.lab.simulator.index_mutants import INDEX_MUTANTS
@@ -299,6 +300,7 @@ MUTANTS: Mapping[str, Mutant] = {
         *INDEX_MUTANTS,
         *BUDGET_MUTANTS,
         *LIMIT_MUTANTS,
+        *CLOCK_MUTANTS,
         *LOSS_MUTANTS,
         *FORGER_MUTANTS,
         *CORRECTION_MUTANTS,

@@ -14,10 +14,16 @@ import anyio
 from compactor import lag
 from ledger.core import contract
 from ledger.core.amounts import EXACT
+from ledger.core.contract import seconds_to_wait
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.archive import ArchiveAudit
 from ledger.lab.simulator.auditor import Auditor, Violation
-from ledger.lab.simulator.budgets import let_through
+from ledger.lab.simulator.budgets import (
+    ROLLING,
+    ROLLING_SECONDS,
+    has_wrong_clocks,
+    let_through,
+)
 from ledger.lab.simulator.index_audit import IndexAudit
 from ledger.lab.simulator.losses import Loss
 from ledger.lab.simulator.period_audit import PeriodAudit
@@ -90,6 +96,9 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         index=index,
         limits=None if scenario.budgets is None else scenario.budgets.limits,
         lets_through=let_through(scenario.seed),
+        rolling={ROLLING: ROLLING_SECONDS} if has_wrong_clocks(scenario.seed) else None,
+        step_wait=_step_wait(scenario),
+        now=world.loop.time,
     )
     async with anyio.create_task_group() as tasks:
         workload = Workload(Supervisor(scenario, world, auditor, tasks))
@@ -106,6 +115,12 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         violation=auditor.violation,
         trace=tuple(world.trace),
     )
+
+
+def _step_wait(scenario: Scenario) -> float | None:
+    """Return how long a step of a limit waits at least; None where the contract changes."""
+    terms = scenario.settings.terms
+    return seconds_to_wait(terms, terms) if scenario.contract is None else None
 
 
 @contextmanager

@@ -271,14 +271,15 @@ class Spenders:
         terms = self._scenario.settings.terms
         for name in self._plan.limits:
             rule = terms.budget_of(name)
-            if rule is not None and rule.window == "none" and self._audit.is_made(name):
+            is_drained = rule is not None and rule.window == "none" and not rule.rolling
+            if is_drained and self._audit.is_made(name):
                 await self._drain(name)
 
     async def _drain(self, name: str) -> None:
         left = self._audit.left(name)
-        spender = await self._processes.alive(self._processes.any())
+        spender = await self._processes.alive(self._processes.any_right())
         while spender.ledger.region in self._world.lost:
-            spender = await self._processes.alive(self._processes.any())
+            spender = await self._processes.alive(self._processes.any_right())
         budget = spender.budget(name)
         if not self._has_limit(name):
             await self._refuse(budget)

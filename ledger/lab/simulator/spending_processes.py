@@ -4,9 +4,11 @@ They are tables of the production code, which reach every region. They crash and
 in good order now and then, and start again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 
 import anyio
 
@@ -20,6 +22,7 @@ from ledger.core.errors import (
     NotSent,
     StoreError,
 )
+from ledger.core.keys import BUDGET_PREFIX
 from ledger.lab.simulator.budgets import BudgetPlan
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
@@ -27,8 +30,36 @@ from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
 from ledger.ledger import Ledger, budget_parts
 from ledger.limits.budget import Budget, Budgets
+from ledger.store.port import Store
+from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import Action, Outcome, Write
 
 PAUSE_SECONDS = 5.0
+
+
+class OffStore(ForwardingStore):
+    """A store of a process whose clock is off: of a budget nothing is ever written through it."""
+
+    def __init__(self, inner: Store, *, fail: Callable[[str], None]) -> None:
+        super().__init__(inner)
+        self._fail = fail
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write."""
+        self._check(write)
+        return await super().write(write)
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction."""
+        self._check(*actions)
+        return await super().transact(actions, token=token)
+
+    def _check(self, *actions: Action) -> None:
+        for action in actions:
+            if action.key[0].startswith(BUDGET_PREFIX):
+                self._fail(f"{action.key} is written by a clock that is off")
+
+
 REFUSALS = (
     StoreError,
     BudgetUndecided,
@@ -102,12 +133,20 @@ class SpendingProcesses:
         plan, scenario = self._plan, self._scenario
         if place[0] in self._world.lost:
             return
-        process = self._supervisor.process(f"spender-{place[0]}-{place[1]}", plan.reliability)
+        off_seconds = plan.clocks_off.get(place)
+        process = self._supervisor.process(
+            f"spender-{place[0]}-{place[1]}", plan.reliability, off_seconds=off_seconds
+        )
         process.on_crash = lambda: self._supervisor.start(
             self._supervisor.restart, self._run, place
         )
         faults = replace(scenario.faults, late=max(scenario.faults.late, plan.late))
-        stores = {region: SimStore(process, region, faults) for region in scenario.regions}
+        stores: dict[str, Store] = {
+            region: SimStore(process, region, faults) for region in scenario.regions
+        }
+        if off_seconds is not None:
+            fail = partial(self._supervisor.auditor.fail, "clock")
+            stores = {region: OffStore(one, fail=fail) for region, one in stores.items()}
         store = stores.pop(place[0])
         randomness = stream(scenario.seed, f"{process.name} ids")
         while not process.is_over and not process.is_dead:
@@ -167,6 +206,11 @@ class SpendingProcesses:
             self.random.choice(self._scenario.regions),
             self.random.randrange(self._plan.processes),
         )
+
+    def any_right(self) -> Place:
+        """Return the place of any process whose clock is right."""
+        places = product(self._scenario.regions, range(self._plan.processes))
+        return self.random.choice([one for one in places if one not in self._plan.clocks_off])
 
     @contextmanager
     def calling(self, spender: Spender) -> Iterator[None]:

@@ -62,10 +62,12 @@ class Supervisor:
         places = self.auditor.archive.places
         return [SimPlace(process, place, faults, randomness) for place in places]
 
-    def process(self, name: str, *reliabilities: Reliability) -> Process:
+    def process(
+        self, name: str, *reliabilities: Reliability, off_seconds: float | None = None
+    ) -> Process:
         """Return a new process with its own clocks and one of these reliabilities.
 
-        The clock of one that is to be reliable is right.
+        The clock of one that is to be reliable is right; that of another may be off by so much.
         """
         self._processes += 1
         name = f"{name}/{self._processes}"
@@ -78,5 +80,7 @@ class Supervisor:
             reliability=reliability,
             skew_seconds=self.scenario.settings.clock_skew,
             span=self.scenario.span,
-            off_seconds=stream(self.scenario.seed, f"{name} off").choice(offs or (0.0,)),
+            off_seconds=stream(self.scenario.seed, f"{name} off").choice(offs or (0.0,))
+            if off_seconds is None
+            else off_seconds,
         )
