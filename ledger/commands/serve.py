@@ -22,12 +22,7 @@ from ledger.runtime.metrics import program_registry
 from ledger.runtime.printing import say
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.port import Access, OpenAccess
-from ledger.service.options import (
-    CONNECTIONS_MAX,
-    CONNECTIONS_OF_ADDRESS_MAX,
-    ServiceOptions,
-    Tls,
-)
+from ledger.service.options import CONNECTIONS_OF_ADDRESS_MAX, ServiceOptions, Tls
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
 from ledger.settings.variables import TOKENS_VARIABLE
@@ -74,9 +69,6 @@ def serve(
     drain: Annotated[
         str, typer.Option(help="Time from SIGTERM until new requests are refused.")
     ] = "5s",
-    connections: Annotated[
-        int, typer.Option(min=1, help="Connections at a time.")
-    ] = CONNECTIONS_MAX,
     connections_per_address: Annotated[
         int,
         typer.Option(
@@ -102,14 +94,13 @@ def serve(
         host,
         port,
         drain_seconds=seconds_of(drain),
-        connections=connections,
         of_address=connections_per_address,
         tls=tls,
         loopback_only=insecure,
     )
     settings = None if local else Settings.load(config)
     regions = LOCAL_REGIONS if settings is None else (region_of(settings, region),)
-    allowed = connections_allowed(connections, listeners=len(regions))
+    allowed = connections_allowed(options.connections, listeners=len(regions))
     options = replace(options, connections=allowed)
     run_tuned(_serve(settings, regions, options, access))
 

@@ -125,8 +125,8 @@ OVERLOADED = Kind(
     "overloaded",
     HTTPStatus.SERVICE_UNAVAILABLE,
     "Too many requests are under way",
-    "Nothing was written. Repeat the request after Retry-After seconds. The bounds are those of"
-    " `--connections` and `--connections-per-address`.",
+    "Nothing was written. Repeat the request after Retry-After seconds. Those of one address are"
+    " bounded by `--connections-per-address`.",
 )
 TOO_MANY_REQUESTS = Kind(
     "too-many-requests",
