@@ -83,7 +83,7 @@ CORRECTION_MUTANTS = (
         "its entry arrives late, beside the second one",
         10,
         ((EarlierCalls, "check_arrived", take_for_arrived),),
-        worlds=losing_from(900),
+        worlds=losing_from(1230),
     ),
     Mutant(
         "forgotten-is-unmade",
