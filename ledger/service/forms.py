@@ -125,7 +125,9 @@ NAMED_SCHEMA: Schema = {
     "type": "string",
     "minLength": 1,
     "maxLength": 1024,
-    "pattern": r"^(?:[\x00-\x7f]+|[\s\S]{1,256})$",
+    "format": "visible",
+    "pattern": rf"^(?:[ -~]+|[^{_CONTROLS}]{{1,256}})$",
+    "description": "Text of up to 1,024 bytes of UTF-8, each character of which can be seen.",
 }
 _TIMED = (
     r"0[0-9a-fA-F]{7}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"

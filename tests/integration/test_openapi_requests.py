@@ -14,6 +14,7 @@ from support.serving import AWAY, HOME, Served, served
 
 from ledger.core.errors import InvalidCounter
 from ledger.core.keys import checked_new_counter
+from ledger.core.visible import unclear_in
 from ledger.feed.cursors import Cursor, to_text
 from ledger.testing import MemoryGlobalTable
 
@@ -65,6 +66,7 @@ def _formats() -> Mapping[str, st.SearchStrategy[str]]:
         "counter-id": st.text(min_size=1, max_size=60).filter(_is_counter),
         "region": st.sampled_from([HOME, AWAY]),
         "attribute": st.text(min_size=1, max_size=16).filter(str.isprintable),
+        "visible": st.text(min_size=1, max_size=60).filter(lambda text: unclear_in(text) is None),
         "raise-id": st.text(min_size=1, max_size=16).filter(str.isprintable),
         "feed-cursor": st.just(to_text(Cursor(f"{HOME}/memory", 10**10))),
     }

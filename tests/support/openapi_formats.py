@@ -28,6 +28,7 @@ schemathesis.openapi.format("date", st.sampled_from(["2026-11-20", "2026-11-21"]
 schemathesis.openapi.format("idempotency-key", keys)
 schemathesis.openapi.format("region", st.sampled_from(["us-east-1", "eu-west-1"]))
 schemathesis.openapi.format("attribute", st.text(alphabet="abcxyz019", min_size=1, max_size=20))
+schemathesis.openapi.format("visible", st.text(alphabet="abcxyz019-é", min_size=1, max_size=20))
 schemathesis.openapi.format("raise-id", st.text(alphabet="abcxyz019", min_size=1, max_size=20))
 schemathesis.openapi.format("amount", numbers)
 schemathesis.openapi.format("feed-cursor", st.just(to_text(Cursor("us-east-1/memory", 10**10))))

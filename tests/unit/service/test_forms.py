@@ -13,6 +13,7 @@ from support.serving import served
 from ledger.core import ids
 from ledger.core.keys import checked_counter
 from ledger.core.timed_keys import time_in
+from ledger.core.visible import unclear_in
 from ledger.limits.rights import checked_amount
 from ledger.service import forms
 from ledger.service.asking import _addend, _amount, edge, key_of, moment, wait_of
@@ -24,6 +25,10 @@ TIME = "2026-11-21T06:50:00Z"
 def _key(text: str) -> object:
     bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
     return key_of(text, None if time_in(bare) else TIME)
+
+
+def _named(text: str) -> object:
+    return text if unclear_in(text) else checked_key(text)  # the rest is a `format`
 
 
 def _budget(text: str) -> object:
@@ -49,7 +54,7 @@ TAKEN: dict[str, tuple[forms.Schema, Callable[[str], object]]] = {
     "addend": (forms.ADDEND_SCHEMA, _addend),
     "0 or more": (forms.NOT_NEGATIVE_SCHEMA, _addend),
     "above 0": (forms.ABOVE_0_SCHEMA, _budget),
-    "key in a body": (forms.NAMED_SCHEMA, checked_key),
+    "key in a body": (forms.NAMED_SCHEMA, _named),
     "Idempotency-Key": (forms.KEY_SCHEMA, _key),
     "Prefer": (forms.PREFER_SCHEMA, _wait),
 }
