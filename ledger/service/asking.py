@@ -429,9 +429,9 @@ def _check_form(body: bytes) -> None:
         raise
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
-        raise InvalidInput(f"body: invalid json: {error.msg.lower()} at {where}") from None
+        raise InvalidInput(f"body: invalid JSON: {error.msg.lower()} at {where}") from None
     except (ValueError, RecursionError) as error:  # no UTF-8, a number of too many digits
-        raise InvalidInput(f"body: invalid json: {error!s:.{SHOWN_MAX}}") from None
+        raise InvalidInput(f"body: invalid JSON: {error!s:.{SHOWN_MAX}}") from None
 
 
 def _marks(text: bytes) -> int:

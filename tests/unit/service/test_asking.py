@@ -336,15 +336,15 @@ def test_no_body_costs_much_more_than_one_of_as_many_entries_as_may_be(name: str
 @pytest.mark.parametrize(
     ("kind", "body", "message"),
     [
-        (EntryBody, b'{"change": ' + b"9" * 5_000 + b"}", "invalid json"),
-        (EntryBody, b'{"change": "\xff"}', "invalid json: 'utf-8'"),
-        (EntryBody, b"[" * 900, "invalid json"),
+        (EntryBody, b'{"change": ' + b"9" * 5_000 + b"}", "invalid JSON"),
+        (EntryBody, b'{"change": "\xff"}', "invalid JSON: 'utf-8'"),
+        (EntryBody, b"[" * 900, "invalid JSON"),
         (HoldBody, b'{"amount": "1", "expires": ' + b"9" * 4_000 + b"}", "expires must be seconds"),
         (HoldBody, b'{"amount": "1", "expires": 1e999}', "expires must be seconds"),
         (SpendBody, b'{"amount": "1", "wait": ' + b"9" * 4_000 + b"}", "wait"),
         (SpendBody, b'{"amount": "1", "wait": 1e999}', "wait"),
         (BudgetBody, b'{"limit": "1", "weights": {"a": 1e999}}', "weights.a"),
-        (EntryBody, b'{"change": "1", "note": "\\ud800"}', "invalid json"),
+        (EntryBody, b'{"change": "1", "note": "\\ud800"}', "invalid JSON"),
     ],
 )
 def test_what_no_number_or_text_can_be_is_refused(
