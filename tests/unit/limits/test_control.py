@@ -336,3 +336,21 @@ async def test_a_write_forgets_what_was_resolved_long_ago(age: int, *, kept: boo
     assert isinstance(after, Rights)
     assert after.resolved == (resolved if kept else {})
     assert time_in(store, clock, world.settings.terms).least < world.clock.now().timestamp()
+
+
+async def test_a_refusal_by_a_clock_that_its_own_read_shows_to_be_off_is_none() -> None:
+    """Nothing was known of the clock when the call began."""
+    world = MemoryGlobalTable([EAST, FAR], budgets=RULES)
+    async with world.table(EAST) as right:
+        await right.budget("rolling/1").create(1)
+    store = world.store(EAST)
+    async with world.table(EAST) as table:
+        read = store.query
+
+        async def measured(query: Any) -> Any:
+            store.clock_offset = ClockOffset(OFF_SECONDS - 1, OFF_SECONDS)  # type: ignore[misc]
+            return await read(query)
+
+        store.query = measured  # type: ignore[method-assign]
+        with pytest.raises(ClockOff):
+            await table.budget("rolling/1").spend(5)
