@@ -21,13 +21,13 @@ from ledger.writing.writer import Writer
 
 HOME, AWAY, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
 WEST = AWAY
-LOCAL = {"endpoint": "http://127.0.0.1:9"}
-"""How a region is reached that is none of AWS's, so that a signature may live as a test likes."""
+LOCAL, ELSEWHERE = {"endpoint": "http://127.0.0.1:9"}, {"endpoint": "http://127.0.0.2:9"}
+"""How regions are reached that are none of AWS's, so that a signature may live as a test likes."""
 
 
 def make_settings(**overrides: Any) -> Settings:
     """Return settings of two regions."""
-    return Settings(**{"home": HOME, "regions": {HOME: LOCAL, AWAY: LOCAL}, **overrides})
+    return Settings(**{"home": HOME, "regions": {HOME: LOCAL, AWAY: ELSEWHERE}, **overrides})
 
 
 def seeded(seed: int = 7) -> Random:
