@@ -10,7 +10,9 @@ from http import HTTPStatus
 from typing import Any
 
 import orjson
+from pydantic import BaseModel
 
+from ledger.client.requests import Request
 from ledger.core.errors import (
     AccessDenied,
     InvalidInput,
@@ -20,7 +22,8 @@ from ledger.core.errors import (
     Throttled,
 )
 from ledger.core.http_times import retry_after_seconds
-from ledger.wire.problems import MEDIA_TYPE, error_of
+from ledger.wire.problems import MEDIA_TYPE, TYPES, error_of
+from ledger.wire.schemas import Entries, Problem
 
 _REFUSED = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
@@ -45,41 +48,66 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The request may have been carried out or not; `cause` is what came in place of an answer."""
+    """The request may have been carried out or not; `cause` is what came in place of an answer.
+
+    `error` is how a read fails by it, if another server refused: one that is not `retryable` is
+    refused again.
+    """
 
     cause: str
     retry_after_seconds: float = 0.0
+    error: LedgerError | None = None
 
 
 Judged = Answered | Failed | Unanswered
 
 
-def judged(status: int, headers: Mapping[str, str], body: bytes, *, now: datetime) -> Judged:
+def judged(
+    request: Request, status: int, headers: Mapping[str, str], body: bytes, *, now: datetime
+) -> Judged:
     """Return what an answer says; one that is not of the service itself is no answer to a write."""
     wait = retry_after_seconds(headers.get("retry-after"), now=now)
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
-    fields = _object(body) if media in {"application/json", MEDIA_TYPE} else None
-    if fields is not None and media == MEDIA_TYPE:
-        return Failed(error_of(fields), wait)
-    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-        if fields is None:
-            return Unanswered(f"an answer of status {status} that is not the service's")
-        return Answered(status, fields)
+    if media == MEDIA_TYPE and (problem := read_as(Problem, body)) is not None:
+        if problem["status"] == status and problem["type"].startswith(TYPES):
+            return Failed(error_of(problem), wait)
+    elif HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        fields = read_as(request.answer, body) if media == "application/json" else None
+        if fields is not None and _is_whole(request, fields):
+            return Answered(status, fields)
     return _of_another(status, wait)
 
 
-def _of_another(status: int, wait: float) -> Judged:
+def read_as(form: type[BaseModel], body: bytes | str) -> dict[str, Any] | None:
+    """Return the members of what has this form, None of anything else.
+
+    Members that the form does not name are those of a later release.
+    """
+    try:
+        fields = orjson.loads(body)
+        form.model_validate(fields, strict=True, extra="ignore")
+    except ValueError:
+        return None
+    found: dict[str, Any] = fields
+    return found
+
+
+def _is_whole(request: Request, fields: Mapping[str, Any]) -> bool:
+    """Return whether there is a result for each entry that was sent."""
+    asked = (request.body or {}).get("entries", ())
+    return request.answer is not Entries or len(fields["results"]) == len(asked)
+
+
+def _of_another(status: int, wait: float) -> Unanswered:
     """Judge an answer of what stands between: a proxy, a load balancer, another server."""
     said = f"status {status}, not from the ledger's service"
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status < HTTPStatus.MULTIPLE_CHOICES:
         return Unanswered(said, wait)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return Failed(Throttled(said), wait)
+        return Unanswered(said, wait, Throttled(said))
     if status in _REFUSED:
-        return Failed(AccessDenied(said))
-    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        return Failed(InvalidInput(f"the request is too large: {said}"))
-    return Failed(LedgerError(f"{said}: is the URL right?"))
+        return Unanswered(said, error=AccessDenied(said))
+    return Unanswered(said, error=LedgerError(f"{said}: is the URL right?"))
 
 
 def is_definite(error: LedgerError) -> bool:
@@ -90,11 +118,3 @@ def is_definite(error: LedgerError) -> bool:
 def is_unknown(error: LedgerError) -> bool:
     """Return whether after this error the request may have been carried out."""
     return error.outcome == "unknown" and not isinstance(error, RetryHorizonPassed)
-
-
-def _object(body: bytes) -> dict[str, Any] | None:
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) else None

@@ -19,6 +19,7 @@ from ledger.limits.explaining import explained
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.state import BudgetState
 from ledger.runtime.tasks import run_all
+from ledger.wire import schemas
 from ledger.wire.budgets import budget_of, refused_of
 from ledger.wire.values import Fields, entry_of
 from ledger.writing.asked import listed_as
@@ -92,7 +93,8 @@ class Hold:
         named = {"counter": keys.checked_counter(entry.counter), **body}
         if entry.region is not None:
             named["region"] = entry.region
-        return Request("POST", f"/v1/holds/{segment(entry.id)}/{verb}", body=named)
+        path = f"/v1/holds/{segment(entry.id)}/{verb}"
+        return Request("POST", path, schemas.Entry, body=named)
 
     def _lost(self, cause: str) -> OutcomeUnknown:
         return OutcomeUnknown(
@@ -207,7 +209,7 @@ class Budgets:
         fields = {**named.fields, **body, "also": list(self.names[1:])}
         fields["amount"] = fields.pop("change")
         del fields["counter"]  # it is in the path
-        request = Request("POST", f"{_path(self.names[0])}/{what}", body=fields)
+        request = Request("POST", f"{_path(self.names[0])}/{what}", schemas.Entry, body=fields)
         return await self._calls.spend(request, timeout, partial(self._lost, is_own=named.is_own))
 
     def _lost(self, cause: str, *, is_own: bool) -> OutcomeUnknown:
@@ -253,7 +255,7 @@ class Budget(Budgets):
             body["id"] = id
         if weights is not None:
             body["weights"] = dict(weights)
-        request = Request("PUT", _path(self.name), body=body)
+        request = Request("PUT", _path(self.name), schemas.BudgetLimit, body=body)
         status, _ = await self._calls.write(request, timeout, self._lost_limit)
         return status == HTTPStatus.CREATED
 

@@ -6,6 +6,9 @@
     no answer, 500, 502, outcome-unknown
         a read ──────────────────────> the same
         a write, always under a name ─> again under it, until the call's end; then `OutcomeUnknown`
+    refused by another server
+        a read ──────────────────────> an error
+        a write ─────────────────────> `OutcomeUnknown`
 
 A write's name is its key, token or entry: the service carries it out once however often it comes,
 and past the retry horizon it refuses, so no repeat can count twice. Once a try was unanswered, only
@@ -100,6 +103,8 @@ class Exchange:
 
         async def ask(_: Sequence[int]) -> Sequence[Outcome[dict[str, Any]]]:
             outcome = await self.once(request, end)
+            if isinstance(outcome, Unanswered) and outcome.error is not None:
+                outcome = Failed(outcome.error, outcome.retry_after_seconds)
             if isinstance(outcome, Unanswered):
                 is_late = self.clock.monotonic() >= end or outcome.cause == TIMEOUT
                 return [Failed(not_read() if is_late else Unreachable(outcome.cause))]
@@ -183,12 +188,12 @@ class Exchange:
         with anyio.move_on_after(left) as scope:
             self._under_way.add(scope)
             try:
-                return await self._sent(self._rendered(request, left))
+                return await self._sent(request, self._rendered(request, left))
             finally:
                 self._under_way.discard(scope)
         return Unanswered(CLOSED if self._is_closed else TIMEOUT)
 
-    async def _sent(self, request: httpx.Request) -> Judged:
+    async def _sent(self, asked: Request, request: httpx.Request) -> Judged:
         try:
             answer = await self._http.send(request)
         except _NOT_SENT as error:
@@ -198,7 +203,7 @@ class Exchange:
         except _UNANSWERED as error:
             return Unanswered(_text(error))
         now = self.clock.now()
-        return judged(answer.status_code, answer.headers, answer.content, now=now)
+        return judged(asked, answer.status_code, answer.headers, answer.content, now=now)
 
     def stream_request(self, request: Request) -> httpx.Request:
         """Return a request whose answer goes on for ever."""
@@ -240,6 +245,8 @@ def _judge(
     """Take in what one try came to: the end of a part, a doubt, or neither."""
     if isinstance(outcome, Unanswered):
         doubts[place] = outcome.cause
+        if outcome.error is not None and not outcome.error.retryable:
+            finals[place] = InDoubt(outcome.cause)
         return
     error = outcome.error
     if is_definite(error):

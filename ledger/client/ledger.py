@@ -35,6 +35,7 @@ from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.deadline import check_timeout
 from ledger.runtime.supervised import Supervised
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
+from ledger.wire import schemas
 from ledger.wire.values import Fields, entry_fields, entry_of, reconciled_of
 from ledger.writing.asked import ChangeLike, changes_of, listed_as
 from ledger.writing.plan import Change, checked_date, checked_key, checked_note
@@ -241,7 +242,7 @@ class Ledger(Reads):
             left = checked[len(found) :]
             body = {"entries": [entry_fields(entry) for entry in part], "together": together}
             fields = await self._write(
-                Request("POST", "/v1/retries", body=body),
+                Request("POST", "/v1/retries", schemas.Entries, body=body),
                 timeout,
                 partial(_still_unknown, left, together=together),
             )
@@ -284,7 +285,8 @@ class Ledger(Reads):
                 retryable=is_named,
             )
 
-        return reconciled_of(await self._write(Request("POST", path, body=body), timeout, lost))
+        request = Request("POST", path, schemas.Reconciled, body=body)
+        return reconciled_of(await self._write(request, timeout, lost))
 
     async def reverse(
         self,
@@ -306,7 +308,8 @@ class Ledger(Reads):
             body["note"] = checked_note(note)
         if effective is not None:
             body["effective"] = checked_date(effective).isoformat()
-        request = Request("POST", f"/v1/entries/{segment(entry.id)}/reverse", body=body)
+        path = f"/v1/entries/{segment(entry.id)}/reverse"
+        request = Request("POST", path, schemas.Entry, body=body)
 
         def lost(cause: str) -> OutcomeUnknown:
             return OutcomeUnknown(
@@ -341,7 +344,7 @@ class Ledger(Reads):
         async def read(
             path: str, params: Iterable[tuple[str, str]], timeout: float | None
         ) -> Fields:
-            return await self._read(path, params, self._end(timeout))
+            return await self._read(schemas.Budget, path, params, self._end(timeout))
 
         return Calls(self._send, read, self._named)
 

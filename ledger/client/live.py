@@ -3,17 +3,19 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import httpx
-import orjson
+from pydantic import BaseModel
 
-from ledger.client.answers import Failed, judged
+from ledger.client.answers import Failed, Judged, Unanswered, judged, read_as
 from ledger.client.exchange import Exchange
 from ledger.client.requests import Request
 from ledger.core.errors import LedgerError, Unreachable
 from ledger.store.retrier import Tries
 from ledger.totals.total import Total
+from ledger.wire import schemas
 from ledger.wire.problems import error_of
 from ledger.wire.values import total_of
 
@@ -60,9 +62,9 @@ async def followed(exchange: Exchange, request: Request, *, seconds: float) -> A
                 async for name, data in events:
                     tries = exchange.begin("read", exchange.clock.monotonic() + seconds)
                     if name == "problem":
-                        _check_temporary(error_of(orjson.loads(data)))
+                        _check_temporary(error_of(_read(schemas.Problem, data)))
                     elif name == "total":
-                        total = total_of(orjson.loads(data))
+                        total = total_of(_read(schemas.Total, data))
                         state = (total.value, total.changes)
                         if shown.get(total.counter) != state:
                             shown[total.counter] = state
@@ -86,12 +88,13 @@ async def _events(exchange: Exchange, request: Request) -> AsyncGenerator[tuple[
     try:
         if response.headers.get("content-type", "").partition(";")[0] != "text/event-stream":
             outcome = judged(
+                request,
                 response.status_code,
                 response.headers,
                 await response.aread(),
                 now=exchange.clock.now(),
             )
-            raise outcome.error if isinstance(outcome, Failed) else Unreachable("no events came")
+            raise _refused(outcome)
         events, lines = Events(), aiter(response.aiter_lines())
         while True:
             with anyio.fail_after(QUIET_SECONDS_MAX):
@@ -104,8 +107,30 @@ async def _events(exchange: Exchange, request: Request) -> AsyncGenerator[tuple[
         await response.aclose()
 
 
+def _refused(outcome: Judged) -> LedgerError:
+    match outcome:
+        case Failed(error) | Unanswered(error=LedgerError() as error):
+            return error
+        case Unanswered(cause):
+            return Unreachable(cause)
+        case _:
+            return Unreachable("no events came")
+
+
+def _read(form: type[BaseModel], data: str) -> dict[str, Any]:
+    """Return an event's members.
+
+    Raises:
+        Unreachable: the service sends no such event.
+    """
+    if (fields := read_as(form, data)) is None:
+        raise Unreachable(f"an event that is not the service's: {data!r:.80}")
+    return fields
+
+
 def _check_temporary(error: LedgerError) -> None:
     if not error.retryable:
+        error.outcome = "not_applied"  # a stream changes nothing, whatever the service says
         raise error
 
 

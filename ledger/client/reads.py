@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import date, datetime
 from functools import partial
 
+from pydantic import BaseModel
+
 from ledger.client import live, requests
 from ledger.client.exchange import Exchange
 from ledger.client.requests import PAGE_MAX, Request, counter_path, query
@@ -22,6 +24,7 @@ from ledger.runtime.tasks import run_all
 from ledger.totals.history import Bound
 from ledger.totals.periods import By, PeriodTotals
 from ledger.totals.total import Total
+from ledger.wire import schemas
 from ledger.wire.problems import error_of
 from ledger.wire.values import (
     Fields,
@@ -68,7 +71,7 @@ class Reads:
         path = counter_path(counter)
         check_age(max_age, steady=steady, at=at, effective=effective)
         params = query(max_age=max_age, steady=steady or None, at=at, effective=effective or None)
-        return total_of(await self._read(path, params, self._end(timeout)))
+        return total_of(await self._read(schemas.Total, path, params, self._end(timeout)))
 
     async def totals(
         self,
@@ -95,12 +98,18 @@ class Reads:
         how = query(max_age=max_age, steady=steady or None)
         end = self._end(timeout)
         jobs = [
-            partial(self._read, "/v1/totals", [*(("id", name) for name in some), *how], end)
+            partial(
+                self._read,
+                schemas.Totals,
+                "/v1/totals",
+                [*(("id", name) for name in some), *how],
+                end,
+            )
             for some in portions
         ]
         pages = await run_all(jobs, at_once=REQUESTS_AT_ONCE) if jobs else []
         for page in pages:
-            for problem in page.get("problems", {}).values():
+            for problem in page["problems"].values():
                 raise error_of(problem)
         found = [total_of(fields) for page in pages for fields in page["totals"]]
         return {total.counter: total for total in found}
@@ -163,7 +172,7 @@ class Reads:
         """
         path, first, last = counter_path(counter, "entries"), *map(requests.edge, (after, before))
         params = query(before=last, limit=PAGE_MAX)
-        async for page in self._pages(path, params, first, timeout):
+        async for page in self._pages(schemas.History, path, params, first, timeout):
             for fields in page["entries"]:
                 yield entry_of(fields)
 
@@ -221,7 +230,7 @@ class Reads:
         timeout: float | None,
     ) -> FeedPage:
         asked = [*params, *query(after=after, wait=wait or None)]
-        return feed_page_of(await self._read("/v1/feed", asked, self._end(timeout)))
+        return feed_page_of(await self._read(schemas.Feed, "/v1/feed", asked, self._end(timeout)))
 
     async def counters(
         self,
@@ -248,7 +257,7 @@ class Reads:
             prefix=prefix or None, limit=most, exact=exact or None, described=described or None
         )
         left = limit
-        async for page in self._pages("/v1/counters", params, first, timeout):
+        async for page in self._pages(schemas.Counters, "/v1/counters", params, first, timeout):
             for fields in page["counters"]:
                 yield listed_of(fields)
                 left = None if left is None else left - 1
@@ -273,7 +282,7 @@ class Reads:
         """
         check_count("n", n, TOP_MAX)
         params = query(prefix=prefix, n=n, smallest=smallest or None, exact=exact or None)
-        page = await self._read("/v1/top", params, self._end(timeout))
+        page = await self._read(schemas.Top, "/v1/top", params, self._end(timeout))
         return [listed_of(fields) for fields in page["counters"]]
 
     async def describe(
@@ -290,7 +299,9 @@ class Reads:
         """
         path = counter_path(counter, "description")
         descriptions.checked(attributes)
-        request = Request("PATCH", path, body={"attributes": typed(attributes)})
+        request = Request(
+            "PATCH", path, schemas.Description, body={"attributes": typed(attributes)}
+        )
 
         def unknown(cause: str) -> OutcomeUnknown:
             return OutcomeUnknown(
@@ -310,7 +321,9 @@ class Reads:
             As `ledger.Ledger.description`.
         """
         path = counter_path(counter, "description")
-        return description_of((await self._read(path, (), self._end(timeout)))["attributes"])
+        return description_of(
+            (await self._read(schemas.Description, path, (), self._end(timeout)))["attributes"]
+        )
 
     async def live_totals(
         self, counters: Iterable[str], *, every: float = 1.0, timeout: float | None = None
@@ -330,7 +343,7 @@ class Reads:
         if not 1 <= len(checked) <= LIVE_MAX:
             raise InvalidInput(f"1 to {LIVE_MAX} counters are followed, got {len(checked)}")
         params = [*(("id", counter) for counter in checked), ("every", str(every))]
-        request = Request("GET", "/v1/live", params)
+        request = Request("GET", "/v1/live", schemas.Total, params)
         seconds = self._timeout if timeout is None else check_timeout(timeout)
         async for total in live.followed(self._opening.here(), request, seconds=seconds):
             yield total
@@ -345,24 +358,35 @@ class Reads:
         end: float,
     ) -> PeriodTotals:
         params = query(by=by, since=since, until=until, effective=effective or None)
-        return periods_of(await self._read(counter_path(counter, "periods"), params, end))
+        return periods_of(
+            await self._read(schemas.Periods, counter_path(counter, "periods"), params, end)
+        )
 
     async def _pages(
         self,
+        answer: type[BaseModel],
         path: str,
         params: list[tuple[str, str]],
         after: str | None,
         timeout: float | None,
     ) -> AsyncIterator[Fields]:
         while True:
-            page = await self._read(path, [*params, *query(after=after)], self._end(timeout))
+            page = await self._read(
+                answer, path, [*params, *query(after=after)], self._end(timeout)
+            )
             yield page
             after = page["next"]
             if after is None:
                 return
 
-    async def _read(self, path: str, params: Iterable[tuple[str, str]], end: float) -> Fields:
-        request = Request("GET", path, list(params))
+    async def _read(
+        self,
+        answer: type[BaseModel],
+        path: str,
+        params: Iterable[tuple[str, str]],
+        end: float,
+    ) -> Fields:
+        request = Request("GET", path, answer, list(params))
         return await self._opening.here().read(request, end=end)
 
     def _end(self, timeout: float | None) -> float:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import orjson
+from pydantic import BaseModel
 
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import entry_id
@@ -22,6 +23,7 @@ from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.timed_keys import one_spelling
 from ledger.core.times import is_time
 from ledger.core.values import Entry
+from ledger.wire.schemas import Entries
 from ledger.writing.plan import (
     Change,
     at_without_key,
@@ -47,10 +49,11 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, before it is sent."""
+    """One request, before it is sent; `answer` is what its true answer contains."""
 
     method: str
     path: str
+    answer: type[BaseModel]
     params: Sequence[tuple[str, str]] = ()
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -112,7 +115,7 @@ def named(change: Change, *, now: datetime, bits: int) -> NamedChange:
 def recording(changes: Sequence[NamedChange], *, together: bool = False) -> Request:
     """Return the request that records changes."""
     body = {"entries": [change.fields for change in changes], "together": together}
-    return Request("POST", "/v1/entries", body=body)
+    return Request("POST", "/v1/entries", Entries, body=body)
 
 
 def checked_entry(entry: object) -> Entry:

@@ -38,7 +38,6 @@ from ledger.core.times import is_time, time_of
 from ledger.service.forms import (
     ABOVE_0_SCHEMA,
     ADDEND_SCHEMA,
-    AMOUNT_PATTERN,
     AMOUNT_SCHEMA,
     EFFECTIVE_SCHEMA,
     NOT_NEGATIVE_SCHEMA,
@@ -55,6 +54,7 @@ from ledger.service.forms import (
 from ledger.service.heads import NOT_ENCODED
 from ledger.settings.rules import rule_of
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
+from ledger.wire.schemas import AMOUNT_PATTERN
 from ledger.writing.plan import Change, checked_key
 
 ENTRIES_MAX = 1_000

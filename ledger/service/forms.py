@@ -70,8 +70,6 @@ REGION_SCHEMA: Schema = {
     "description": "One of the table's regions: `regions` of `GET /v1/session`.",
 }
 
-AMOUNT_PATTERN = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-"""How an amount is written, whatever it comes to."""
 DIGITS_MAX = 38
 BUDGET_DIGITS_MAX = 31
 """Of amounts of budgets: sums of a million of them have 38."""

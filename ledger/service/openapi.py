@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from ledger.service import schemas
 from ledger.service.asking import (
     DescriptionBody,
     EntriesBody,
@@ -35,6 +34,7 @@ from ledger.service.spending import (
     SpendBody,
     VoidBody,
 )
+from ledger.wire import schemas
 from ledger.wire.problems import KINDS, MEDIA_TYPE
 
 REF = "#/components/schemas/{model}"

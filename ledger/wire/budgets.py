@@ -32,8 +32,7 @@ def refused_of(error: BudgetExceeded) -> Refused:
     wanted, here, elsewhere = (
         amounts.of_text(str(said[name])) for name in ("wanted", "here", "elsewhere")
     )
-    crowded = bool(said.get("crowded"))  # an earlier release says nothing of it
-    return Refused(str(said["budget"]), wanted, here, elsewhere, crowded)
+    return Refused(str(said["budget"]), wanted, here, elsewhere, bool(said["crowded"]))
 
 
 def budget_fields(state: BudgetState) -> Fields:

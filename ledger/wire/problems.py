@@ -13,7 +13,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any
 
-from ledger.core import errors
+from ledger.core import amounts, errors
 from ledger.core.errors import LedgerError
 from ledger.wire.values import entry_fields, entry_of
 
@@ -407,7 +407,13 @@ def error_of(fields: Mapping[str, Any]) -> LedgerError:
     name = str(fields.get("type", "")).rpartition("/")[2]
     detail = str(fields.get("detail") or fields.get("title") or "the service gave no reason")
     kind = _ERRORS.get(name, _KINDS_OF_SERVICE.get(name, LedgerError))
-    error = _made(kind, detail, fields)
+    try:
+        error = _made(kind, detail, fields)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+        # A problem that lacks what its kind carries says nothing else for certain, either.
+        error = LedgerError(detail)
+        error.outcome = "unknown"
+        return error
     if "outcome" in fields:
         error.outcome = "unknown" if fields["outcome"] == "unknown" else "not_applied"
         error.retryable = bool(fields.get("retryable"))
@@ -432,7 +438,9 @@ def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> Le
         return errors.ArchiveError(detail, reason=str(fields.get("reason", "")))
     error = kind(detail)
     if isinstance(error, errors.BudgetExceeded):
-        error.members = {name: fields[name] for name in _OF_REFUSAL if name in fields}
+        error.members = {name: fields[name] for name in _OF_REFUSAL}
+        for name in ("wanted", "here", "elsewhere"):
+            amounts.of_text(fields[name])
     if isinstance(error, errors.Throttled):
         error.limits = tuple(fields.get("limits", ()))
         error.counters = tuple(fields.get("counters", ()))

@@ -19,6 +19,7 @@ from ledger.lab.chaos.calls import Call, CallResult, make
 from ledger.lab.soak.balancing import Balancer
 from ledger.runtime.clock import Clock
 from ledger.totals.total import Total
+from ledger.wire import schemas
 from ledger.wire.values import entry_of
 from ledger.writing.plan import Change
 
@@ -59,6 +60,7 @@ class KeyedLedger(Ledger):
         request = Request(
             "POST",
             counter_path(counter, "entries"),
+            schemas.Entry,
             body=body,
             headers={"Idempotency-Key": uuid},
         )

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -11,7 +12,9 @@ import pytest
 
 from ledger.client import Ledger
 from ledger.client.ledger import IDLE_SECONDS_MAX
+from ledger.core.values import Entry
 from ledger.testing import ManualClock
+from ledger.wire.values import entry_fields
 
 
 @asynccontextmanager
@@ -38,7 +41,7 @@ async def listening(answers: Callable[[int, int], bool]) -> AsyncIterator[tuple[
             keys.append(asked["key"])
             if not answers(number, requests):
                 break
-            entry = {"counter": asked["counter"], "id": asked["key"], "change": asked["change"]}
+            entry = entry_fields(Entry(asked["counter"], asked["key"], Decimal(asked["change"])))
             body = json.dumps({"results": [{"status": 201, "entry": entry}]})
             writer.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"

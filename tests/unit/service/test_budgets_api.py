@@ -16,10 +16,10 @@ from ledger.ledger import budget_parts
 from ledger.limits.asked import Asked
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.outcomes import Refused
-from ledger.service import schemas
 from ledger.service.access.port import Access, OpenAccess
 from ledger.service.access.tokens import Grant, Scope
 from ledger.testing import MemoryGlobalTable
+from ledger.wire import schemas
 
 SPENDS = "/v1/budgets/key%2F42/spends"
 HOLDS = "/v1/budgets/key%2F42/holds"

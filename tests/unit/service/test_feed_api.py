@@ -10,10 +10,10 @@ from support.serving import AWAY, served
 from support.tokens import token_header
 
 from ledger.feed.cursors import Cursor, to_text
-from ledger.service import schemas
 from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
 from ledger.service.context import Context
 from ledger.testing import MemoryGlobalTable
+from ledger.wire import schemas
 
 
 def changes(page: schemas.Feed) -> list[tuple[str, str]]:

@@ -22,13 +22,13 @@ from ledger.runtime.connections import (
     Bounds,
     Connections,
 )
-from ledger.service import schemas
 from ledger.service.protocol import (
     BODY_SECONDS_MAX,
     PIECE_BYTES,
     PIPELINED_MAX,
     BoundedProtocol,
 )
+from ledger.wire import schemas
 
 HEAD = b"POST /v1/x HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"

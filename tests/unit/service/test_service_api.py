@@ -25,10 +25,10 @@ from ledger.core.errors import (
     Throttled,
     Unreachable,
 )
-from ledger.service import schemas
 from ledger.service.access.port import OpenAccess
 from ledger.service.metrics import ServiceMetrics
 from ledger.testing import MemoryGlobalTable
+from ledger.wire import schemas
 
 JSON = "application/json"
 

@@ -8,7 +8,7 @@ import pytest
 from ledger.core.values import Entry, Spending
 from ledger.limits.outcomes import CROWDED, Refused
 from ledger.limits.state import BudgetState, InFlight, OpenGrant, RegionRights
-from ledger.service import schemas
+from ledger.wire import schemas
 from ledger.wire.budgets import budget_fields, budget_of, exceeded, refused_of
 from ledger.wire.values import entry_fields, entry_of
 

@@ -9,6 +9,8 @@ import pytest
 from ledger.core import errors
 from ledger.core.errors import LedgerError
 from ledger.core.values import Entry
+from ledger.limits.outcomes import Refused
+from ledger.wire.budgets import exceeded
 from ledger.wire.problems import KINDS, error_of, kind_of, problem_of
 
 ENTRY = Entry(
@@ -39,6 +41,8 @@ def made(kind: type[LedgerError]) -> LedgerError:
     }
     if kind is errors.RegionUnreadable:
         return errors.RegionUnreadable("us-east-1", errors.StoreError("no"))
+    if kind is errors.BudgetExceeded:
+        return exceeded(Refused("key/42", Decimal(4), Decimal(3), Decimal(0)))
     return kind("the reason", **with_parts.get(kind, {}))
 
 

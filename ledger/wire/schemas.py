@@ -1,10 +1,35 @@
-"""The answers of the service as models: what OpenAPI says of them, and what tests hold them to."""
+"""What each true answer of the service contains, as models.
 
-from typing import Any, Literal
+OpenAPI shows them, tests hold the service to them, and the client takes nothing else for an answer.
 
-from pydantic import BaseModel, ConfigDict, Field
+Pure: no clock, no randomness, no I/O.
+"""
 
-from ledger.service.forms import AMOUNT_PATTERN
+from datetime import date
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from ledger.core.times import time_of
+
+AMOUNT_PATTERN = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+"""How an amount is written, whatever it comes to."""
+
+
+def _timed(text: str) -> str:
+    if time_of(text).tzinfo is None:
+        raise ValueError("a time needs a zone")
+    return text
+
+
+def _dated(text: str) -> str:
+    date.fromisoformat(text)
+    return text
+
+
+Amount = Annotated[str, Field(pattern=AMOUNT_PATTERN)]
+Time = Annotated[str, AfterValidator(_timed)]
+Date = Annotated[str, AfterValidator(_dated)]
 
 
 class _Answer(BaseModel):
@@ -17,7 +42,7 @@ class Spending(_Answer):
     grants: list[str] = Field(
         description="Those that pay for it, one of each budget; version 0 is none."
     )
-    hold: str | None = Field(description="When it expires, if it is a hold.")
+    hold: Time | None = Field(description="When it expires, if it is a hold.")
     resolved: Literal["settled", "void", "expired", "charged"] | None = Field(
         description="How a hold ended; of what was let through, that it was charged."
     )
@@ -29,10 +54,10 @@ class Entry(_Answer):
 
     counter: str
     id: str = Field(description="Time and 64 random bits; entries sort by it.")
-    change: str = Field(pattern=AMOUNT_PATTERN)
+    change: Amount
     region: str | None
     note: str | None
-    effective: str | None = Field(description="A date.")
+    effective: Date | None = Field(description="A date.")
     count: int = Field(description="How many changes it stands for, if it is combined.")
     reverses: str | None = Field(description="The id of the entry that it takes back.")
     spending: Spending | None
@@ -58,6 +83,12 @@ class Result(_Answer):
     entry: Entry | None = None
     problem: Problem | None = None
 
+    @model_validator(mode="after")
+    def _has_one(self) -> Self:
+        if (self.entry is None) == (self.problem is None):
+            raise ValueError("a result has an entry or a problem")
+        return self
+
 
 class Entries(_Answer):
     """What became of each change, in the order of the request."""
@@ -69,12 +100,12 @@ class Total(_Answer):
     """The sum of a counter's changes that had reached `region` at `as_of`, each counted once."""
 
     counter: str
-    value: str = Field(pattern=AMOUNT_PATTERN)
+    value: Amount
     known: bool = Field(description="Whether the region has anything of the counter.")
     region: str
-    as_of: str
-    ended: str = Field(description="Of the changes between `as_of` and this time some count.")
-    at: str | None
+    as_of: Time
+    ended: Time = Field(description="Of the changes between `as_of` and this time some count.")
+    at: Time | None
     steady: bool
     cached: bool
     entries: int = Field(description="How many entries are not merged yet.")
@@ -100,7 +131,7 @@ class History(_Answer):
         description="How many older entries are merged, and in no archive: once they are deleted,"
         " they are not listed."
     )
-    until: str | None = Field(description="When the newest of them was made.")
+    until: Time | None = Field(description="When the newest of them was made.")
 
 
 class Feed(_Answer):
@@ -114,9 +145,9 @@ class Feed(_Answer):
 class Period(_Answer):
     """The sum of one hour, day or month."""
 
-    start: str
-    end: str
-    value: str
+    start: Time
+    end: Time
+    value: Amount
     whole: bool
 
 
@@ -125,20 +156,20 @@ class Periods(_Answer):
 
     counter: str
     region: str
-    as_of: str
+    as_of: Time
     by: Literal["hour", "day", "month"]
     zone: str
     effective: bool
-    opening: str
-    closing: str
-    total: str
+    opening: Amount
+    closing: Amount
+    total: Amount
     periods: list[Period]
 
 
 class Number(_Answer):
     """A number among the attributes of a counter, as text, so that no digit is lost."""
 
-    number: str = Field(pattern=AMOUNT_PATTERN)
+    number: Amount
 
 
 class Description(_Answer):
@@ -152,9 +183,9 @@ class Listed(_Answer):
     """A counter as the table's index lists it."""
 
     counter: str
-    value: str
+    value: Amount
     count: int
-    as_of: str
+    as_of: Time
     exact: bool
     description: dict[str, str | bool | Number] | None = None
 
@@ -176,10 +207,10 @@ class Reconciled(_Answer):
     """What a correction by a physical count did."""
 
     counter: str
-    change: str
-    counted: str
-    total: str
-    at: str
+    change: Amount
+    counted: Amount
+    total: Amount
+    at: Time
     region: str
     token: str
     reason: str | None
@@ -191,11 +222,11 @@ class RegionRights(_Answer):
     """What one region has of a budget."""
 
     region: str
-    free: str = Field(description="To be granted.")
-    granted: str = Field(description="What open grants of processes may come to.")
-    charged: str = Field(description="What closed grants came to.")
-    in_flight: str = Field(description="Sent to it, and not taken up yet.")
-    owed: str = Field(description="What it was charged more than it had.")
+    free: Amount = Field(description="To be granted.")
+    granted: Amount = Field(description="What open grants of processes may come to.")
+    charged: Amount = Field(description="What closed grants came to.")
+    in_flight: Amount = Field(description="Sent to it, and not taken up yet.")
+    owed: Amount = Field(description="What it was charged more than it had.")
     lost: bool = Field(description="Whether it is out of reach until it is reclaimed.")
 
 
@@ -204,9 +235,9 @@ class OpenGrant(_Answer):
 
     region: str
     version: int
-    amount: str
-    since: str
-    expires: str
+    amount: Amount
+    since: Time
+    expires: Time
     over: bool = Field(description="Whether it is past, and waits to be closed by its entries.")
 
 
@@ -215,7 +246,7 @@ class InFlight(_Answer):
 
     giver: str
     taker: str
-    amount: str
+    amount: Amount
 
 
 class Budget(_Answer):
@@ -226,13 +257,13 @@ class Budget(_Answer):
 
     budget: str
     counter: str = Field(description="Of the spends: that of the window, if the budget has them.")
-    limit: str
-    target: str = Field(description="Where the limit is going, while it is lowered.")
-    charged: str
-    granted: str
-    free: str = Field(description="To be granted anywhere, with what is on its way.")
-    owed: str = Field(description="What regions were charged more than they had.")
-    stranded: str = Field(description="What cannot be spent now.")
+    limit: Amount
+    target: Amount = Field(description="Where the limit is going, while it is lowered.")
+    charged: Amount
+    granted: Amount
+    free: Amount = Field(description="To be granted anywhere, with what is on its way.")
+    owed: Amount = Field(description="What regions were charged more than they had.")
+    stranded: Amount = Field(description="What cannot be spent now.")
     regions: list[RegionRights]
     grants: list[OpenGrant]
     in_flight: list[InFlight]
@@ -249,7 +280,7 @@ class BudgetLimit(_Answer):
     """The limit that a counter has been given; by an `id` it may have been changed since."""
 
     budget: str
-    limit: str
+    limit: Amount
 
 
 class Session(_Answer):
@@ -275,7 +306,7 @@ class RegionTotals(_Answer):
 class Fleet(_Answer):
     """The state of all regions; what could not be read is `{"failed": why}` in its place."""
 
-    at: str
+    at: Time
     region: str
     table: str
     home: str
