@@ -3,6 +3,9 @@
 `Ledger` is async, `ledger.client.sync.Ledger` is not. See README.md beside this file.
 """
 
-from ledger.client.ledger import Ledger
+from ledger.runtime.extras import needing
+
+with needing("ledger.client"):
+    from ledger.client.ledger import Ledger
 
 __all__ = ["Ledger"]

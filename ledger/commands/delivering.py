@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ledger.core.errors import LedgerError
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.extras import install
+from ledger.runtime.extras import needing
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.table import Table
@@ -25,14 +24,10 @@ async def sender(metrics: WebhookMetrics) -> AsyncIterator["Sender"]:
     """Open the senders of events.
 
     Raises:
-        LedgerError: httpx is not installed.
+        PackageMissing: httpx is not installed.
     """
-    try:
+    with needing("sending webhooks"):
         from ledger.webhooks.worker import senders  # noqa: PLC0415 (httpx is an extra)
-    except ModuleNotFoundError as error:
-        raise LedgerError(
-            f"webhooks need {error.name}: {install('httpx', extra='client')}"
-        ) from None
     clock, randomness = SystemClock(), system_random()
     async with senders(clock=clock, randomness=randomness, metrics=metrics) as made:
         yield made

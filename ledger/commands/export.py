@@ -20,7 +20,7 @@ from ledger.core.spreadsheets import cell_of
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
-from ledger.runtime.extras import install
+from ledger.runtime.extras import needing
 from ledger.runtime.printing import json_line, printable, say, utf8_output
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -185,13 +185,9 @@ class _Csv:
 
 class _Parquet:
     def __init__(self, path: Path, scale: int, stack: ExitStack) -> None:
-        try:
+        with needing("--format parquet"):
             import pyarrow as pa  # noqa: PLC0415 (of another extra)
             from pyarrow import parquet  # noqa: PLC0415
-        except ImportError:
-            raise InvalidInput(
-                f"Parquet needs pyarrow: {install('pyarrow', extra='parquet')}"
-            ) from None
         kinds = dict.fromkeys(FIELDS, pa.string())
         kinds |= {"change": pa.decimal128(DIGITS, scale), "count": pa.int64()}
         self._schema = pa.schema(list(kinds.items()))

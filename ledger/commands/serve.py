@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from ledger.commands.regions import Region, region_of
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.descriptors import connections_allowed
-from ledger.runtime.extras import install
+from ledger.runtime.extras import needing
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
@@ -145,13 +145,9 @@ def _tls_of(certificate: Path | None, key: Path | None, clients: Path | None) ->
 async def _serve(
     settings: Settings | None, regions: Sequence[str], options: ServiceOptions, access: Access
 ) -> None:
-    try:
+    with needing("`ledger serve`"):
         # Imported here: FastAPI and uvicorn are an extra.
         from ledger.service.serving import Instance, serve  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise LedgerError(
-            f"`ledger serve` needs {error.name}: {install('fastapi uvicorn', extra='service')}"
-        ) from None
     async with _settings_of(settings, regions) as chosen:
         instances = []
         for place, region in enumerate(regions):

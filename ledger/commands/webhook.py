@@ -22,11 +22,10 @@ from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tables import Column, Grid, print_grid
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
-from ledger.webhooks.events import of_test
+from ledger.webhooks.events import Ended, of_test
 from ledger.webhooks.hooks import Hook, read_hooks
 from ledger.webhooks.keeping import Kept, new_stamp
 from ledger.webhooks.metrics import WebhookMetrics
-from ledger.webhooks.sending import Ended
 
 app = new_app(about="Deliver webhooks; show how far they came; send again what was not taken.")
 

@@ -27,6 +27,7 @@
     ├── ContractDamaged             the contract's item was edited or cut
     ├── ContractChangeRefused       a change of the contract would break a promise, or has to wait
     ├── UpgradeNeeded               the table's items are newer than this release
+    ├── PackageMissing (ImportError)  a package of an extra is not installed
     ├── BudgetExceeded              a service's answer for a refusal, which is a value elsewhere
     ├── BudgetMissing               the budget has no limit yet
     ├── BudgetUndecided             a limit that decides a window's shares is only announced
@@ -257,6 +258,10 @@ class ContractDamaged(LedgerError):
 
 class ContractChangeRefused(LedgerError):
     """A change of the contract would break a promise, or another change is still pending."""
+
+
+class PackageMissing(LedgerError, ImportError):
+    """A package of an extra is not installed; the message names both."""
 
 
 class UpgradeNeeded(LedgerError):

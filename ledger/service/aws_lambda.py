@@ -20,23 +20,26 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from mangum import Mangum
-from starlette.types import Receive, Scope, Send
-
 from ledger.core.errors import SettingsError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.extras import needing
 from ledger.runtime.gc import is_gc_tuned, tune_gc
 from ledger.runtime.logs import LogFormat, begin_logging
 from ledger.runtime.loops import new_runner
 from ledger.runtime.metrics import program_registry
-from ledger.service.access.keeping import FileAccess
-from ledger.service.access.port import Access
-from ledger.service.answers import NOT_APPLIED
-from ledger.service.instance import instance_app
 from ledger.settings import Settings
 from ledger.settings.variables import AWS_VARIABLE, REGION_VARIABLE, TOKENS_VARIABLE
 from ledger.wire.problems import INVALID, MEDIA_TYPE, Problem
+
+with needing("the Lambda function"):
+    from mangum import Mangum
+    from starlette.types import Receive, Scope, Send
+
+    from ledger.service.access.keeping import FileAccess
+    from ledger.service.access.port import Access
+    from ledger.service.answers import NOT_APPLIED
+    from ledger.service.instance import instance_app
 
 TEXTS = ("text/", "application/json", MEDIA_TYPE)
 """What is handed to Lambda as it is; of anything else the bytes in base 64."""

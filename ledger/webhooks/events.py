@@ -4,6 +4,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
 
 import orjson
@@ -17,6 +18,14 @@ TRIES_MAX = 10
 """Tries of one event, some nine minutes; then it is a dead letter."""
 WAIT_SECONDS_MIN = 1.0
 WAIT_SECONDS_MAX = 300.0
+
+
+class Ended(StrEnum):
+    """How sending an event ended."""
+
+    DELIVERED = "delivered"
+    GONE = "gone"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@
 
 import logging
 from dataclasses import dataclass
-from enum import StrEnum
 from http import HTTPStatus
 from random import Random
 from typing import Protocol
@@ -21,21 +20,13 @@ from ledger.core.errors import InvalidInput
 from ledger.core.http_times import retry_after_seconds
 from ledger.runtime.clock import Clock
 from ledger.webhooks.addresses import Resolve, checked_address, resolved
-from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Event, wait_after
+from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Ended, Event, wait_after
 from ledger.webhooks.hooks import Hook
 from ledger.webhooks.signing import headers_of
 
 TRY_SECONDS_MAX = 20.0
 """For one request, whatever of it takes long."""
 log = logging.getLogger("ledger.webhooks")
-
-
-class Ended(StrEnum):
-    """How sending an event ended."""
-
-    DELIVERED = "delivered"
-    GONE = "gone"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)

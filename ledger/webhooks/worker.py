@@ -35,11 +35,11 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.watching.deciding import Decider
 from ledger.watching.listing import states_of
-from ledger.webhooks.events import TRIES_MAX, Event, of_crossing, of_entry
+from ledger.webhooks.events import TRIES_MAX, Ended, Event, of_crossing, of_entry
 from ledger.webhooks.hooks import Hook
 from ledger.webhooks.keeping import DUE, Kept, Position, new_stamp
 from ledger.webhooks.metrics import WebhookMetrics
-from ledger.webhooks.sending import TRY_SECONDS_MAX, Ended, Sender, Sent
+from ledger.webhooks.sending import TRY_SECONDS_MAX, Sender, Sent
 
 LEASE = "webhooks"
 PAGE_MAX = 100

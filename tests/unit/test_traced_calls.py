@@ -11,7 +11,7 @@ from support.ledgers import HOME, LOCAL, make_ledger, make_settings
 from support.spans import Spans, id_of, kept_spans, linked_by, parent_of, said
 
 from ledger import Change, Ledger, Settings, sync
-from ledger.core.errors import InvalidAmount, OutcomeUnknown, SettingsError
+from ledger.core.errors import InvalidAmount, OutcomeUnknown, PackageMissing, SettingsError
 from ledger.runtime.tracing.choice import tracing_of
 from ledger.runtime.tracing.spans import Tracing
 from ledger.store.memory import MemoryStore
@@ -198,7 +198,7 @@ def test_without_the_extra_the_setting_is_an_error(monkeypatch: pytest.MonkeyPat
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(SettingsError, match=r"tracing: on needs opentelemetry-api: pip install"):
+    with pytest.raises(PackageMissing, match=r"tracing: on needs opentelemetry-api: pip install"):
         tracing_of("on")
 
 

@@ -203,6 +203,7 @@ def _folds(size: int) -> Case:
     return Case(f"folds of {size}", "life", "life:ledger", USUAL, options)
 
 
+SERVED_READS: Options = {**SERVED, "kind": "read"}
 ALL: tuple[Case, ...] = (
     Case(PUT, "write", "plain:put", options=CLIENT),
     Case(PUT + TUNED, "write", "plain:put", PUT, {**CLIENT, **TUNE}),
@@ -234,8 +235,8 @@ ALL: tuple[Case, ...] = (
     Case(QUERY, "totals", "plain:query", options={**COUNTERS, **CLIENT}),
     Case("merged totals, 50 callers, lean", "totals", "reads:each", QUERY, {**COUNTERS, **FIFTY}),
     Case("1,000 merged totals a call, lean", "totals", "reads:many", QUERY, COUNTERS),
-    Case("requests that write", "service", "service:requests", PUT, SERVED),
-    Case("requests that read", "service", "service:requests", QUERY, {**SERVED, "kind": "read"}),
+    Case("requests that write", "service", "service:requests", PUT, SERVED, "uvicorn"),
+    Case("requests that read", "service", "service:requests", QUERY, SERVED_READS, "uvicorn"),
     Case(RECORD, "budgets", "budgets:record", options=SPENDING),
     Case("spend", "budgets", "budgets:spend", RECORD, SPENDING),
     *map(_slow_spends, (5, 20)),

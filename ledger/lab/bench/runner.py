@@ -22,7 +22,7 @@ from ledger.lab.bench.report import BenchReport, CaseResult, figures_of, ratios_
 from ledger.lab.bench.rounds import Task
 from ledger.lab.harness.display import OnStep
 from ledger.lab.harness.processes import ManagedProcess, module_words, spare_cores
-from ledger.runtime.extras import install
+from ledger.runtime.extras import missing
 from ledger.runtime.loops import loop_name
 
 STOP_SECONDS_MAX = 20.0
@@ -176,4 +176,4 @@ def _missing(case: Case) -> str | None:
         return node.missing(case.package)
     if find_spec(case.package) is not None:
         return None
-    return f"{case.package} is not installed: {install(case.package, extra='bench')}"
+    return str(missing(case.package, f"the case {case.name}"))

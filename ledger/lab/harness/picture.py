@@ -5,12 +5,11 @@ on a dark page. The same report gives the same SVG file, byte for byte.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ledger.core.errors import InvalidInput, LedgerError
-from ledger.runtime.extras import install
+from ledger.core.errors import InvalidInput
+from ledger.runtime.extras import check_installed
 
 INK, OURS, THEIRS, WRONG = "#7d8590", "#2f81d7", "#a0a7ae", "#e5534b"
 _KINDS = {".svg", ".png"}
@@ -28,12 +27,11 @@ def check_picture(path: Path) -> None:
 
     Raises:
         InvalidInput: neither .svg nor .png.
-        LedgerError: matplotlib is not installed.
+        PackageMissing: matplotlib is not installed.
     """
     if path.suffix.lower() not in _KINDS:
         raise InvalidInput(f"--picture {path}: end it with {' or '.join(sorted(_KINDS))}")
-    if find_spec("matplotlib") is None:
-        raise LedgerError(f"a picture needs matplotlib: {install('matplotlib', extra='bench')}")
+    check_installed("matplotlib", "a picture")
 
 
 def save_picture(draw: Callable[[Any], None], path: Path) -> None:

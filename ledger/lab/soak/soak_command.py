@@ -2,17 +2,14 @@
 
 import anyio
 
-from ledger.core.errors import LedgerError
 from ledger.lab.harness.display import run_shown
 from ledger.lab.harness.options import command
 from ledger.lab.harness.report import ReportFiles, finish
 from ledger.lab.soak.report import SoakOptions
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
-from ledger.runtime.extras import install
+from ledger.runtime.extras import needing
 from ledger.runtime.tables import new_console
-
-NEEDED = "httpx fastapi uvicorn"
 
 app = new_app()
 
@@ -34,13 +31,9 @@ def soak(options: SoakOptions) -> None:
     """
     files = ReportFiles.of(options)
     files.check()
-    try:
+    with needing("`ledger soak`"):
         from ledger.lab.soak.run import SoakRun  # noqa: PLC0415 (httpx is an extra)
         from ledger.service import serving  # noqa: F401, PLC0415 (so is what instances need)
-    except ModuleNotFoundError as error:
-        raise LedgerError(
-            f"`ledger soak` needs {error.name}: {install(NEEDED, extra='client,service')}"
-        ) from None
     run = SoakRun(options, clock=SystemClock())
     console = new_console()
     report = anyio.run(run_shown, run.run, console, run.progress.view)

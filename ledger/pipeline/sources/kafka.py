@@ -14,11 +14,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from ledger.core.errors import LedgerError, LeftOut, SettingsError, Unreachable
+from ledger.core.errors import LedgerError, LeftOut, Unreachable
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import LagUnit
 from ledger.pipeline.sources.streams import Memory, Part
-from ledger.runtime.extras import install
+from ledger.runtime.extras import needing
 
 OFFSET_DIGITS = 20
 WAIT_MILLISECONDS = 1_000
@@ -185,7 +185,7 @@ def topic_of(broker: str, topic: str, *, is_encrypted: bool) -> Topic:
     """Return a topic as aiokafka reads it; a user's name and password are in the environment.
 
     Raises:
-        SettingsError: the extra `kafka` is not installed.
+        PackageMissing: the extra `kafka` is not installed.
     """
     return _topic_of(broker, topic, is_encrypted=is_encrypted)
 
@@ -196,18 +196,14 @@ def writer_of(
     """Return what opens a topic to be written by aiokafka; access is as that of `topic_of`.
 
     Raises:
-        SettingsError: the extra `kafka` is not installed.
+        PackageMissing: the extra `kafka` is not installed.
     """
     return _topic_of(broker, topic, is_encrypted=is_encrypted).writer()
 
 
 def _topic_of(broker: str, topic: str, *, is_encrypted: bool) -> "_AiokafkaTopic":
-    try:
+    with needing("kafka://"):
         import aiokafka.admin  # noqa: PLC0415 (an extra)
-    except ImportError:
-        raise SettingsError(
-            f"kafka:// needs aiokafka: {install('aiokafka', extra='kafka')}"
-        ) from None
     access = _access(broker, is_encrypted=is_encrypted, environment=os.environ)
     return _AiokafkaTopic(aiokafka, topic, access)
 

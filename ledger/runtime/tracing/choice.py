@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ledger.core.errors import SettingsError
-from ledger.runtime.extras import install
+from ledger.runtime.extras import needing
 
 if TYPE_CHECKING:
     from ledger.runtime.tracing.spans import Tracing
@@ -13,17 +12,10 @@ def tracing_of(setting: str) -> "Tracing | None":
     """Return the tracer; None if tracing is off.
 
     Raises:
-        SettingsError: it is on, and the required extra is not installed.
+        PackageMissing: it is on, and the required extra is not installed.
     """
     if setting == "off":
         return None
-    try:
+    with needing(f"tracing: {setting}"):
         from ledger.runtime.tracing.spans import Tracing  # noqa: PLC0415 (an extra)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "opentelemetry":
-            raise
-        raise SettingsError(
-            f"tracing: {setting} needs opentelemetry-api:"
-            f" {install('opentelemetry-api', extra='otel')}"
-        ) from None
     return Tracing(names_counters=setting == "counters")

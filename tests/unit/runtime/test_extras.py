@@ -1,17 +1,146 @@
 """What messages say of packages that are not installed can be done."""
 
+import importlib
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 import ledger
-from ledger.runtime.extras import install
+from ledger.runtime.extras import EXTRAS, needing
 
 ROOT = Path(ledger.__file__).parents[1]
 
 
-def test_a_message_names_a_package_that_exists_or_this_repository() -> None:
-    """The name of this distribution is on no index, and may be another's there."""
-    said = install("aiokafka", extra="kafka")
-    assert said == "pip install aiokafka, or from this repository pip install '.[kafka]'"
+HIDE = """
+import sys
+for hidden in sys.argv[1].split(","):
+    sys.modules[hidden] = None
+sys.argv = ["ledger", *sys.argv[2:]]
+"""
+RUN = "from ledger.__main__ import main\nmain()"
+SAY = """
+from ledger.core.errors import PackageMissing
+try:
+    run()
+except PackageMissing as error:
+    assert isinstance(error, ImportError)
+    sys.exit(str(error))
+"""
+WEBHOOK = """
+async def run_sender():
+    from ledger.commands.delivering import sender
+    from ledger.webhooks.metrics import WebhookMetrics
+    async with sender(WebhookMetrics.of(None)):
+        pass
+import anyio
+run = lambda: anyio.run(run_sender)
+"""
+DOORS: Mapping[str, tuple[str, str, str]] = {
+    "ledger serve, fastapi": ("fastapi", "service", "serve --local --insecure --port 0"),
+    "ledger serve, starlette": ("starlette", "service", "serve --local --insecure --port 0"),
+    "ledger serve, uvicorn": ("uvicorn", "service", "serve --local --insecure --port 0"),
+    "ledger soak, httpx": ("httpx", "client", "soak"),
+    "ledger soak, uvicorn": ("uvicorn", "service", "soak"),
+    "ledger bench": ("matplotlib", "bench", "bench --picture bench.svg"),
+}
+CALLS: Mapping[str, tuple[str, str, str]] = {
+    "ledger.client": ("httpx", "client", "def run(): import ledger.client"),
+    "ledger.client.sync": ("httpx", "client", "def run(): import ledger.client.sync"),
+    "export": (
+        "pyarrow",
+        "parquet",
+        "from ledger.commands.export import _Parquet\ndef run(): _Parquet(None, 2, None)",
+    ),
+    "webhooks": ("httpx", "client", WEBHOOK),
+    "Lambda, mangum": ("mangum", "service", "def run(): import ledger.service.aws_lambda"),
+    "Lambda, fastapi": ("fastapi", "service", "def run(): import ledger.service.aws_lambda"),
+    "Lambda, starlette": ("starlette", "service", "def run(): import ledger.service.aws_lambda"),
+    "kafka": (
+        "aiokafka",
+        "kafka",
+        (
+            "from ledger.pipeline.sources.kafka import topic_of as topic\n"
+            "def run(): topic('localhost:9092', 'changes', is_encrypted=False)"
+        ),
+    ),
+    "tracing": (
+        "opentelemetry",
+        "otel",
+        "from ledger.runtime.tracing.choice import tracing_of\ndef run(): tracing_of('on')",
+    ),
+    "aiodynamo": (
+        "aiodynamo",
+        "bench",
+        (
+            "from ledger.lab.bench.cases import ALL\nfrom ledger.lab.bench.runner import _missing\n"
+            "[reason] = {_missing(case) for case in ALL if case.package == 'aiodynamo'}\n"
+            "sys.exit(reason)"
+        ),
+    ),
+}
+
+
+def said_without(package: str, code: str, *words: str, folder: Path) -> str:
+    """Return what a program ends with in which a package is hidden."""
+    words = (sys.executable, "-c", HIDE + code, package, *words)
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode in {1, 2}
+    return done.stderr
+
+
+def check_line(said: str, extra: str) -> None:
+    """Check that one line says which extra is missing, and how to install it."""
+    assert "Traceback" not in said
+    (line,) = said.strip().splitlines()
+    assert " needs " in line
+    assert "pip install " in line
+    assert f"from this repository pip install '.[{extra}]'" in line
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_command_names_the_extra_in_one_line(door: str, tmp_path: Path) -> None:
+    """Whichever package of which extra is not installed."""
+    package, extra, words = DOORS[door]
+    check_line(said_without(package, RUN, *words.split(), folder=tmp_path), extra)
+
+
+@pytest.mark.parametrize("door", CALLS)
+def test_a_call_names_the_extra_in_one_line(door: str, tmp_path: Path) -> None:
+    """As an ImportError that is an error of the ledger, too."""
+    package, extra, code = CALLS[door]
+    check_line(said_without(package, code + SAY, folder=tmp_path), extra)
+
+
+@pytest.mark.parametrize("command", ["webhook", "serve", "token", "soak", "bench", "export"])
+def test_help_needs_no_extra(command: str, tmp_path: Path) -> None:
+    """Nor does what a command can do without it."""
+    code = HIDE + RUN
+    words = (sys.executable, "-c", code, ",".join(EXTRAS), command, "--help")
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_optional_package_is_known() -> None:
+    """Those that code may import are those of the extras for users."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    of_users = {
+        (extra, package.split(">")[0])
+        for extra in ("parquet", "kafka", "otel", "service", "client", "bench")
+        for package in extras[extra]
+    }
+    assert of_users == set(EXTRAS.values())
+
+
+def test_another_missing_module_is_a_defect() -> None:
+    """It is not hidden by a message about extras."""
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"), needing("this"):
+        importlib.import_module("no_such_module")
 
 
 def test_nothing_says_to_install_this_distribution_by_its_name() -> None:

@@ -13,9 +13,9 @@ from support.hooks import hook_of
 from support.ledgers import seeded
 
 from ledger.testing import ManualClock
-from ledger.webhooks.events import Event
+from ledger.webhooks.events import Ended, Event
 from ledger.webhooks.metrics import WebhookMetrics
-from ledger.webhooks.sending import Ended, Sender, Sent
+from ledger.webhooks.sending import Sender, Sent
 from ledger.webhooks.worker import senders
 
 AUTHORITY, STRANGER = trustme.CA(), trustme.CA()

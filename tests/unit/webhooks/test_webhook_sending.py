@@ -10,8 +10,7 @@ import pytest
 from support.hooks import PUBLIC, SECRET, Receiver, Sending, hook_of
 
 from ledger.webhooks.addresses import is_public
-from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Event, wait_after
-from ledger.webhooks.sending import Ended
+from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Ended, Event, wait_after
 from ledger.webhooks.signing import headers_of, secrets_of
 
 EVENT = Event("msg_1", b'{"type":"test"}')
