@@ -71,8 +71,8 @@ def up(
     engine: Annotated[
         str,
         typer.Option(
-            help=f"One of {', '.join(ENGINES)}. Only memory answers any request as DynamoDB does:"
-            " dynoxide answers some otherwise, without an error; the ledger sends none of those."
+            help=f"One of {', '.join(ENGINES)}. Only memory is held to any request: dynoxide"
+            " takes some that DynamoDB refuses, and does some otherwise, without an error."
         ),
     ] = "memory",
     ports: Annotated[

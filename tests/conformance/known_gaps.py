@@ -42,6 +42,24 @@ GAPS: Mapping[str, Mapping[str, str]] = {
 }
 """Engine, test, what the engine does."""
 
+SILENT: Mapping[str, str] = {
+    "an operand compared with itself": "compares it",
+    "IN with over 100 operands": "takes any number",
+    "attribute_type of no type": "is a condition that is false",
+    "begins_with of a value that is no text": "is a condition that is false",
+    "a name that begins with _, as it is": "takes it",
+    "an empty name within a map": "takes it",
+    "a path below a key attribute": "finds nothing there",
+    "paths of which one takes a list and one a map": "takes both",
+    "SET beyond a list's end": "fills the places between with NULL, in place of appending",
+    "REMOVE of two places of a list": "counts the second place after the first removal",
+    "REMOVE below a map that is not there": "does nothing",
+    "a page after a key of another partition": "answers an empty page",
+    "an action of a transaction that is two": "does the first, and leaves the second out",
+    "a statement with fewer parameters than marks": "answers no items",
+}
+"""What dynoxide does without an error, and otherwise than DynamoDB, by kind of request."""
+
 
 def expect_gap(request: pytest.FixtureRequest, engine: str) -> None:
     """Let the test fail, and fail where it does not, if this engine has the gap it shows.

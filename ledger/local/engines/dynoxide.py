@@ -5,6 +5,7 @@ The front lets one write at a time into a region, so the frame sees no other wri
 
 It is held to what the ledger sends (`tests/conformance`), and not to any request: requests of other
 programs it may answer otherwise than DynamoDB, without an error. The memory engine is held to them.
+The kinds that are known are in `tests/conformance/README.md`.
 """
 
 import asyncio
