@@ -13,7 +13,7 @@ time-out: it may have arrived, or may still arrive;
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import CredentialRetrievalError, EndpointConnectionError
 
 from ledger.store.dynamodb.requests import Request
 
@@ -38,3 +38,14 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close every connection; the transport is not used afterwards."""
+
+
+PLAIN = (OSError, AttributeError, LookupError, TypeError, ValueError)
+"""What the SDK raises beside its own errors, such as of a `credential_process` without JSON."""
+
+
+def no_credentials(error: Exception) -> CredentialRetrievalError:
+    """Return the error of credentials that could not be renewed: nothing was sent."""
+    return CredentialRetrievalError(
+        provider="renewed", error_msg=f"{type(error).__name__}: {error}"
+    )

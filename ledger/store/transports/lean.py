@@ -18,7 +18,7 @@ from urllib.parse import quote
 from aiobotocore.credentials import AioCredentials
 from aiobotocore.session import AioSession
 from botocore.credentials import ReadOnlyCredentials
-from botocore.exceptions import ClientError, NoCredentialsError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.useragent import sanitize_user_agent_string_component
 
 from ledger.core.amounts import GIVEN
@@ -26,7 +26,7 @@ from ledger.runtime.aws_answers import OK_STATUS, NoAnswer, check_answer
 from ledger.store.dynamodb import answers, signing
 from ledger.store.dynamodb.connect import ClientOptions
 from ledger.store.dynamodb.requests import Request
-from ledger.store.dynamodb.transport import Response, Transport
+from ledger.store.dynamodb.transport import PLAIN, Response, Transport, no_credentials
 from ledger.store.transports.lean_connection import Answer
 from ledger.store.transports.lean_http import open_http
 from ledger.store.transports.lean_json import decode, encode
@@ -98,7 +98,12 @@ class LeanTransport:
             raise NoCredentialsError
         body = encode(request)
         with localcontext(GIVEN):  # the SDK calculates with a date when it renews them
-            credentials = await self._credentials.get_frozen_credentials()
+            try:
+                credentials = await self._credentials.get_frozen_credentials()
+            except BotoCoreError:  # some are an OSError, too
+                raise
+            except PLAIN as error:
+                raise no_credentials(error) from error
             account = credentials.account_id
             route = self._routes.known(account) or await self._routes.of(account)
         signed = self._now()  # after every wait: a late signature must be seen

@@ -5,17 +5,19 @@ The SDK's own retries are off: it repeats a write whose answer was lost (an `ADD
 """
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from decimal import localcontext
 from typing import Any
 
 from aiobotocore.config import AioConfig
 from aiohttp import ClientConnectorError, ClientSSLError
-from botocore.exceptions import EndpointConnectionError, SSLError
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, SSLError
 
 from ledger.core.amounts import GIVEN
+from ledger.runtime.aws_answers import NoAnswer
 from ledger.store.dynamodb import answers, signing
 from ledger.store.dynamodb.requests import Request
-from ledger.store.dynamodb.transport import NeverSent, Response
+from ledger.store.dynamodb.transport import PLAIN, NeverSent, Response, no_credentials
 
 
 def sdk_config(*, request_timeout: float, connections_max: int) -> AioConfig:
@@ -32,6 +34,15 @@ def sdk_config(*, request_timeout: float, connections_max: int) -> AioConfig:
 def watch(client: Any) -> None:
     """Make a client check what it sends, as every transport must."""
     client.meta.events.register("before-send.dynamodb", signing.refuse_late)
+    client.meta.events.register("before-send.dynamodb", _note_sending)
+
+
+_is_sending: ContextVar[bool] = ContextVar("_is_sending", default=False)
+"""Whether this call's request is signed: until then the SDK only gets credentials and endpoint."""
+
+
+def _note_sending(**_event: object) -> None:
+    _is_sending.set(True)
 
 
 class SdkTransport:
@@ -42,6 +53,7 @@ class SdkTransport:
 
     async def send(self, operation: str, request: Request) -> Response:
         """Send any operation of the low-level client."""
+        _is_sending.set(False)
         method: Callable[..., Awaitable[Response]] = getattr(self._client, operation)
         try:
             with localcontext(GIVEN):  # the SDK calculates with a date when it renews credentials
@@ -57,6 +69,12 @@ class SdkTransport:
             if isinstance(error.kwargs.get("error"), ClientSSLError):
                 raise NeverSent(**error.kwargs) from error
             raise
+        except (BotoCoreError, ClientError, TimeoutError):  # some are an OSError, too
+            raise
+        except PLAIN as error:
+            if _is_sending.get():
+                raise NoAnswer(reason=f"what came ({type(error).__name__}: {error})") from error
+            raise no_credentials(error) from error
         answers.check(operation, request, response)
         return response
 

@@ -160,10 +160,10 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return write
 
 
-def open_as_mine(server: Scripted) -> Any:
+def open_as_mine(server: Scripted, *, transport: str = "lean") -> Any:
     """Open a store with the credentials of the profile `mine`."""
     region = {"endpoint": server.endpoint, "profile": "mine"}
-    settings = make_settings(regions={HOME: region}, transport="lean")
+    settings = make_settings(regions={HOME: region}, transport=transport)
     return open_store(settings, HOME, clock=ManualClock(instant=True))
 
 
@@ -237,6 +237,26 @@ async def test_credentials_that_cannot_be_refreshed_send_nothing(
         async with open_as_mine(server) as store:
             with pytest.raises(AccessDenied, match="AWS_PROFILE"):
                 await store.write(PUTS[0])
+        assert server.requests == []
+
+
+NO_JSON = "test $n -lt 2 || { echo no JSON; exit 0; }"
+NO_MEMBERS = "test $n -lt 2 || { echo '[]'; exit 0; }"
+
+
+@pytest.mark.parametrize("transport", ["lean", "aiobotocore"])
+@pytest.mark.parametrize("then", [NO_JSON, NO_MEMBERS])
+async def test_new_credentials_that_cannot_be_read_send_nothing(
+    profile: Callable[[str], None], tmp_path: Path, transport: str, then: str
+) -> None:
+    """The SDK raises a plain error for them, whichever transport asks."""
+    profile(refreshing(tmp_path, then=then))
+    async with scripted() as server:
+        async with open_as_mine(server, transport=transport) as store:
+            with pytest.raises(AccessDenied, match="no usable AWS credentials"):
+                await store.write(PUTS[0])
+            with pytest.raises(AccessDenied, match="no usable AWS credentials"):
+                await store.query(Query("c"))
         assert server.requests == []
 
 
