@@ -51,7 +51,7 @@ async def test_a_pass_notices_what_it_merges(caplog: pytest.LogCaptureFixture) -
     assert (report.folds, report.crossings) == (1, 1)
     assert "1 crossings of watches delivered" in report.sentence()
     assert [record.message for record in caplog.records] == [
-        f"watch 'low': 'counter' is {total}, below {total + 1} (crossing 1)"
+        f"watch 'low': 'counter' is {total}, below {int(total) + 1} (crossing 1)"
     ]
     assert crossings(instance) == 1
     assert (state(world).phase, state(world).value) == (Phase.DELIVERED, total)
