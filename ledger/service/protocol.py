@@ -23,6 +23,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
+from typing import Any
 
 import orjson
 from uvicorn import Config
@@ -108,11 +109,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         """Begin TLS; what came with the end of the handshake is parsed after it."""
-        try:
-            encrypted = await self.loop.start_tls(
+        handshake = self.loop.create_task(
+            self.loop.start_tls(
                 transport, self, context, server_side=True, ssl_handshake_timeout=HEAD_SECONDS_MAX
             )
-        except OSError:
+        )
+        await self._hand_over(transport)
+        try:
+            encrypted = await handshake
+        except (OSError, RuntimeError):  # of a transport that closes already
             encrypted = None
         if encrypted is None or self.transport.is_closing():
             self.end()
@@ -120,6 +125,27 @@ class BoundedProtocol(HttpToolsProtocol):
         self._open(encrypted)
         if self._early:
             self.data_received(self._early)
+
+    async def _hand_over(self, transport: asyncio.Transport) -> None:
+        """Give TLS what came before it was there, as soon as it is.
+
+        A loop may read between `connection_made` and the first step of `start_tls`; uvloop does,
+        and begins to read after `connection_made` whatever that has paused. The first of the two
+        turns of the loop puts the protocol of TLS at the transport, which is paused until the
+        second tells that protocol of the connection: so nothing comes in between.
+        """
+        for _ in range(2):
+            await asyncio.sleep(0)
+        layer: Any = transport.get_protocol()  # an asyncio.BufferedProtocol
+        early, self._early = memoryview(self._early), b""
+        if layer is self:  # it closes already
+            return
+        while early:
+            buffer = layer.get_buffer(len(early))
+            size = min(len(early), len(buffer))
+            buffer[:size] = early[:size]
+            layer.buffer_updated(size)
+            early = early[size:]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection; a request that is answered meanwhile learns of it."""

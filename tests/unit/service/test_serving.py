@@ -3,7 +3,11 @@
 import logging
 import socket
 import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import httpx
@@ -15,6 +19,7 @@ from support.ledgers import seeded
 from ledger.client.ledger import IDLE_SECONDS_MAX
 from ledger.core.errors import LedgerError
 from ledger.runtime.connections import PLACES_KEPT
+from ledger.runtime.loops import run_on_loop
 from ledger.runtime.tasks import background_tasks
 from ledger.service.access.port import OpenAccess
 from ledger.service.options import ServiceOptions, Tls
@@ -40,37 +45,103 @@ async def test_a_port_that_is_taken_is_one_error(caplog: pytest.LogCaptureFixtur
     assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
 
 
-async def test_an_unfinished_handshake_gives_way_as_an_idle_connection_does(
-    tmp_path: Path,
-) -> None:
-    """TLS begins once a connection is counted, so that nobody is locked out before it."""
-    table, authority = MemoryGlobalTable(["us-east-1"]), trustme.CA()
+@pytest.fixture
+def authority() -> trustme.CA:
+    """Issue certificates for this test."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def tls(authority: trustme.CA, tmp_path: Path) -> Tls:
+    """Return the files of a certificate of this machine."""
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     issued = authority.issue_cert("127.0.0.1")
     issued.private_key_pem.write_to_path(str(key))
     for part in issued.cert_chain_pems:
         part.write_to_path(str(certificate), append=True)
-    trusted = ssl.create_default_context()
-    authority.configure_trust(trusted)
-    ports: list[int] = []
-    listening = anyio.Event()
+    return Tls(certificate, key)
+
+
+@pytest.fixture
+def trusted(authority: trustme.CA) -> ssl.SSLContext:
+    """Return what trusts the certificate."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+@asynccontextmanager
+async def listening(options: ServiceOptions) -> AsyncIterator[int]:
+    """Run a service, and give its port."""
+    table, ports, is_listening = MemoryGlobalTable(["us-east-1"]), list[int](), anyio.Event()
 
     def on_listening(port: int) -> None:
         ports.append(port)
-        listening.set()
+        is_listening.set()
 
-    options = ServiceOptions(port=0, drain_seconds=0, of_address=1, tls=Tls(certificate, key))
     instance = Instance(table.ledger(), options, CollectorRegistry(), on_listening)
     running = Running(instance, OpenAccess(), table.clock, seeded())
     async with background_tasks() as tasks:
         tasks.start_soon(running.run)
-        await listening.wait()
-        silent = [await anyio.connect_tcp("127.0.0.1", ports[0]) for _ in range(PLACES_KEPT + 1)]
+        await is_listening.wait()
+        yield ports[0]
+
+
+async def test_an_unfinished_handshake_gives_way_as_an_idle_connection_does(
+    tls: Tls, trusted: ssl.SSLContext
+) -> None:
+    """TLS begins once a connection is counted, so that nobody is locked out before it."""
+    async with listening(ServiceOptions(port=0, drain_seconds=0, of_address=1, tls=tls)) as port:
+        silent = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(PLACES_KEPT + 1)]
         async with httpx.AsyncClient(verify=trusted) as http:
             for _ in range(2):
-                answer = await http.get(f"https://127.0.0.1:{ports[0]}/healthz")
+                answer = await http.get(f"https://127.0.0.1:{port}/healthz")
                 assert answer.status_code == 200
         with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
             await silent[0].receive()
         for connection in silent:
             await connection.aclose()
+
+
+class Eager:
+    """A connection whose first bytes of TLS are there before the service takes it."""
+
+    def __init__(self, port: int, trusted: ssl.SSLContext) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._came, self._goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = trusted.wrap_bio(self._came, self._goes, server_hostname="127.0.0.1")
+        with suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        self._socket.sendall(self._goes.read())
+
+    def ask(self) -> bytes:
+        """Return how an answer begins."""
+        with self._socket:
+            self._ends(self._tls.do_handshake)
+            self._tls.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self._socket.sendall(self._goes.read())
+            return cast("bytes", self._ends(partial(self._tls.read, 12)))
+
+    def _ends(self, step: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self._socket.sendall(self._goes.read())
+                if not (data := self._socket.recv(65_536)):
+                    raise ConnectionResetError from None
+                self._came.write(data)
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_a_handshake_that_begins_with_its_connection_ends(
+    tls: Tls, trusted: ssl.SSLContext, loop: str
+) -> None:
+    """Whatever comes before the service has begun TLS is a part of the handshake."""
+
+    async def ask_all() -> list[bytes]:
+        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+            eager = [Eager(port, trusted) for _ in range(30)]
+            return [await anyio.to_thread.run_sync(one.ask) for one in eager]
+
+    assert run_on_loop(ask_all(), loop=loop) == [b"HTTP/1.1 200"] * 30
