@@ -85,8 +85,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._answered: RequestResponseCycle | None = None
         self._early = b""
         self._late_at = self._stalled_at = inf
-        self._is_open = self._is_resting = self._is_deaf = False
-        self._head_bytes = self._bytes_in_a_row = 0
+        self._is_open = self._is_resting = self._is_deaf = self._is_in_head = False
+        self._head_bytes = self._fields = self._bytes_in_a_row = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and begin TLS, or take requests."""
@@ -190,7 +190,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a request, whose head may begin while the one before it is answered."""
-        self._head_bytes = 0
+        self._head_bytes = self._fields = 0
+        self._is_in_head = True
         if self._late_at == inf:
             self._wait(HEAD_SECONDS_MAX)
         super().on_message_begin()
@@ -201,11 +202,17 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, or a trailer: these count, and are nothing else."""
+        """Take a header, or a trailer: these count, and are nothing else.
+
+        A trailer is no part of the head that was checked (RFC 9110, 6.5.1), and a proxy on the way
+        checks and replaces headers alone.
+        """
         self._count(len(name) + len(value) + _HEADER_BYTES)
-        if len(self.headers) >= HEADERS_MAX:
+        self._fields += 1
+        if self._fields > HEADERS_MAX:
             self._count(HEAD_BYTES_MAX)
-        super().on_header(name, value)
+        if self._is_in_head:
+            super().on_header(name, value)
 
     def _count(self, size: int) -> None:
         """Count bytes of a head.
@@ -222,6 +229,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Begin to answer, or to wait for the answers before."""
         if len(self.pipeline) >= PIPELINED_MAX:
             raise ValueError("too many requests wait for answers")
+        self._is_in_head = False
         self._bytes_in_a_row = 0
         self._wait(BODY_SECONDS_MAX)
         self.scope["state"][IS_FULL] = self._connections.work(self)

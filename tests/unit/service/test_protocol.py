@@ -77,6 +77,7 @@ class Answers:
 
     def __init__(self) -> None:
         self.read: list[bytes] = []
+        self.heads: list[list[bytes]] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
@@ -86,6 +87,7 @@ class Answers:
             self.read.append(await Request(scope, receive).body())
         except ClientDisconnect:
             self.read.append(b"(left)")
+        self.heads.append([name for name, _ in scope["headers"]])
         await self.may_answer.wait()
         await PlainTextResponse("ok")(scope, receive, send)
 
@@ -170,6 +172,36 @@ async def test_a_head_within_the_bounds_is_taken() -> None:
     await caller.send(head + b" " * 300_000)
     await caller.send(CHUNKED + b"1\r\n \r\n" * 10_000 + b"0\r\n\r\n")
     assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, 200], False)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda head, rest: [head + rest],
+        lambda head, rest: [head, rest],
+        lambda head, rest: in_steps(head + rest, 1),
+    ],
+    ids=["at once", "in two", "by byte"],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"Authorization", b"X-Caller", b"Host", b"Idempotency-Key", b"Expect", b"Content-Type",
+        b"Content-Encoding", b"Prefer", b"Of-A-Later-Time",
+    ],
+)  # fmt: skip
+async def test_a_trailer_is_no_header(
+    name: bytes, cut: Callable[[bytes, bytes], list[bytes]]
+) -> None:
+    """Neither of its request nor of the next one, whatever arrives together."""
+    app = Answers()
+    caller = Caller(app)
+    head, rest = CHUNKED + b"2\r\n{}\r\n0\r\n", name + b": close\r\n\r\n" + WHOLE
+    await caller.send(*cut(head, rest))
+    await settled()
+    assert caller.wire.statuses == [200, 200]
+    assert app.heads == [[b"host", b"transfer-encoding"], [b"host", b"content-length"]]
+    assert app.read == [b"{}", b"{}"]
 
 
 @pytest.mark.parametrize(
