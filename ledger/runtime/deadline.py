@@ -40,6 +40,18 @@ def has_come(end: float) -> bool:
     return end < NEVER and anyio.current_time() >= end
 
 
+def left_until(end: float, late: Callable[[], LedgerError]) -> float:
+    """Return how many seconds a part of a call has until the call's end.
+
+    Raises:
+        LedgerError: `late`: the end has come.
+    """
+    left = end - anyio.current_time()
+    if left <= 0:
+        raise late()
+    return left
+
+
 async def bounded(end: float, call: Awaitable[Result], late: Callable[[], LedgerError]) -> Result:
     """Await a call; at the end it is cancelled, and `late` is raised.
 

@@ -60,9 +60,14 @@ class _LargeWrite:
         self._conflicting: list[Planned] = []
         self.found: list[Entry] = []
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether no more is sent: each further part could wait for its whole deadline, too."""
+        return self._refused is not None or self._unknown is not None
+
     async def send(self, part: Sequence[Planned], send: SendPart) -> None:
-        """Send a part; its failure is recorded and stops no part that is in flight."""
-        if self._refused is not None:
+        """Send a part; its failure is recorded, and stops the parts that are not in flight yet."""
+        if self._is_over:
             self._unwritten.extend(part)
             return
         try:
@@ -74,7 +79,7 @@ class _LargeWrite:
         """Send a part in which each entry has its own outcome."""
         if len(part) == 1:
             await self.send(part, lambda part: self._put(part[0], sender))
-        elif self._refused is not None:
+        elif self._is_over:
             self._unwritten.extend(part)
         else:
             await sender.each(part, self._take)

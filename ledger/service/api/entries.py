@@ -14,6 +14,7 @@ from starlette.responses import Response
 from ledger.core.errors import LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
+from ledger.runtime.deadline import end_of, left_until, not_sent
 from ledger.runtime.tasks import run_all
 from ledger.service.answers import Spoken, answer, problem_in_http
 from ledger.service.api.bodies import body_of, let_others_go_on
@@ -32,7 +33,7 @@ from ledger.service.asking import (
 )
 from ledger.service.context import REQUEST, RESULTS, allow
 from ledger.service.openapi import written
-from ledger.service.waiting import for_change, preferred
+from ledger.service.waiting import for_change
 from ledger.wire.values import entry_fields, reconciled_fields
 
 ENTRIES_AT_ONCE = 256
@@ -66,7 +67,7 @@ async def record(request: Request) -> Response:
         effective=body.effective,
         key=key,
         at=at,
-        timeout=preferred(request),
+        timeout=for_change(request),
     )
     return answer(entry_fields(entry), _status_of(entry))
 
@@ -80,12 +81,13 @@ async def record_many(request: Request) -> Response:
     """
     body = await body_of(request, _ENTRIES)
     context = allow(request, "write", *(entry.counter for entry in body.entries))
-    timeout = preferred(request)
+    timeout = for_change(request)
     if body.together:
         asked = [entry.asked for entry in body.entries]
         entries = await context.ledger.record_together(asked, timeout=timeout)
         return await _answered(request, [_result(entry) for entry in entries])
-    jobs = [partial(_each, context.ledger, asked, timeout) for asked in body.entries]
+    end = end_of(timeout)
+    jobs = [partial(_each, context.ledger, asked, end) for asked in body.entries]
     return await _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
 
 
@@ -103,7 +105,7 @@ async def retry(request: Request) -> Response:
     entries = await context.ledger.retry(
         written_before,
         together=body.together,
-        timeout=preferred(request),
+        timeout=for_change(request),
     )
     return await _answered(request, [_result(entry) for entry in entries])
 
@@ -121,7 +123,7 @@ async def reverse(request: Request) -> Response:
         named,
         note=body.note,
         effective=body.effective,
-        timeout=preferred(request),
+        timeout=for_change(request),
     )
     return answer(entry_fields(entry), _status_of(entry))
 
@@ -152,9 +154,10 @@ async def reconcile(request: Request) -> Response:
     return answer(reconciled_fields(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED)
 
 
-async def _each(ledger: Ledger, asked: NamedEntryBody, seconds: float | None) -> dict[str, Any]:
-    """Return what became of one change of several."""
+async def _each(ledger: Ledger, asked: NamedEntryBody, end: float) -> dict[str, Any]:
+    """Return what became of one change of several, which all end together."""
     try:
+        seconds = left_until(end, not_sent)
         change = asked.asked
         entry = await ledger.record(
             change.counter,

@@ -1,5 +1,6 @@
 """How long a request may take, on virtual time: one end covers all that it does."""
 
+from collections import Counter
 from typing import Any
 
 import anyio
@@ -114,3 +115,50 @@ def test_a_look_at_the_fleet_goes_on_when_its_caller_waits_no_longer(
 
     run(main)
     assert FLEET_SECONDS_MAX > 20
+
+
+MANY = [{"counter": f"c{n}", "change": "1"} for n in range(1000)]
+
+
+@pytest.mark.parametrize(("prefer", "seconds"), [("wait=2", 2.0), (None, 30.0)])
+@pytest.mark.parametrize("path", ["/v1/entries", "/v1/retries"])
+def test_many_changes_end_together(path: str, prefer: str | None, seconds: float) -> None:
+    """In the time of one: those that were never sent say so, each in its place."""
+
+    async def main() -> None:
+        store, clock = SilentStore(), ManualClock()
+        ledger = Ledger(make_settings(), region=HOME, store=store, clock=clock, randomness=seeded())
+        async with served(ledger=ledger) as service:
+            answers = await _beside(service, store, clock, path, prefer)
+            for answer, took in answers:
+                assert took == seconds
+                assert answer.status_code in {200, 503}
+            results = answers[0][0].json().get("results", [])
+            kinds = Counter(result["problem"]["type"] for result in results)
+            if path == "/v1/entries":
+                assert kinds.keys() == {"/problems/outcome-unknown", "/problems/not-sent"}
+                assert kinds.total() == len(MANY)
+
+    run(main)
+
+
+async def _beside(
+    service: Served, store: SilentStore, clock: ManualClock, path: str, prefer: str | None
+) -> list[tuple[httpx.Response, float]]:
+    """Return answer and seconds of many changes, and of one that comes beside them."""
+    answers: list[tuple[httpx.Response, float]] = []
+    headers = {} if prefer is None else {"prefer": prefer}
+    now = clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
+    written = [one | {"id": f"{now}#{n:016x}"} for n, one in enumerate(MANY)]
+
+    async def ask(path: str, body: Any) -> None:
+        began = anyio.current_time()
+        answer = await service.http.post(path, json=body, headers=headers)
+        answers.append((answer, anyio.current_time() - began))
+
+    store.is_silent = True
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask, path, {"entries": MANY if path == "/v1/entries" else written})
+        tasks.start_soon(ask, "/v1/counters/c/entries", {"change": "1"})
+    store.is_silent = False
+    return sorted(answers, key=lambda one: len(one[0].content), reverse=True)

@@ -32,6 +32,7 @@ from ledger.store.wrappers.faults import (
     Slow,
 )
 from ledger.testing.clock import START, ManualClock
+from ledger.writing.large_write import WRITES_AT_ONCE
 from ledger.writing.plan import Change
 
 SLOW_DOWN = Raises(Throttled("slow down"))
@@ -130,6 +131,17 @@ async def test_store_error_for_all_is_raised_as_it_is() -> None:
 
     assert count_items(table) == 0
     assert store.calls <= 12
+
+
+async def test_what_was_not_in_flight_when_one_was_not_answered_is_not_sent() -> None:
+    """Each further part could wait for its whole deadline; all are in the error."""
+    store, table = always(Lost())
+
+    with pytest.raises(OutcomeUnknown) as caught:
+        await make_writer(store).record_many(many(1000))
+
+    assert len(caught.value.entries) == 1000
+    assert count_items(table) == WRITES_AT_ONCE * 25
 
 
 async def test_refusal_in_the_middle_names_what_is_not_confirmed() -> None:
