@@ -1,13 +1,15 @@
 """The file of tokens: read, changed, and replaced whole, so that no reader sees half of it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.times import time_of
@@ -22,9 +24,11 @@ from ledger.service.access.tokens import (
     hash_of,
     token_text,
 )
+from ledger.settings.rules import rule_of
 
 FORMAT = 1
 FILE_BYTES_MAX = 4 * 1024 * 1024
+Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
@@ -35,41 +39,103 @@ class TokenFile:
     proxy: ProxyHeader | None = None
 
 
+def _aware(value: object) -> datetime:
+    """Return an aware time that a clock can be compared with.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, str) or (read := time_of(value)).tzinfo is None:
+        raise ValueError("must be a time with a zone, such as 2026-11-21T06:50:00Z")
+    try:
+        return read.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must be of the years 1 to 9999 in UTC") from None
+
+
+_Aware = Annotated[datetime, BeforeValidator(_aware)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Token(_Part):
+    id: Annotated[str, Field(pattern="^[0-9a-f]{12}$")]
+    name: str
+    hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    scopes: list[str]
+    prefixes: list[str]
+    rate: Annotated[float, Field(allow_inf_nan=False)] | None
+    at_once: int | None
+    made: _Aware
+    expires: _Aware | None
+
+    def record(self) -> TokenRecord:
+        grant = checked_grant(
+            self.name, self.scopes, self.prefixes, rate=self.rate, at_once=self.at_once
+        )
+        return TokenRecord(self.id, self.hash, grant, self.made, self.expires)
+
+
+class _Proxy(_Part):
+    header: str
+    addresses: list[str]
+
+    def checked(self) -> ProxyHeader:
+        return ProxyHeader.of(self.header, self.addresses)
+
+
+class _Content(_Part):
+    format: int
+    tokens: list[_Token]
+    proxy: _Proxy | None = None
+
+
 def read_tokens(path: Path) -> TokenFile:
-    """Return what a file of tokens holds.
+    """Return what a file of tokens holds, all of it checked.
 
     Raises:
         LedgerError: it cannot be read, or breaks the form; the message says where.
     """
     text = read_bounded(path, FILE_BYTES_MAX, what="file of tokens")
     try:
-        content = json.loads(text)
-        if content["format"] != FORMAT:
-            raise LedgerError(f"{path} has format {content['format']!r}, this release {FORMAT}")
-        records = [_record_of(fields) for fields in content["tokens"]]
-        proxy = content.get("proxy")
-        named = None if proxy is None else ProxyHeader.of(proxy["header"], proxy["addresses"])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise LedgerError(f"{path} is not a file of tokens: {error}") from None
-    return TokenFile({record.id: record for record in records}, named)
+        return _file_of(json.loads(text, object_pairs_hook=_each_once))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {rule_of(first)}"
+    except RecursionError:
+        why = "it is nested too deeply"
+    except (ValueError, InvalidInput) as error:
+        why = str(error)
+    raise LedgerError(f"{path} is not a file of tokens: {why}")
 
 
-def _record_of(fields: Mapping[str, Any]) -> TokenRecord:
-    expires = fields["expires"]
-    grant = checked_grant(
-        fields["name"],
-        fields["scopes"],
-        fields["prefixes"],
-        rate=fields["rate"],
-        at_once=fields["at_once"],
-    )
-    return TokenRecord(
-        fields["id"],
-        fields["hash"],
-        grant,
-        time_of(fields["made"]),
-        time_of(expires) if expires else None,
-    )
+def _file_of(content: Any) -> TokenFile:
+    """Return what the content of a file says.
+
+    Raises:
+        ValueError, InvalidInput: it breaks the form.
+    """
+    if isinstance(content, dict) and content.get("format", FORMAT) != FORMAT:
+        raise ValueError(f"it has format {content['format']!r:.40}, this release {FORMAT}")
+    found = _Content.model_validate(content)
+    records = _each_once((token.id, token.record()) for token in found.tokens)
+    return TokenFile(records, None if found.proxy is None else found.proxy.checked())
+
+
+def _each_once(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
+    """Return pairs by their names.
+
+    Raises:
+        ValueError: one stands twice: of two tokens, or two dates, either could be meant.
+    """
+    found: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r:.100} stands twice")
+        found[name] = value
+    return found
 
 
 def _fields_of(record: TokenRecord) -> dict[str, Any]:

@@ -209,24 +209,61 @@ PROXIES: tuple[object, ...] = (
 )
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *("", "{}", "[]", '{"format": 1, "tokens": [{}]}', "\x00"),
-        *[json.dumps({"format": 1, "tokens": [], "proxy": proxy}) for proxy in PROXIES],
-    ],
-)
-async def test_a_file_that_breaks_while_it_is_used_leaves_what_was_read(
-    tmp_path: Path, content: str
-) -> None:
-    """A new process refuses it instead."""
+def broken(old: str, new: str) -> str:
+    """Return a file of one token with one of its values replaced."""
+    fields = {
+        "id": "0" * 12, "name": "shop", "hash": "0" * 64, "scopes": ["read"], "prefixes": [""],
+        "rate": None, "at_once": None, "made": NOW.isoformat(), "expires": None,
+    }  # fmt: skip
+    whole = json.dumps({"format": 1, "tokens": [fields]})
+    assert old in whole
+    return whole.replace(old, new)
+
+
+BROKEN = [
+    *("", "{}", "[]", '{"format": 1, "tokens": [{}]}', "\x00"),
+    *[json.dumps({"format": 1, "tokens": [], "proxy": proxy}) for proxy in PROXIES],
+    "[" * 100_000,
+    '{"tokens":' * 50_000,
+    '{"format":' + "9" * 5_000 + ',"tokens":[]}',
+    "null",
+    '{"format": 1, "tokens": null}',
+    '{"format": 1, "tokens": [1]}',
+    '{"format": true, "tokens": []}',
+    '{"format": 1, "tokens": [], "tokens": []}',
+    broken('"expires": null', '"expires": "2026-11-28T00:00:00"'),
+    broken('"expires": null', '"expires": "9999999-01-01"'),
+    broken('"expires": null', '"expires": "0001-01-01T00:00:00+14:00"'),
+    broken('"expires": null', '"expires": ""'),
+    broken('"expires": null', '"expires": 0'),
+    broken('"expires": null', '"expires": null, "expires": null'),
+    broken('"expires": null', '"expires": null, "expire": null'),
+    broken('"rate": null', '"rate": NaN'),
+    broken('"rate": null', '"rate": 1e999'),
+    broken('"rate": null', '"rate": true'),
+    broken('"at_once": null', '"at_once": 1.5'),
+    broken('"name": "shop"', '"name": "\\ud800"'),
+    broken('"hash": "0', '"hash": "z'),
+    broken('"id": "0', '"id": "Z'),
+    broken('"scopes": ["read"]', '"scopes": "read"'),
+    broken('"prefixes": [""]', '"prefixes": ""'),
+]
+
+
+@pytest.mark.parametrize("content", BROKEN)
+async def test_a_file_is_checked_whole_when_it_is_read(tmp_path: Path, content: str) -> None:
+    """What breaks a rule anywhere counts as a read that failed; a new process refuses it."""
     path = tmp_path / "tokens.json"
     token = make(path)
     clock = ManualClock(NOW)
-    access = FileAccess(path, clock)
+    access, failed = FileAccess(path, clock), list[int]()
+    access.tell_unread(lambda: failed.append(1))
     path.write_text(content)
     await clock.advance(LOOK_SECONDS)
     assert access.grant(f"Bearer {token}") == GRANT
+    assert failed == [1]
+    await clock.advance(STALE_SECONDS)
+    assert access.is_stale()
     with pytest.raises(LedgerError, match="is not a file of tokens"):
         FileAccess(path, clock)
 
@@ -235,7 +272,9 @@ def test_a_file_of_a_later_release_is_refused(tmp_path: Path) -> None:
     """By its format."""
     path = tmp_path / "tokens.json"
     path.write_text(json.dumps({"format": 2, "tokens": []}))
-    with pytest.raises(LedgerError, match="has format 2, this release 1"):
+    with pytest.raises(
+        LedgerError, match="is not a file of tokens: it has format 2, this release 1"
+    ):
         read_tokens(path)
 
 
