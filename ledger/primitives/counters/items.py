@@ -333,12 +333,14 @@ class ItemCounter(ShardItems):
         Call it in the region that writes. Its callers are then refused (`RegionConflict`),
         and those of the other region go on once all items have arrived there: until then they
         are refused, or find others first. If the region that writes is lost for good, call it in
-        another and name it as `lost`: what it did not replicate is lost with it.
+        another and name it as `lost`: what it did not replicate is lost with it. Only with `lost` is
+        a new layout made from items that have not all arrived.
 
         It may end at any point; call it again.
 
         Raises:
             RegionConflict: another region writes it than this one, or than the lost one.
+            RegionConflict: not all items of the counter have arrived here since it was handed over.
             InvalidInput: of more than 96 items, or to what is not the name of a region.
             NotSent, OutcomeUnknown: `timeout` seconds ended, before or after it was begun.
             Unreachable: there was no answer; the next call continues what was begun.

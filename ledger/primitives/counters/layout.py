@@ -18,7 +18,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
@@ -191,6 +191,15 @@ def both(one: Condition, other: Condition | None) -> Condition:
 def is_readable(item: Item | None, revision: int) -> bool:
     """Return whether an item holds a value of this revision, frozen at its end or not."""
     return revision_of(item) in (revision, -(revision + 1))
+
+
+def is_missing(items: Iterable[Item | None], layout: Layout) -> bool:
+    """Return whether an item of a layout, read after the layout, is of a layout before.
+
+    One transaction turns all of them, so only replication shows the layout without its items.
+    """
+    revisions = set(map(revision_of, items)) - {layout.revision}
+    return any(abs(revision) <= layout.revision for revision in revisions)
 
 
 def value_of(item: Item | None) -> Decimal:

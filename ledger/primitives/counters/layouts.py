@@ -138,13 +138,16 @@ class CounterLayout:
                 f"counter {self._name!r} is written by {layout.region or 'any region'}, not by"
                 f" {lost}, which is said to be lost"
             )
-        await self._change(Shape(layout.kind, layout.shards, region))
+        await self._change(Shape(layout.kind, layout.shards, region), is_lost=lost is not None)
 
-    async def _change(self, shape: Shape, *, grow: bool = False) -> Layout:
+    async def _change(self, shape: Shape, *, grow: bool = False, is_lost: bool = False) -> Layout:
         """Give the counter this shape, or with `grow` at least this many shards.
+
+        With `is_lost` what has not arrived here never will: the new layout is made without it.
 
         Raises:
             InvalidInput: such a change cannot be; nothing was written.
+            RegionConflict: items that another region wrote have not arrived; nothing was written.
             Unreachable: there was no answer; any later call continues from where this one ended.
         """
         for rounds in range(1, ROUNDS_MAX + 1):
@@ -153,17 +156,23 @@ class CounterLayout:
             is_last = rounds == ROUNDS_MAX
             if layout.pending is not None:
                 await self._finish(layout, is_last=is_last)
-            elif (layout.shape == shape and layout.is_divided) or (
-                grow and _is_grown(layout, shape)
+            elif _is_made(layout, shape, grow=grow) and not (
+                is_lost and layouts.is_missing(await self._in_force(layout), layout)
             ):
                 return self.remembered.remember(self._name, layout)
             else:
-                await self._announce(layout, shape)
+                await self._announce(layout, shape, is_lost=is_lost)
         raise self._unreachable()
 
-    async def _announce(self, layout: Layout, shape: Shape) -> None:
+    async def _announce(self, layout: Layout, shape: Shape, *, is_lost: bool) -> None:
+        """Begin a change: the one gate of every new layout, which its items must have reached."""
         others = await self._others(layout, shape)
         layouts.checked_change(self._name, layout, shape, others=others)
+        if not is_lost and layouts.is_missing(await self._in_force(layout), layout):
+            raise RegionConflict(
+                f"counter {self._name!r} was handed over to {self._store.region}, and not all of"
+                " its items have arrived here yet: repeat the call a little later"
+            )
         items = await self._items(self._touched(layout, shape, others))
         # What cannot be read or added must not freeze the others.
         amounts.total(map(layouts.value_of, items.values()))
@@ -192,6 +201,11 @@ class CounterLayout:
         new = shape._replace(shards=max(shape.shards, others))
         keys = layouts.shard_keys(self._name, layout.shape) + layouts.shard_keys(self._name, new)
         return list(dict.fromkeys(keys))
+
+    async def _in_force(self, layout: Layout) -> list[Item | None]:
+        """Return the items that the counter's value is in."""
+        keys = layouts.shard_keys(self._name, layout.shape)
+        return list((await self._items(keys)).values())
 
     async def _others(self, layout: Layout, shape: Shape) -> int:
         """Return how many more items of the new kind an earlier release may have made."""
@@ -277,6 +291,8 @@ class CounterLayout:
         return Unreachable(f"counter {self._name!r}: no answer when its shards were arranged")
 
 
-def _is_grown(layout: Layout, shape: Shape) -> bool:
-    """Return whether nothing is to be added; to another kind of items nothing is."""
-    return layout.kind != shape.kind or layout.shards >= shape.shards
+def _is_made(layout: Layout, shape: Shape, *, grow: bool) -> bool:
+    """Return whether nothing is to be changed; with `grow`, also where nothing is to be added."""
+    if grow and (layout.kind != shape.kind or layout.shards >= shape.shards):
+        return True
+    return layout.shape == shape and layout.is_divided

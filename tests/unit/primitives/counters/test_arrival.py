@@ -1,0 +1,132 @@
+"""A counter that was handed over takes a new layout only once all of its items have arrived."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from copy import deepcopy
+from itertools import combinations
+from random import Random
+
+import pytest
+from support.ledgers import AWAY, HOME
+
+from ledger.core.entry import Key
+from ledger.core.errors import InvalidInput, RegionConflict
+from ledger.primitives.counters import ItemCounter, Layouts
+from ledger.primitives.counters.layout import layout_key
+from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.writes import Applied
+from ledger.testing.clock import ManualClock
+
+THIRD = "ap-south-1"
+OTHER_KIND = {"optimistic": "history", "history": "optimistic"}
+SHAPES = [(method, shards) for method in sorted(ITEM_METHODS) for shards in (1, 3)]
+
+
+def opened(table: Table, region: str, method: str, shards: int | None = None) -> ItemCounter:
+    """Open the counter in a region's table, as a `Table` does."""
+    counter = ITEM_METHODS[method](
+        MemoryStore(region, table),
+        "stock",
+        clock=ManualClock(instant=True),
+        randomness=Random(1),  # noqa: S311 (no secret)
+        shards=shards,
+    )
+    counter.share(Layouts(), is_guarded=True)
+    return counter
+
+
+def keys_of(table: Table) -> set[Key]:
+    """Return the keys of all items of a table."""
+    return {(pk, sk) for pk, items in table.partitions.items() for sk in items}
+
+
+async def handed(method: str, shards: int) -> tuple[Table, Table]:
+    """Return the tables of two regions: the second shows nothing of a hand-over to it yet."""
+    here, there = Table(), Table()
+    counter = opened(here, HOME, method, shards)
+    for token in "abc":
+        await counter.add(1, token=token)
+    there.partitions = deepcopy(here.partitions)
+    for token in "def":
+        await counter.add(1, token=token)
+    await counter.hand_over(AWAY)
+    return here, there
+
+
+def arrivals(here: Table, there: Table) -> Iterator[tuple[set[Key], set[Key]]]:
+    """Yield what has arrived beside the layout, and what has not, in every order of arrival."""
+    late = {
+        key
+        for key in keys_of(here) - {layout_key("stock")}
+        if here.get(key) != there.get(key) and not key[0].startswith("~count-marker")
+    }
+    for number in range(len(late) + 1):
+        for arrived in combinations(sorted(late), number):
+            yield set(arrived), late - set(arrived)
+
+
+async def hands_back(table: Table, method: str, shards: int) -> None:
+    """Let the region before write the counter again."""
+    await opened(table, AWAY, method, shards).hand_over(HOME)
+
+
+async def hands_on(table: Table, method: str, shards: int) -> None:
+    """Hand the counter to a third region."""
+    await opened(table, AWAY, method, shards).hand_over(THIRD)
+
+
+async def converts(table: Table, method: str, _shards: int) -> None:
+    """Keep the counter by another method."""
+    await opened(table, AWAY, OTHER_KIND.get(method, "optimistic")).convert()
+
+
+async def divides(table: Table, method: str, shards: int) -> None:
+    """Keep the counter in more shards."""
+    await opened(table, AWAY, method).convert(shards=shards + 2)
+
+
+async def grows(table: Table, method: str, shards: int) -> None:
+    """Open the counter with more shards, and add nothing."""
+    await opened(table, AWAY, method, shards + 2).add(0)
+
+
+Arranges = Callable[[Table, str, int], Awaitable[None]]
+
+
+@pytest.mark.parametrize("arranges", [hands_back, hands_on, converts, divides, grows])
+@pytest.mark.parametrize(("method", "shards"), SHAPES)
+async def test_a_new_layout_waits_for_all_items(
+    method: str, shards: int, arranges: Arranges
+) -> None:
+    """It is refused as changes are as long as one is missing, and then it has the whole value."""
+    if method == "slots" and arranges not in (hands_back, hands_on):
+        with pytest.raises(InvalidInput):
+            await arranges((await handed(method, shards))[0], method, shards)
+        return
+    here, before = await handed(method, shards)
+    for arrived, missing in arrivals(here, before):
+        there = deepcopy(before)
+        for key in {*arrived, layout_key("stock")}:
+            there.set(key, here.get(key))
+        if missing:
+            shown = deepcopy(there.partitions)
+            with pytest.raises(RegionConflict, match="have arrived here yet"):
+                await arranges(there, method, shards)
+            assert there.partitions == shown, "nothing was written"
+            for key in missing:
+                there.set(key, here.get(key))
+        await arranges(there, method, shards)
+        after = OTHER_KIND.get(method, "optimistic") if arranges is converts else method
+        assert await opened(there, AWAY, after).value() == 6
+
+
+@pytest.mark.parametrize("method", sorted({*ITEM_METHODS} - {"slots"}))
+async def test_what_was_lost_on_its_way_does_not_stop_the_counter(method: str) -> None:
+    """The region that handed it over is gone, and so is what never arrived: it goes on without."""
+    here, there = await handed(method, 1)
+    there.set(layout_key("stock"), here.get(layout_key("stock")))
+    counter = opened(there, AWAY, method)
+    assert not isinstance(await counter.add(1), Applied)
+    await counter.hand_over(AWAY, lost=HOME)
+    assert isinstance(await counter.add(1), Applied)
+    assert await counter.value() == 4
