@@ -333,8 +333,8 @@ class ItemCounter(ShardItems):
         Call it in the region that writes. Its callers are then refused (`RegionConflict`),
         and those of the other region go on once all items have arrived there: until then they
         are refused, or find others first. If the region that writes is lost for good, call it in
-        another and name it as `lost`: what it did not replicate is lost with it. Only with `lost` is
-        a new layout made from items that have not all arrived.
+        another and name it as `lost`: what it did not replicate is lost with it. Only with
+        `lost` is a new layout made from items that have not all arrived.
 
         It may end at any point; call it again.
 

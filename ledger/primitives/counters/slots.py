@@ -5,6 +5,7 @@ the k back that the token took; how the item holds them is in `slot_item`.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from random import Random
@@ -20,6 +21,7 @@ from ledger.primitives.counters.counter import (
     ReconcileOutcome,
 )
 from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.layout import LAYOUT, LayoutMoved, both, revision_of, stands
 from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.slot_item import (
     COUNTED,
@@ -149,8 +151,8 @@ class SlotsCounter(ItemCounter):
                     return Unknown(cause, token)
                 case Rejected("size"):
                     return final.outcome
-            found = self._noted(part, await self._found(part, final.outcome))
             doubt = final.doubt or doubt
+            found = self._known(part, await self._found(part, final.outcome), doubt)
             is_same = found.is_counted == seen.is_counted and not counts
             if is_same or found.held(token):
                 return _refused(part, token, found, doubt)
@@ -168,7 +170,13 @@ class SlotsCounter(ItemCounter):
         return SlotSet() if part.change == ONE else await self._look(part)
 
     async def _look(self, part: Part) -> SlotSet:
-        return self._noted(part, await self.store.get(Get(self.key(part.shard))))
+        return self._known(part, await self.store.get(Get(self.key(part.shard))), None)
+
+    def _known(self, part: Part, item: Item | None, doubt: str | None) -> SlotSet:
+        """Return the set that an item shows; it must belong to the layout known."""
+        if revision_of(item) != part.revision:
+            raise LayoutMoved(doubt)
+        return self._noted(part, item)
 
     def _noted(self, part: Part, item: Item | None) -> SlotSet:
         found = SlotSet.of(item)
@@ -180,7 +188,7 @@ class SlotsCounter(ItemCounter):
         key, maximum = self.key(part.shard), part.limits.maximum
         update = taking(key, token, part.change, maximum=maximum, seen=seen)
         try:
-            return await self._written(update)
+            return await self._written(part, update)
         except RequestRefused:
             rejected = await self._without_room(part, token)
             if rejected is None:
@@ -197,21 +205,23 @@ class SlotsCounter(ItemCounter):
                 return Rejected("no such slot") if doubt is None else Applied()
             if held != part.change.copy_negate():
                 return _conflict(token, held, part.change.copy_negate(), doubt)
-            final = await self._written(giving_back(self.key(part.shard), token, seen))
+            final = await self._written(part, giving_back(self.key(part.shard), token, seen))
             match final.outcome:
                 case Applied(item):
                     return Applied(value=self._noted(part, item).filled)
                 case Unknown(cause):
                     return Unknown(cause, token)
             doubt = final.doubt or doubt
-            found = self._noted(part, await self._found(part, final.outcome))
+            found = self._known(part, await self._found(part, final.outcome), doubt)
             if found.is_counted and not seen.is_counted and found.held(token):
                 doubt = None
             seen = found
         return Unknown(doubt, token) if doubt else Rejected("contention", _KEPT_CHANGING)
 
-    async def _written(self, update: writes.Update) -> FinalOutcome:
-        return await self.retrier.until_answered(lambda: self.store.write(update))
+    async def _written(self, part: Part, update: writes.Update) -> FinalOutcome:
+        """Send an update of a set that belongs to the layout known."""
+        known = replace(update, condition=both(stands(LAYOUT, part.revision), update.condition))
+        return await self.retrier.until_answered(lambda: self.store.write(known))
 
     async def _found(self, part: Part, rejected: Rejected) -> Item | None:
         # Not every engine returns the item that made the condition false.

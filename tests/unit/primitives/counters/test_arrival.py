@@ -11,7 +11,7 @@ from support.ledgers import AWAY, HOME
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput, RegionConflict
 from ledger.primitives.counters import ItemCounter, Layouts
-from ledger.primitives.counters.layout import layout_key
+from ledger.primitives.counters.layout import Layout, layout_key
 from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.writes import Applied
@@ -120,7 +120,19 @@ async def test_a_new_layout_waits_for_all_items(
         assert await opened(there, AWAY, after).value() == 6
 
 
-@pytest.mark.parametrize("method", sorted({*ITEM_METHODS} - {"slots"}))
+async def test_slots_of_a_layout_before_are_not_taken_nor_given_back() -> None:
+    """A process that knew the layout before the hand-over is refused by the items themselves."""
+    here, _ = await handed("slots", 1)
+    for change, token in ((1, "z"), (2, "y"), (-1, "a")):
+        known = Layouts()
+        known.remember("stock", Layout("slots", 1, 1, region=HOME))
+        late = opened(here, HOME, "slots")
+        late.share(known, is_guarded=True)
+        with pytest.raises(RegionConflict, match=f"is written by {AWAY}"):
+            await late.add(change, token=token)
+
+
+@pytest.mark.parametrize("method", sorted(ITEM_METHODS))
 async def test_what_was_lost_on_its_way_does_not_stop_the_counter(method: str) -> None:
     """The region that handed it over is gone, and so is what never arrived: it goes on without."""
     here, there = await handed(method, 1)
