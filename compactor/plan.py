@@ -183,7 +183,8 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     `version` is the new net's, random, used for nothing else.
 
     Raises:
-        AmountOverflow: the sum of the entries does not fit in 38 digits; nothing can be merged.
+        AmountOverflow: the sum of the entries to fold does not fit in 38 digits; or, where there
+            are too few to fold and none to delete, that of all that home shows.
         DamagedItem: what an entry says of its grants cannot be read.
     """
     net = observation.net
@@ -213,6 +214,8 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     if not is_worthwhile(settled=len(candidates), oldest=oldest, rules=rules, now=now):
         candidates = ()
     if not candidates and gone < rules.prune_min:
+        if not deletes:
+            home.total()  # raises where a fold would have to leave the collection as it is
         forgotten_later = sum(key < remembered and key not in visible for key in named)
         still_open = named_count - forgotten_later
         return Plan(

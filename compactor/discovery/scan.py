@@ -6,7 +6,7 @@ the next one begins; a collection cut by the end of a run counts as due, since t
 unknown.
 
 A run reads all that totals depend on: a collection with an item that cannot be counted is due,
-however small, so that a visit reports it.
+however small, and so is one whose total does not fit in 38 digits: a visit reports that.
 """
 
 from collections import Counter

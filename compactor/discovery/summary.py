@@ -1,7 +1,7 @@
 """What a search sees of one collection, and whether a visit would find something to do there.
 
-A search reads all that a total depends on, so that it finds each item that cannot be counted: a
-visit of its collection then reports that item.
+A search reads all that a total depends on, so that it finds each item that cannot be counted, and
+each total that does not fit in 38 digits: a visit of its collection then reports that.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from compactor.plan import NAMED_MAX, Rules, is_worthwhile
-from ledger.core import ids, keys
+from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, net_of
 from ledger.core.errors import DamagedItem
 from ledger.core.ids import EntryIds
 from ledger.core.index import ONLY_LISTED, IndexState
 from ledger.core.signatures import signer_of
-from ledger.core.sums import SUM_PREFIX, SumPlace, sum_of
+from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
 
 
 class Backlog(NamedTuple):
@@ -39,7 +39,8 @@ NO_IDS = EntryIds()
 class Summary:
     """The keys of one collection in the home region, summarized; `settled` bounds those counted.
 
-    At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is. `counts` is
+    At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is. `changes` are
+    the texts of what the total adds up, beside the net and the sums. `counts` is
     whether anything in it counts, and `shown` the state of its net. `signers`
     are the keys of the nets that the store trusts. `control` has the control items of a budget.
     """
@@ -48,9 +49,11 @@ class Summary:
     settled: str
     entries: list[str] = field(default_factory=list)
     more: int = 0
+    changes: list[str] = field(default_factory=list)
+    net: str = "0"
     merged: EntryIds = NO_IDS
     nets: int = 0
-    sums: dict[SumPlace, int] = field(default_factory=dict)
+    sums: dict[SumPlace, Sum] = field(default_factory=dict)
     copies: dict[SumPlace, int] = field(default_factory=dict)
     is_damaged: bool = False
     counts: bool = False
@@ -78,7 +81,16 @@ class Summary:
                 if item["sk"]["S"] >= keys.RESERVED:
                     self._add_reserved(item)
         self.add_entries(sort_keys)
-        self.counts = self.counts or any("change" in item for item in entries)
+        self._add_changes([item["change"].get("N", "") for item in entries if "change" in item])
+
+    def _add_changes(self, texts: Sequence[str]) -> None:
+        """Add the changes of entries, and of foreign items; of damaged ones anything."""
+        self.counts = self.counts or bool(texts)
+        self.changes += texts
+        if len(self.changes) > KEYS_MAX and not self.is_damaged:
+            self.changes = [
+                amounts.as_written(amounts.total_wide(map(amounts.of_text, self.changes)))
+            ]
 
     def _add_reserved(self, item: Item) -> None:
         """Add a net, a sum, or another item whose sort key is not an entry's."""
@@ -90,9 +102,11 @@ class Summary:
             elif sort_key.startswith(SUM_PREFIX):
                 self.counts = True
                 place, is_copy, found = sum_of(item)
-                (self.copies if is_copy else self.sums)[place] = found.version
-            else:
-                self.counts = self.counts or "change" in item
+                self.sums[place] = newer(self.sums.get(place), found)
+                if is_copy:
+                    self.copies[place] = found.version
+            elif "change" in item:
+                self._add_changes([item["change"].get("N", "")])
         except DamagedItem:
             self.is_damaged = True
 
@@ -103,6 +117,7 @@ class Summary:
             DamagedItem: it cannot be read whole.
         """
         net = net_of(item)
+        self.net = item["change"]["N"]
         self.merged = EntryIds.of(net.merged)
         self.signers.append(signer_of(item))
         self.shown = IndexState.of(net)
@@ -139,7 +154,7 @@ class Summary:
         return now if youngest is None else min(now, youngest.at)
 
     def is_due(self, backlog: Backlog, rules: Rules, *, now: datetime) -> bool:
-        """Return whether a visit would find something to do: fold, delete, or drop ids.
+        """Return whether a visit would find something to do: fold, delete, drop ids, or report.
 
         Of several nets all but the last are outdated: one that a lost region wrote may arrive once
         its collection is quiet, as may its additions to a sum. `backlog` is the collection's.
@@ -153,7 +168,13 @@ class Summary:
             or len(self.merged) >= rules.prune_min
             or self._shows_merged()
             or is_worthwhile(settled=backlog.entries, oldest=backlog.oldest, rules=rules, now=now)
+            or not self._fits()
         )
+
+    def _fits(self) -> bool:
+        """Return whether the total fits in 38 digits, where each entry shown is to be counted."""
+        sums = [amounts.as_written(each.value) for each in self.sums.values()]
+        return amounts.fits([*self.changes, self.net, *sums])
 
     def _shows_merged(self) -> bool:
         """Return whether an entry is there that the net names: it is to be deleted."""
@@ -163,6 +184,6 @@ class Summary:
 
     def _is_to_be_copied(self, rules: Rules) -> bool:
         return any(
-            rules.is_over(place) and self.copies.get(place, 0) < version
-            for place, version in self.sums.items()
+            rules.is_over(place) and self.copies.get(place, 0) < found.version
+            for place, found in self.sums.items()
         )

@@ -298,6 +298,15 @@ def test_overflow() -> None:
         plan_of(everywhere(A, shown=huge))
 
 
+def test_what_does_not_fit_is_an_error_however_few_the_entries_are() -> None:
+    """Otherwise nobody would hear of it before they are worth a fold; deletes come first."""
+    huge, few = replace(net(), change=Decimal("1E38")), replace(RULES, fold_min=9)
+    with pytest.raises(AmountOverflow):
+        plan_of(everywhere(A, shown=huge), rules=few)
+    merged = replace(net(A), change=Decimal("1E38"))
+    assert plan_of(everywhere(A, B, shown=merged), rules=few).deletes == (str(A),)
+
+
 def test_exact_sum() -> None:
     """Changes of any size and sign add up exactly."""
     entries = {str(A): Decimal("1e20"), str(B): Decimal("-0.000001"), str(C): Decimal("-1e20")}

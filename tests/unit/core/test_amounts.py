@@ -69,6 +69,26 @@ def test_a_context_of_ours_takes_nothing_from_the_default(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
+    "texts",
+    [
+        *([], ["1"], ["1E+125"], ["1E+37", "-1E-50", "1E-50"], [str(NINES), "1", "-1"]),
+        *(["9" * 16, "0.12345678901234"], ["9" * 16] * 100_000 + ["-.999999999999999"] * 9),
+    ],
+)
+def test_a_sum_that_fits(texts: list[str]) -> None:
+    """In 38 digits: by the lengths of its parts, or added up."""
+    assert amounts.fits(texts)
+
+
+@pytest.mark.parametrize(
+    "texts", [["1E+37", "0.01"], ["1e+37", "0.01"], [str(NINES), "1.1"], ["9" * 19, "1E-20"]]
+)
+def test_a_sum_that_does_not_fit(texts: list[str]) -> None:
+    """However short the texts of its parts are."""
+    assert not amounts.fits(texts)
+
+
+@pytest.mark.parametrize(
     "value", [0, NINES, -NINES, Decimal("1E-38"), Decimal(f"0.{NINES}"), Decimal("1.5E+37")]
 )
 def test_a_change_within_38_places_of_the_point_is_taken(value: int | Decimal) -> None:

@@ -63,6 +63,19 @@ async def test_merging_leaves_one_net_and_the_same_totals() -> None:
         assert await table.merge() == 0
 
 
+@pytest.mark.parametrize("entries", [2, 200])
+async def test_a_total_that_does_not_fit_is_reported_by_a_search(entries: int) -> None:
+    """Of a small counter as of a large one, and nothing of it is merged."""
+    table = MemoryGlobalTable((HOME, AWAY), compactor={"scan_every": 0})
+    async with table.ledger() as ledger:
+        await ledger.record_many([("c", Decimal("0.01")), *[("c", 10**37)] * (entries - 1)])
+    table.replicate()
+    assert (await table.compact()).damaged == 1
+    await table.settle()
+    report = await table.compact()
+    assert (report.damaged, report.merged) == (1, 0)
+
+
 async def test_the_clock_decides_what_a_late_repeat_is_told() -> None:
     """Within the retry horizon it changes nothing, or is a conflict; later it is refused."""
     table = MemoryGlobalTable((HOME, AWAY))

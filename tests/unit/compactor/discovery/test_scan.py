@@ -136,6 +136,63 @@ async def test_damaged_net_is_due(damage: dict[str, Any]) -> None:
     assert found.due == ["counter"]
 
 
+def change(sort_key: object, text: str) -> Item:
+    """Return an item with this change."""
+    return {**entry("counter", sort_key), "change": {"N": text}}
+
+
+def sum_item(sort_key: str, value: str, version: int = 1) -> Item:
+    """Return the item of a sum of this value."""
+    at = {"pk": {"S": "counter"}, "sk": {"S": sort_key}}
+    return {**at, "value": {"N": value}, "version": {"N": str(version)}}
+
+
+@pytest.mark.parametrize("keys_max", [1, summary.KEYS_MAX])
+@pytest.mark.parametrize("page_items_max", [1, 1000])
+@pytest.mark.parametrize(
+    ("items", "due"),
+    [
+        ([change(FRESH[0], "1E+37"), change(FRESH[1], "0.01")], True),
+        ([change(FRESH[0], "1E-50"), change(FRESH[1], "1")], True),
+        ([change(FRESH[0], "1E+50"), change(FRESH[1], "1")], True),
+        ([change(FRESH[0], "1e+50"), change(FRESH[1], "1")], True),
+        ([change(FRESH[0], "1E+37"), change("zzz", "0.01")], True),
+        ([change(FRESH[0], "1E+37"), change("~foo", "0.01")], True),
+        ([change(FRESH[0], "1E-37"), net("counter", 50, ())], True),
+        ([change(FRESH[0], "1E+37"), sum_item("~sum#west.1#0", "0.01")], True),
+        ([change(FRESH[0], "1E+50")], False),
+        ([change(FRESH[0], "1E+36"), change(FRESH[1], "0.1")], False),
+        ([change(FRESH[0], "123456789012345678901234567"), change(FRESH[1], "0.01")], False),
+        (
+            [
+                *(change(FRESH[0], "1E+37"), change(FRESH[1], "0.01")),
+                *(change(FRESH[2], "-1E+37"), sum_item("~sum#west.1#0", "3")),
+            ],
+            False,
+        ),
+        (
+            [
+                *(change(FRESH[0], "1E+37"), sum_item("~sum#west.1#0", "0.01")),
+                sum_item("~sum#west.1#0#copy", "7", version=2),
+            ],
+            False,
+        ),
+    ],
+)
+async def test_a_total_that_does_not_fit_is_due(
+    items: Sequence[Item],
+    page_items_max: int,
+    keys_max: int,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    due: bool,
+) -> None:
+    """However few its entries are: a visit leaves them unmerged, and reports it."""
+    monkeypatch.setattr(summary, "KEYS_MAX", keys_max)
+    found = await found_in(store_of(*items, page_items_max=page_items_max))
+    assert found.due == (["counter"] if due else [])
+
+
 @pytest.mark.parametrize(
     ("sums", "epochs", "due"),
     [
