@@ -144,6 +144,9 @@ def serve(
     return MetricsServer(host, in_use, close)
 
 
+_LONG_HEAD = "431 Request Header Fields Too Large"
+
+
 class _Listener:
     """Answers one request on each connection, of which there are few, each for a short time."""
 
@@ -192,11 +195,13 @@ class _Listener:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            return _message("431 Request Header Fields Too Large", (), b"")
+            return _message(_LONG_HEAD, (), b"")
         request, *lines = head.decode("latin-1").split("\r\n")
+        if len(lines) > HEADERS_MAX + 2:
+            return _message(_LONG_HEAD, (), b"")
         method, _, target = request.partition(" ")
         path, _, query = target.partition(" ")[0].partition("?")
-        if method not in {"GET", "HEAD"} or len(lines) > HEADERS_MAX + 2:
+        if method not in {"GET", "HEAD"}:
             return _message("400 Bad Request", (), b"")
         environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "QUERY_STRING": query}
         for line in lines:

@@ -23,7 +23,10 @@ _LISTS = re.compile(
     re.ASCII,
 )
 """Headers whose values are lists: the service reads Prefer and Accept-Encoding, each as a whole."""
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?", re.ASCII)
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:[0-9]*)?", re.ASCII)
+_ABSOLUTE = re.compile(r"https?://([^/?]*)([/?].*)?", re.ASCII | re.IGNORECASE)
+VERSIONS = ("1.0", "1.1")
+"""The versions of HTTP that are spoken."""
 QUERY_PARTS_MAX = 128
 """Parameters of a query: 100 ids, and what is said of them."""
 NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})|[^\x00-\x7f]")
@@ -34,19 +37,44 @@ def check_headers(headers: Iterable[tuple[bytes, bytes]], version: str) -> None:
     """Check the headers of a request of a version of HTTP.
 
     Raises:
-        InvalidInput: one is there twice that may not be, or Host is missing or no name (RFC 9112,
-            3.2).
+        InvalidInput: the version is another; one is there twice that may not be; Host is missing or
+            no name (RFC 9112, 3.2); or the body is framed in a way that a proxy on the way may read
+            otherwise (RFC 9112, 6.1).
     """
+    if version not in VERSIONS:
+        raise InvalidInput(f"HTTP must be {' or '.join(VERSIONS)}, got {version!r}")
     found = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
     for name, times in Counter(name for name, _ in found).items():
         if times > 1 and not _LISTS.fullmatch(name):
             raise InvalidInput(f"{name.title()} must be there once, got {times} of them")
-    host = dict(found).get("host")
+    host, coding = dict(found).get("host"), dict(found).get("transfer-encoding")
+    if coding is not None and (version == "1.0" or coding.lower() != "chunked"):
+        raise InvalidInput(
+            "Transfer-Encoding must be chunked, and HTTP/1.0 has none, got"
+            f" {coding!r:.100} in HTTP/{version}"
+        )
     if host is None and version != "1.0":
         raise InvalidInput(f"Host is missing: a request of HTTP/{version} has it")
     if host is not None and not _HOST.fullmatch(host):
         raise InvalidInput(
             f"Host must be a name or an address, with or without a port, got {host!r:.100}"
+        )
+
+
+def check_target(target: str, host: str | None) -> None:
+    """Check the target of a request, which is a path, or else has the Host in it.
+
+    Raises:
+        InvalidInput: it has a fragment, or it is of another host or scheme (RFC 9112, 3.2).
+    """
+    if "#" in target:
+        raise InvalidInput(f"a target has no fragment, got {target!r:.100}")
+    if target.startswith(("/", "*")):
+        return
+    found = _ABSOLUTE.fullmatch(target)
+    if found is None or found[1].lower() != (host or "").lower():
+        raise InvalidInput(
+            f"a target must be a path, or http:// or https:// and the Host, got {target!r:.100}"
         )
 
 

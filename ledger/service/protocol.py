@@ -36,6 +36,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
+from ledger.core.errors import InvalidInput
 from ledger.runtime.connections import (
     HEAD_BYTES_MAX,
     HEAD_SECONDS_MAX,
@@ -45,6 +46,7 @@ from ledger.runtime.connections import (
 )
 from ledger.service.answers import NOT_APPLIED
 from ledger.service.context import IS_FULL
+from ledger.service.heads import check_target
 from ledger.wire.problems import HEAD_TOO_LARGE, INVALID, MEDIA_TYPE, TOO_SLOW, Kind, Problem
 
 BODY_SECONDS_MAX = 30.0
@@ -231,9 +233,25 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError("too many requests wait for answers")
         self._is_in_head = False
         self._bytes_in_a_row = 0
+        self._check_target()
         self._wait(BODY_SECONDS_MAX)
         self.scope["state"][IS_FULL] = self._connections.work(self)
         super().on_headers_complete()
+
+    def _check_target(self) -> None:
+        """Check what the application gets in parts.
+
+        Raises:
+            InvalidInput: it is refused, so the parser stops, and `send_400_response` is called.
+        """
+        host = dict(self.headers).get(b"host")
+        try:
+            check_target(
+                self.url.decode("latin-1"), None if host is None else host.decode("latin-1")
+            )
+        except InvalidInput as error:
+            self._problem = Problem(INVALID, str(error), NOT_APPLIED)
+            raise
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""

@@ -152,4 +152,4 @@ def grant_named(name: str, records: Mapping[str, TokenRecord], now: datetime) ->
 def bearer_in(authorization: str | None) -> str | None:
     """Return the token of an Authorization header; None if it has none (RFC 6750, 2.1)."""
     scheme, _, token = (authorization or "").partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
+    return token.strip(" ") or None if scheme.lower() == "bearer" else None

@@ -1,5 +1,7 @@
 """Bodies of requests: read if they are said to be JSON, and checked."""
 
+import re
+
 import anyio.lowlevel
 from fastapi import Request
 from pydantic import TypeAdapter
@@ -9,6 +11,7 @@ from ledger.service.asking import BodyModel, read_body
 from ledger.wire.problems import NOT_ACCEPTABLE_BODY
 
 JSON = "application/json"
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]*)', re.ASCII | re.IGNORECASE)
 
 
 async def let_others_go_on() -> None:
@@ -23,7 +26,10 @@ async def body_of(request: Request, kind: TypeAdapter[BodyModel]) -> BodyModel:
         InvalidInput: it breaks a rule.
     """
     headers = request.headers
-    media = headers.get("content-type", "").partition(";")[0].strip().lower()
+    said = headers.get("content-type", "")
+    media = said.partition(";")[0].strip().lower()
+    if any(charset.lower() != "utf-8" for charset in _CHARSET.findall(said)):
+        raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be in UTF-8, got {said!r:.100}")
     if media != JSON or headers.get("content-encoding", "identity") != "identity":
         raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be {JSON}, got {media or 'no type'!r}")
     read = read_body(kind, await request.body())

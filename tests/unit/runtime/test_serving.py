@@ -141,7 +141,7 @@ def test_without_health_the_path_is_the_metrics() -> None:
     ("sent", "status"),
     [
         (b"GET / HTTP/1.1\r\nA: " + b"a" * HEAD_BYTES_MAX, b"431"),
-        (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", b"431"),
         (b"POST / HTTP/1.1\r\n\r\n", b"400"),
         (b"HEAD / HTTP/1.1\r\n\r\n", b"200"),
     ],

@@ -6,7 +6,7 @@ import pytest
 from support.serving import served
 
 from ledger.core.errors import InvalidInput
-from ledger.service.heads import check_headers, check_query
+from ledger.service.heads import check_headers, check_query, check_target
 from ledger.service.queries import LISTS
 
 HOST = (b"host", b"ledger.test")
@@ -42,11 +42,41 @@ def test_a_request_names_its_host() -> None:
     with pytest.raises(InvalidInput, match=r"Host is missing: a request of HTTP/1\.1 has it"):
         check_headers([], "1.1")
     check_headers([], "1.0")
-    for host in ("a.test", "a.test:8080", "127.0.0.1", "[::1]:80", ""):
+    for host in ("a.test", "a.test:8080", "127.0.0.1", "[::1]:80"):
         check_headers([(b"host", host.encode())], "1.1")
-    for host in ("a b", "a/b", "a@b", "a:b", "[::1", "a:1:2", "\xe4.test", "a\\b", "http://a"):
+    for host in ("", "a b", "a/b", "a@b", "a:b", "[::1", "a:1:2", "\xe4.test", "a\\b", "http://a"):
         with pytest.raises(InvalidInput, match=f"Host must be .*got {re.escape(repr(host))}"):
             check_headers([(b"host", host.encode("latin-1"))], "1.1")
+
+
+@pytest.mark.parametrize("version", ["0.9", "1.2", "2.0"])
+def test_another_version_of_http_is_refused(version: str) -> None:
+    """It has other rules."""
+    with pytest.raises(InvalidInput, match=f"HTTP must be 1.0 or 1.1, got '{version}'"):
+        check_headers([HOST], version)
+
+
+@pytest.mark.parametrize("coding", ["", "gzip", "gzip, chunked", "identity", "xchunked"])
+def test_a_body_is_chunked_or_has_a_length(coding: str) -> None:
+    """Any other coding could be read in another way by a proxy; HTTP/1.0 has none."""
+    name = b"transfer-encoding"
+    check_headers([HOST, (name, b"Chunked")], "1.1")
+    with pytest.raises(InvalidInput, match="Transfer-Encoding must be chunked"):
+        check_headers([HOST, (name, coding.encode())], "1.1")
+    with pytest.raises(InvalidInput, match=r"got 'chunked' in HTTP/1\.0"):
+        check_headers([HOST, (name, b"chunked")], "1.0")
+
+
+def test_a_target_is_of_the_host() -> None:
+    """A path, or all of a URL of the Host."""
+    for target in ("/v1/x", "//v1", "*", "http://a.test/v1", "HTTPS://A.test?x"):
+        check_target(target, "a.test")
+    for target in ("http://b.test/v1", "http://u@a.test/", "foo://a.test/", "http:///v1", "v1", ""):
+        with pytest.raises(InvalidInput, match="a target must be a path"):
+            check_target(target, "a.test")
+    for target in ("/v1#b", "/v1?a#", "http://a.test/#"):
+        with pytest.raises(InvalidInput, match="a target has no fragment"):
+            check_target(target, "a.test")
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,8 @@ async def test_a_trailer_is_no_header(
         (b"no request\r\n\r\n", 400, "invalid-request"),
         (b"GET /v1/x HTTP/1.1\r\nHost : x\r\n\r\n", 400, "invalid-request"),
         (HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n", 400, "invalid-request"),
+        (b"GET http://y/v1/x HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request"),
+        (b"GET /v1/x#y HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request"),
         (LONG_HEADS[0], 431, "head-too-large"),
         (HEAD + b"Content-Length: 2\r\n\r\n{", 408, "request-too-slow"),
     ],

@@ -421,6 +421,8 @@ async def test_a_request_that_breaks_a_rule_is_a_problem(
         {"content-type": "text/plain"},
         {"content-type": JSON, "content-encoding": "gzip"},
         {"content-type": ""},
+        {"content-type": f"{JSON}; charset=utf-16"},
+        {"content-type": f'{JSON};a=b; Charset="latin-1"'},
     ],
 )
 async def test_a_body_of_another_type_is_a_415(headers: dict[str, str]) -> None:
@@ -431,6 +433,18 @@ async def test_a_body_of_another_type_is_a_415(headers: dict[str, str]) -> None:
         )
         assert answer.status_code == 415
         assert await service.value("stock") == "0"
+
+
+@pytest.mark.parametrize("said", ["; charset=utf-8", ';charset="UTF-8"', "; a=b"])
+async def test_a_body_may_be_said_to_be_utf8(said: str) -> None:
+    """As JSON always is."""
+    async with served() as service:
+        answer = await service.http.post(
+            "/v1/counters/stock/entries",
+            content=b'{"change": "1"}',
+            headers={"content-type": JSON + said},
+        )
+        assert answer.status_code == 201
 
 
 async def test_a_table_that_does_not_answer_is_a_503_and_not_ready() -> None:

@@ -68,6 +68,8 @@ def test_the_secret_is_not_in_the_record() -> None:
         ("Basic abc", None),
         ("Bearer abc", "abc"),
         ("bearer  abc ", "abc"),
+        ("Bearer abc\xa0", "abc\xa0"),
+        ("Bearer abc\x85", "abc\x85"),
     ],
 )
 def test_the_token_of_a_header(header: str | None, token: str | None) -> None:
