@@ -15,17 +15,25 @@ def read_bounded(
 ) -> bytes:
     """Return the content of a file of at most `bytes_max` bytes; `what` names it in errors.
 
+    Only a regular file is read: a pipe would hold the caller until somebody writes to it.
+
     Raises:
         LedgerError: it cannot be read, or is larger; the latter of the type `too_large`.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise LedgerError(f"{path} cannot be read: it is no regular file")
             content = file.read(bytes_max + 1)
     except OSError as error:
         raise LedgerError(f"{path} cannot be read: {error.strerror or error}") from None
     if len(content) > bytes_max:
         raise too_large(f"{path} is not a {what}: over {bytes_max:,} bytes")
     return content
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such flag
 
 
 def replace_file(path: Path, content: bytes) -> None:

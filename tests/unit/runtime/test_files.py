@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from ledger.core.errors import LedgerError
 from ledger.runtime import files
-from ledger.runtime.files import is_mounted_alone, keep_access, replace_file
+from ledger.runtime.files import is_mounted_alone, keep_access, read_bounded, replace_file
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    """Nobody writes to it: a read would wait for ever."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(LedgerError, match="it is no regular file"):
+        read_bounded(path, 10, what="file")
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o640])
