@@ -35,6 +35,7 @@ from ledger.core.errors import InvalidInput
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import Refused, problem_answer, request_id, retry_after
+from ledger.service.asking import wait_of
 from ledger.service.compressing import Compressed, takes_gzip
 from ledger.service.context import GRANT, GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
 from ledger.service.heads import check_headers, check_query
@@ -139,6 +140,7 @@ class Gate:
         try:
             check_headers(headers.raw, scope["http_version"])
             check_query(scope["query_string"])
+            wait_of(headers.getlist("prefer"))
         except InvalidInput as error:
             raise Refused(INVALID, str(error)) from None
         if self._loopback_only:

@@ -101,13 +101,16 @@ def asks(body: type[BaseModel], said: dict[str, Any]) -> dict[str, Any]:
     return {**said, "requestBody": {"required": True, "content": content}}
 
 
-def returns(model: str, *, created: bool = False) -> dict[str, Any]:
-    """Return what is said of an endpoint's answers: its model, and problems of every status."""
+def returns(model: str, *, created: bool = False, waits: bool = True) -> dict[str, Any]:
+    """Return what is said of an endpoint's answers: its model, and problems of every status.
+
+    One that `waits` for the table ends when its caller prefers.
+    """
     content = {"application/json": {"schema": {"$ref": _ref(model)}}}
     answers = {"200": {"description": model, "content": content}, **problems()}
     if created:
         answers["201"] = {"description": f"{model}, new", "content": content}
-    return {"responses": answers, "parameters": [_PREFER]}
+    return {"responses": answers, "parameters": [_PREFER] if waits else []}
 
 
 def probe(model: str) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def problems() -> dict[str, Any]:
 
 def events(model: str) -> dict[str, Any]:
     """Return what is said of an endpoint whose answer is a stream of events."""
-    said = returns(model)
+    said = returns(model, waits=False)
     content = {"text/event-stream": {"schema": {"type": "string"}}}
     said["responses"]["200"] = {"description": f"Events of {model}", "content": content}
     return said

@@ -28,7 +28,7 @@ def fleet_router(registry: CollectorRegistry) -> APIRouter:
         requests = answered_in(registry)
         return answer(fleet_fields(found, region=context.region) | {"requests": requests})
 
-    @router.get("/session", openapi_extra=returns("Session"))
+    @router.get("/session", openapi_extra=returns("Session", waits=False))
     async def session(request: Request) -> Response:
         """Return what the caller may do, and where: any valid token may ask."""
         return answer(_session(cast("Grant", request.scope[GRANT]), context_of(request)))

@@ -516,3 +516,21 @@ async def test_a_query_of_too_many_parameters_is_refused() -> None:
             answer = await service.http.get(f"/v1/totals?{ids}")
             assert answer.status_code == status
         assert answer.json()["detail"] == f"a query may have up to {QUERY_PARTS_MAX} parameters"
+
+
+@pytest.mark.parametrize("path", ["/v1/live?id=a", "/v1/session", "/healthz", "/v1/counters/a"])
+@pytest.mark.parametrize("prefer", ["wait=0", "wait=2, wait=3", "wait=61", "wait=x"])
+async def test_a_wait_that_breaks_the_rule_is_refused_everywhere(path: str, prefer: str) -> None:
+    """By one rule, also where nothing is waited for."""
+    async with served() as service:
+        answer = await service.http.get(path, headers={"prefer": prefer})
+        assert (answer.status_code, "Prefer: wait" in answer.text) == (400, True)
+
+
+async def test_only_what_waits_is_said_to_heed_a_wait() -> None:
+    """A stream of events goes on, and a session is answered at once."""
+    async with served() as service:
+        paths = (await service.http.get("/openapi.json")).json()["paths"]
+    for path, heeds in (("/v1/live", False), ("/v1/session", False), ("/v1/totals", True)):
+        names = {parameter["name"] for parameter in paths[path]["get"]["parameters"]}
+        assert ("Prefer" in names) == heeds
