@@ -459,7 +459,8 @@ def _refuse(error: ValidationError) -> NoReturn:
     """Raise the first error of a body as ours."""
     first = error.errors(include_url=False)[0]
     cause = first.get("ctx", {}).get("error")
-    place = ".".join(map(str, first["loc"]))
+    # A name that means nothing is the caller's: cut, with what cannot be seen escaped.
+    place = ".".join(repr(str(part)[:SHOWN_MAX])[1:-1] for part in first["loc"])
     if isinstance(cause, InvalidInput):
         if not any(isinstance(part, int) for part in first["loc"]):
             raise cause from None

@@ -359,3 +359,11 @@ def test_signs_in_texts_are_no_values() -> None:
     """A note of commas and brackets is one value."""
     body = json.dumps({"change": "1", "note": ',[{"' * 10_000}).encode()
     assert read_body(TypeAdapter(EntryBody), body).note == ',[{"' * 10_000
+
+
+def test_a_name_that_means_nothing_is_shown_cut_and_escaped() -> None:
+    """It is as long as a body may be, and may hold what a terminal obeys."""
+    body = json.dumps({"change": "1", "\u202e\x1b" + "x" * 500_000: 1}).encode()
+    with pytest.raises(InvalidInput, match=r"body: \\u202e\\x1bxxx") as caught:
+        read_body(ENTRY, body)
+    assert len(str(caught.value)) < 300
