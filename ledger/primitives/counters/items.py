@@ -21,8 +21,8 @@ from ledger.core.entry import Item
 from ledger.core.errors import (
     InvalidInput,
     LedgerError,
-    MethodConflict,
     RequestRefused,
+    StateConflict,
     StoreError,
     Unreachable,
 )
@@ -31,6 +31,7 @@ from ledger.core.reconciled import Reconciled
 from ledger.primitives.counters import evening
 from ledger.primitives.counters.adding import after_doubt, is_full
 from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
+from ledger.primitives.counters.handed import doubt_of, is_doubtful
 from ledger.primitives.counters.layout import (
     SHARDS_MAX,
     Layout,
@@ -137,8 +138,8 @@ class ItemCounter(ShardItems):
 
         Raises:
             MethodConflict: the table keeps the counter by another method; nothing was written.
-            RegionConflict: another region writes it; nothing was written. Only counters of a
-                `Table` look at that.
+            RegionConflict: another region writes it, or wrote it until an hour ago and may have
+                used the token; nothing was written. Only counters of a `Table` look at that.
             InvalidInput: this method does not spread, or that number of shards is not possible.
             And as `Counter.add`.
         """
@@ -217,9 +218,9 @@ class ItemCounter(ShardItems):
             made=new_token(now, self.randomness),
         )
         with changing(timeout):
-            return await self._reconciled(count)
+            return await self._reconciled(count, is_new=token is None and at is None)
 
-    async def _reconciled(self, count: Recount) -> ReconcileOutcome:
+    async def _reconciled(self, count: Recount, *, is_new: bool) -> ReconcileOutcome:
         doubt: str | None = None
         for tries in range(LAYOUTS_MAX):
             try:
@@ -229,10 +230,10 @@ class ItemCounter(ShardItems):
                 record = await self.store.get(Get(count.key))
                 if record is not None:
                     return count.repeated(record)
-                final = await self._corrected(count)
+                final = await self._corrected(count, is_new=is_new)
             except LayoutMoved:
                 continue
-            except StoreError as error:
+            except (StateConflict, StoreError) as error:
                 if doubt is None:
                     raise
                 return Unknown(f"{doubt}; then {error}", count.token)
@@ -247,9 +248,13 @@ class ItemCounter(ShardItems):
                     return final
         return Unknown(doubt, count.token) if doubt else Rejected("contention", "others were first")
 
-    async def _corrected(self, count: Recount) -> Reconciled | Rejected | FinalOutcome:
+    async def _corrected(
+        self, count: Recount, *, is_new: bool
+    ) -> Reconciled | Rejected | FinalOutcome:
         """Look, and correct by one transaction; returns its outcome where it is not applied."""
         layout = await self._layout.in_use()
+        if not is_new and is_doubtful(layout, count.token, self.clock.now()):
+            raise doubt_of(self.name, layout, count.token)
         values, _ = await self._values(layout, consistent=True)
         done = count.against(amounts.total(values), self.store.region)
         shares = parts_for(
@@ -364,7 +369,7 @@ class ItemCounter(ShardItems):
             try:
                 await self._layout.renewed()
                 layout = await self._layout.in_use()
-            except (MethodConflict, StoreError) as error:
+            except (StateConflict, StoreError) as error:
                 if doubt is None:
                     raise
                 return Unknown(f"{doubt}; then {error}")
@@ -375,6 +380,8 @@ class ItemCounter(ShardItems):
     ) -> Outcome:
         """Make a change where it belongs in this layout, or find room for it elsewhere."""
         own = None
+        if token is not None:
+            await self._check_handed(layout, token)
         if token is not None and self.known_in == "item":
             own = draw(token, layout.first)
             if await self._known_before(layout, own, token):
@@ -387,6 +394,9 @@ class ItemCounter(ShardItems):
         if layout.shards == 1 or not is_full(outcome) or not (self.splits or own is None):
             return outcome
         return await self._elsewhere(layout, change, token, first=first, own=own)
+
+    async def _check_handed(self, layout: Layout, token: str) -> None:
+        """Return if no other region can have used the token, as far as this method can know."""
 
     async def _elsewhere(
         self, layout: Layout, change: Decimal, token: str | None, *, first: int, own: int | None

@@ -79,6 +79,8 @@ class Layout:
     earlier: tuple[int, ...] = ()
     pending: Shape | None = None
     region: str = ""
+    handed: int = 0
+    """When the region took it over from another, in seconds since 1970; 0 if it never did."""
 
     @property
     def shape(self) -> Shape:
@@ -107,8 +109,8 @@ class Layout:
             for shard, change in shares.items()
         ]
 
-    def changed(self, shape: Shape) -> "Layout":
-        """Return the layout after this one."""
+    def changed(self, shape: Shape, *, at: int = 0) -> "Layout":
+        """Return the layout after this one; `at` is when, for one that another region writes."""
         earlier = [shards for shards in (self.first, *self.earlier) if shards != shape.shards]
         return Layout(
             shape.kind,
@@ -117,6 +119,7 @@ class Layout:
             self.revision + 1,
             tuple(dict.fromkeys(earlier))[:EARLIER_MAX],
             region=shape.region,
+            handed=self.handed if shape.region == self.region else at,
         )
 
 
@@ -163,6 +166,7 @@ def layout_of(item: Item) -> Layout:
             tuple(int(one["N"]) for one in item["earlier"]["L"]),
             None if pending is None else _shape_of(pending["M"]),
             _region_of(item),
+            _whole(item, "handed"),
         )
     except (KeyError, ValueError, TypeError):
         raise damaged(item, "it is not in the form of a counter's layout") from None
@@ -241,15 +245,17 @@ def freeze(key: Key, revision: int) -> writes.Update:
     )
 
 
-def finishing(name: str, layout: Layout, frozen: Mapping[Key, Item | None]) -> list[writes.Action]:
-    """Return the transaction that finishes a change, given all items of both shapes, frozen.
+def finishing(
+    name: str, layout: Layout, frozen: Mapping[Key, Item | None], *, at: int = 0
+) -> list[writes.Action]:
+    """Return the transaction that finishes a change now, given all items of both shapes, frozen.
 
     A sum that 38 digits cannot hold is left where it is: the counter then keeps its shape.
     """
     shape = layout.pending or layout.shape
     try:
         total = amounts.total(value_of(item) for item in frozen.values())
-        after, touched = layout.changed(shape), list(frozen)
+        after, touched = layout.changed(shape, at=at), list(frozen)
         values = portions(total, shape.shards)
     except AmountOverflow:
         after, touched = layout.changed(layout.shape), shard_keys(name, layout.shape)
@@ -324,6 +330,7 @@ def _attributes(layout: Layout) -> dict[str, AttributeValue]:
         "revision": {"N": str(layout.revision)},
         "earlier": {"L": [{"N": str(shards)} for shards in layout.earlier]},
         **({"region": {"S": layout.region}} if layout.region else {}),
+        **({"handed": {"N": str(layout.handed)}} if layout.handed else {}),
     }
 
 

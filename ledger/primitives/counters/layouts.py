@@ -64,6 +64,7 @@ class CounterLayout:
         self._name = name
         self._kind = kind
         self._wanted = wanted
+        self._clock = clock
         self.remembered = Layouts()
         self.is_guarded = False
         """Whether a counter that another region writes is refused."""
@@ -187,7 +188,8 @@ class CounterLayout:
             await run_all([partial(self._answered, update) for update in freezing], at_once=AT_ONCE)
             items = await self._items(keys)
             if {layouts.revision_of(item) for item in items.values()} == {-(layout.revision + 1)}:
-                actions = layouts.finishing(self._name, layout, items)
+                now = int(self._clock.now().timestamp())
+                actions = layouts.finishing(self._name, layout, items, at=now)
                 await self._retrier.until_answered(lambda: self._store.transact(actions))
         except StoreError:
             if is_last:

@@ -41,7 +41,9 @@ from ledger.primitives.counters.counter import (
     Guarantees,
 )
 from ledger.primitives.counters.earlier_markers import EarlierMarkers
+from ledger.primitives.counters.handed import doubt_of, is_doubtful
 from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.layout import Layout
 from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.marker_places import (
     MarkerPlaces,
@@ -176,6 +178,17 @@ class MarkerCounter(ItemCounter):
         if met is not None:
             return met
         return await self.outcome(final, parts, token=token, first=len(markers))
+
+    async def _check_handed(self, layout: Layout, token: str) -> None:
+        """Return unless the token's marker may be on its way from the region that wrote before.
+
+        Raises:
+            RegionConflict: it may be, and was not found here.
+        """
+        if not is_doubtful(layout, token, self.clock.now()):
+            return
+        if await self.lookup(token) is None:
+            raise doubt_of(self.name, layout, token)
 
     def marker_key(self, token: str) -> Key:
         """Return the key of a token's marker."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from copy import deepcopy
+from datetime import datetime, timedelta
 from itertools import combinations
 from random import Random
 
@@ -11,10 +12,12 @@ from support.ledgers import AWAY, HOME
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput, RegionConflict
 from ledger.primitives.counters import ItemCounter, Layouts
+from ledger.primitives.counters.handed import ARRIVING_SECONDS
 from ledger.primitives.counters.layout import Layout, layout_key
 from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.primitives.counters.tokens import new_token
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.writes import Applied
+from ledger.store.writes import Applied, Rejected
 from ledger.testing.clock import ManualClock
 
 THIRD = "ap-south-1"
@@ -142,3 +145,42 @@ async def test_what_was_lost_on_its_way_does_not_stop_the_counter(method: str) -
     await counter.hand_over(AWAY, lost=HOME)
     assert isinstance(await counter.add(1), Applied)
     assert await counter.value() == 4
+
+
+async def test_a_token_whose_marker_has_not_arrived_is_refused_until_markers_have() -> None:
+    """The region before may have used it; once its marker shows, that answers."""
+    here, there = await handed("marker", 1)
+    for pk, items in here.partitions.items():
+        if not pk.startswith("~count-marker"):
+            there.partitions[pk] = deepcopy(items)
+    clock = ManualClock(instant=True)
+    counter = opened(there, AWAY, "marker")
+    counter.clock = clock
+    with pytest.raises(RegionConflict, match="may have been used before, and is refused until"):
+        await counter.add(1, token="d")
+    assert isinstance(await counter.add(1), Applied), "a change without a token"
+    assert isinstance(await counter.add(1, token=new_token(later(clock, 120), Random(2))), Applied)  # noqa: S311 (no secret)
+    assert isinstance(await counter.add(1, token="a"), Rejected), "its marker is there"
+    there.partitions |= {
+        pk: deepcopy(items) for pk, items in here.partitions.items() if "marker" in pk
+    }
+    assert isinstance(await counter.add(1, token="d"), Rejected)
+    await clock.advance(ARRIVING_SECONDS + 1)
+    assert isinstance(await counter.add(1, token="new"), Applied)
+    assert await counter.value() == 9
+
+
+@pytest.mark.parametrize("method", ["atomic", "history"])
+async def test_a_count_that_the_region_before_may_have_corrected_is_refused(method: str) -> None:
+    """Its record is an item of its own, which may be on its way."""
+    here, _ = await handed(method, 1)
+    counter = opened(here, AWAY, method)
+    with pytest.raises(RegionConflict, match="may have been used before"):
+        await counter.reconcile(counted=9, token="week-47")
+    await counter.reconcile(counted=9)
+    assert await counter.value() == 9
+
+
+def later(clock: ManualClock, seconds: float) -> datetime:
+    """Return a time after that of a clock."""
+    return clock.now() + timedelta(seconds=seconds)
