@@ -193,6 +193,16 @@ class arranging(_InTime):  # noqa: N801 (used as a function is)
         self._advice = advice
         self._retryable = retryable
 
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        if isinstance(error, Unreachable) and self._call.has_written:
+            error.outcome = "unknown"
+        return super().__exit__(kind, error, traceback)
+
     def late(self, call: Call) -> LedgerError:
         """Return the error: it was not sent, or its outcome is unknown."""
         if not call.has_written:

@@ -290,7 +290,9 @@ class CounterLayout:
         return layout
 
     def _unreachable(self) -> Unreachable:
-        return Unreachable(f"counter {self._name!r}: no answer when its shards were arranged")
+        error = Unreachable(f"counter {self._name!r}: no answer when its shards were arranged")
+        error.outcome = "unknown"
+        return error
 
 
 def _is_made(layout: Layout, shape: Shape, *, grow: bool) -> bool:

@@ -1,17 +1,19 @@
 """What a caller learns whose try had no answer when the layout changed."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
+import pytest
 from support.counting import Interrupted
-from support.ledgers import seeded
+from support.ledgers import AWAY, HOME, seeded
 
 from ledger.core.errors import Unreachable
 from ledger.primitives.counters import ItemCounter
+from ledger.primitives.counters.atomic import AtomicCounter
 from ledger.primitives.counters.items import LAYOUTS_MAX
 from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived, Raises, Slow
-from ledger.store.writes import Applied, Outcome, Rejected, Unknown, Write
+from ledger.store.writes import Action, Applied, Outcome, Rejected, Unknown, Write
 from ledger.testing.clock import ManualClock
 
 Between = Callable[[], Awaitable[object]]
@@ -104,3 +106,35 @@ async def test_a_layout_that_changes_each_time_is_contention() -> None:
     assert outcome == Rejected("contention", "the number of shards changed each time")
     assert changes == LAYOUTS_MAX
     assert await other.value() == 10
+
+
+@pytest.mark.parametrize("call", ["hand_over", "convert", "add"])
+async def test_an_arrangement_without_an_answer_is_unknown(call: str) -> None:
+    """Its writes may have been applied, whatever the call was for."""
+    store = Unheard(HOME)
+    await counter_of("atomic", MemoryStore(HOME, store.table), 1).add(1)
+    counter = AtomicCounter(
+        store, "counter", clock=ManualClock(instant=True), randomness=seeded(2), shards=4
+    )
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "hand_over": lambda: counter.hand_over(AWAY),
+        "convert": lambda: counter.convert(shards=2),
+        "add": lambda: counter.add(1),
+    }
+    with pytest.raises(Unreachable) as raised:
+        await calls[call]()
+    assert raised.value.outcome == "unknown"
+
+
+class Unheard(MemoryStore):
+    """A store whose answers to writes of one item are lost, and that takes no transaction."""
+
+    async def write(self, write: Write) -> Outcome:
+        """Write it, and lose the answer."""
+        await super().write(write)
+        return Unknown("no answer")
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Lose the request."""
+        del actions, token
+        return Unknown("no answer")
