@@ -79,8 +79,10 @@ class Compactor:
     """Merges the entries of the whole table, from its home region.
 
     Its metrics go to `registry`. Simulations replace `stores`, `clock`, `randomness` and `owner`;
-    `owner` must be unique to this object. With `contract` given stores, too, are used under the
-    table's contract. `archive` has the places of the contract's archive, if they are open already.
+    `owner` must be unique to this object. Given stores, too, are used under the table's contract,
+    if the table has one. With `contract` a table without one is refused; a simulation that passes
+    False goes by the settings alone. `archive` has the places of the contract's archive, if they
+    are open already.
 
     Raises:
         SettingsError: not a `Settings`.
@@ -96,7 +98,7 @@ class Compactor:
         clock: Clock | None = None,
         randomness: Random | None = None,
         owner: str | None = None,
-        contract: bool = False,
+        contract: bool | None = None,
         archive: Sequence[Place] | None = None,
     ) -> None:
         self.settings = checked_settings(settings)
@@ -106,7 +108,7 @@ class Compactor:
         self._archive_metrics = ArchiveMetrics.of(registry)
         self._waiting = Waiting(self.metrics)
         self._given_stores = stores
-        self._is_contracted = contract or stores is None
+        self._contract = contract
         self._seen = SeenNets()
         self._own = OwnFolds()
         self._pace = Pace()
@@ -234,10 +236,15 @@ class Compactor:
 
     async def _given(self, stores: Mapping[str, Store]) -> tuple[Mapping[str, Store], LiveSettings]:
         """Return the given stores of the regions that the contract names, and the view of it."""
-        if not self._is_contracted:
+        if self._contract is False:
             return stores, self.settings
         view = ContractView(stores[self.settings.home], self.settings, clock=self._clock)
-        await view.open()
+        try:
+            await view.open()
+        except ContractMissing:
+            if self._contract:
+                raise
+            return stores, self.settings
         return {region: stores[region] for region in view.current.regions}, view
 
     @asynccontextmanager

@@ -1,5 +1,6 @@
 """A clock that is off by more than the skew merges nothing and writes nothing."""
 
+import itertools
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 
@@ -201,8 +202,11 @@ async def test_a_clock_that_is_set_during_a_pass_ends_it() -> None:
     await machine.record(Change("counter", 1))
     await world.clock.advance(1400)
 
+    pages = itertools.count()
+
     async def jump() -> None:
-        machine.measure(OFF)
+        if next(pages):  # the first is of the contract, before the pass
+            machine.measure(OFF)
 
     before, world.regions.before_page = world.regions.before_page, jump
     (report,) = await machine.merge(1)

@@ -42,6 +42,7 @@ from ledger.administration.templates import Role, policy
 from ledger.contract.changing import ContractWriter
 from ledger.contract.opening import OpenOthers
 from ledger.core import once
+from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.entry import SPENDING_ATTRIBUTES, entry_item
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.ids import EntryId
@@ -421,6 +422,8 @@ async def test_the_compactor_has_just_enough() -> None:
     await recorder.read_contract(HOME)
     stores = {region: recorder.store(region) for region in (HOME, OTHER)}
     settings = INDEXED.replace(watches={"busy": {"counters": "counter-*", "above": 0}})
+    contract = contract_item(Contract(terms=settings.terms))
+    recorder.table.set(contract_key(generation=1), contract)
     compactor, deleted = Compactor(settings, stores=stores), 0
 
     async def has_deleted_all() -> bool:
