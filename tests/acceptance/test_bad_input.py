@@ -92,7 +92,7 @@ OPTIONS = [
         "--at must be an ISO time such as",
     ),
     usage("ledger record a 1 --key k --at 2026-11-21T06:50", "--at must end with a zone"),
-    Case("ledger record a 1 --key k --at 2020-01-01T00:00Z", "past the retry horizon of 300 s"),
+    Case("ledger record a 1 --key k --at 2020-01-01T00:00Z", "past the retry horizon of 5 min"),
     usage("ledger record a 1 --key k --at 2999-01-01T00:00Z", "ahead of the clock"),
     usage("ledger record a 1 --key k", "a UUIDv7 or a ULID as key carries its own"),
     usage(
@@ -166,7 +166,7 @@ UNREACHABLE = [
     Case("ledger table create --config refused.yaml", "no answer (Could not connect"),
     Case("ledger import good.csv --config refused.yaml", "no answer (Could not connect"),
     Case("ledger total a --config silent.yaml", "timeout on endpoint URL"),
-    Case("ledger total a --config gateway.yaml", "DynamoDB had an internal error (502)"),
+    Case("ledger total a --config gateway.yaml", "page with status 502 is not an answer of AWS"),
 ]
 ENDPOINTS = [
     Case("ledger record a 1 --config hanging_up.yaml", "check network and endpoint"),
@@ -177,9 +177,9 @@ ENDPOINTS = [
     Case("ledger table create --config stranger.yaml", "AWS refused the credentials"),
     Case("ledger record a 1 --config profile.yaml", "The config profile (absent) could not be"),
     Case("ledger record a 1 --config aws.yaml", "no usable AWS credentials (Unable to locate"),
-    Case("ledger record a 1 --config page.yaml", "status 200 is not an answer of DynamoDB"),
-    Case("ledger total a --config page.yaml", "status 200 is not an answer of DynamoDB"),
-    Case("ledger table status --config page.yaml", "status 200 is not an answer of DynamoDB"),
+    Case("ledger record a 1 --config page.yaml", "status 200 is not an answer of AWS"),
+    Case("ledger total a --config page.yaml", "status 200 is not an answer of AWS"),
+    Case("ledger table status --config page.yaml", "status 200 is not an answer of AWS"),
 ]
 SETTINGS = {
     "syntax.yaml": ("home: us-east-1\nregions: [\n", "syntax.yaml, line 3: not YAML: expected"),

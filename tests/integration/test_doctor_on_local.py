@@ -425,7 +425,7 @@ def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--role", "nobody"], "'nobody' is not one of writer, spender, strict-writer"),
+        (["--role", "nobody"], "'nobody' is not one of writer, corrector, spender, strict-"),
         (["--probe", "--region", HOME], "--probe measures between regions"),
         (["--sample", "101"], "--sample"),
         (["--timeout", "0"], "--timeout must be 1 to 300 seconds, got 0"),

@@ -19,6 +19,7 @@ import pytest
 from ledger.core import amounts
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.entry import entry_of
+from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.batches import batch_number
 from ledger.importing.form import BATCH_ROWS
@@ -107,7 +108,7 @@ class Desk:
                     if item["pk"]["S"] == IMPORT_PARTITION:
                         markers += batch_number(item) is not None
                         continue
-                    if item["pk"]["S"] == CONTRACT_PARTITION:
+                    if item["pk"]["S"] in {CONTRACT_PARTITION, *HINT_PARTITIONS}:
                         continue
                     entry = entry_of(item)
                     entries += 1

@@ -24,7 +24,13 @@ HEAVY_FOR_LEDGER = (CONNECTIONS | TOOLS) - {"ssl"}  # asyncio loads ssl
 """What `from ledger import Ledger, Settings` may not load: that waits until one is opened."""
 LAZY = ("ledger.runtime", "ledger.runtime.lazy_names")
 """What loads public names when they are first used."""
-WIRE = ("ledger.store", "ledger.local", "ledger.lab", "ledger.settings.file")
+WIRE = (
+    "ledger.store",
+    "ledger.runtime.aws_answers",
+    "ledger.local",
+    "ledger.lab",
+    "ledger.settings.file",
+)
 """Rooms whose inner errors (HTTP answers, pydantic's) are translated before a caller sees them."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.contracts import REGIONS, ContractStore, make_terms, put_contract
-from support.ledgers import AWAY, HOME, LOCAL, SOUTH
+from support.ledgers import AWAY, HOME, SOUTH
 from support.live import Live
 
 from ledger.contract import opening
@@ -17,7 +17,9 @@ from ledger.core.errors import ContractConflict, ContractMissing, TableMissing
 from ledger.settings import Settings
 from ledger.testing.clock import ManualClock
 
-SETTINGS = Settings(regions=dict.fromkeys(REGIONS, LOCAL))
+SETTINGS = Settings(
+    regions={region: {"endpoint": f"http://127.0.0.{at}:9"} for at, region in enumerate(REGIONS, 1)}
+)
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ async def test_settings_that_say_otherwise_are_refused(stores: dict[str, Contrac
 @pytest.mark.slow
 async def test_every_other_region_is_opened() -> None:
     """A compactor that left one out would take what it shows for gone."""
-    live = Live(Settings(regions=dict.fromkeys(REGIONS, LOCAL)))
+    live = Live(SETTINGS)
     async with open_others(live, HOME, clock=ManualClock(instant=True)) as stores:
         assert set(stores) == {AWAY, SOUTH}
         assert {name: store.region for name, store in stores.items()} == {
