@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -92,7 +93,7 @@ async def keep_beating(health: Health) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MetricsServer:
-    """A running metrics page; `port` is the one in use."""
+    """A running metrics page; `port` is the one in use. Closing it again does nothing."""
 
     host: str
     port: int
@@ -170,8 +171,9 @@ class _Listener:
         server.close()
 
     def end(self) -> None:
-        """End, from another thread."""
-        self._loop.call_soon_threadsafe(self._ended.set)
+        """End, from another thread; nothing happens if it has."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._ended.set)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")

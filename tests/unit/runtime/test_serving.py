@@ -69,6 +69,14 @@ def test_metrics_are_served_until_closed() -> None:
     serve(server.port, registry).close()
 
 
+def test_closing_again_does_nothing() -> None:
+    """Whoever holds a page may close it early, and its block then once more."""
+    with serve(0, CollectorRegistry()) as server:
+        server.close()
+        server.close()
+    serve(server.port, CollectorRegistry()).close()
+
+
 def test_a_taken_port_is_one_clear_error() -> None:
     """The message names host and port and what to do."""
     with serve(0, CollectorRegistry()) as server:
