@@ -125,9 +125,7 @@ class S3Place:
         request = self._client.put_object(
             **self._key(name), Body=data, ChecksumSHA256=checksum, **options
         )
-        try:
-            answer = await self._answer(name, _unless_there(request))
-        except FileExistsError:
+        if (answer := await self._answer(name, _unless_there(request))) is None:
             return False
         self._check("ETag" in answer)
         return True
@@ -157,10 +155,11 @@ class S3Place:
             raise ArchiveError(f"{self.url}: {error or kind}", reason=kind) from None
 
 
-async def _unless_there(request: Awaitable[Result]) -> Result:
+async def _unless_there(request: Awaitable[Result]) -> Result | None:
+    """Return the answer of a put; None if an object exists, or is being put."""
     try:
         return await request
     except FOREIGN as error:
         if error_code(error) in _THERE | _UNDER_WAY:
-            raise FileExistsError from None
+            return None
         raise

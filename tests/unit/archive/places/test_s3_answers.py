@@ -1,9 +1,10 @@
 """What another server than S3 answers with success stores nothing, and is no empty place."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Self
 
 import pytest
+from botocore.exceptions import ClientError
 
 from ledger.archive.places.s3 import S3Place
 from ledger.core.errors import ArchiveError
@@ -51,3 +52,44 @@ async def test_it_is_an_error(call: Callable[[S3Place], Awaitable[object]]) -> N
     """No call takes such an answer: neither as done, nor as a list without objects."""
     with pytest.raises(ArchiveError, match="not S3's"):
         await call(S3Place(URL, Gateway()))
+
+
+class Holding:
+    """A client of a bucket whose every object exists, with this content."""
+
+    def __init__(self, code: str, data: bytes) -> None:
+        self._code, self._data = code, data
+
+    async def put_object(self, **_request: Any) -> dict[str, Any]:
+        """Refuse a put."""
+        raise ClientError({"Error": {"Code": self._code}}, "PutObject")
+
+    async def get_object(self, **_request: Any) -> dict[str, Any]:
+        """Answer a get."""
+        return {"Body": Body(self._data)}
+
+
+class Body:
+    """The body of an object."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def read(self) -> bytes:
+        """Return all of it."""
+        return self._data
+
+
+@pytest.mark.parametrize("code", ["PreconditionFailed", "412", "ConditionalRequestConflict", "409"])
+async def test_a_refused_put_compares(code: str) -> None:
+    """An object that is there is no error if it is equal; another one is."""
+    place = S3Place(URL, Holding(code, b"one"))
+    await place.put("segment", b"one")
+    with pytest.raises(ArchiveError, match="segment"):
+        await place.put("segment", b"two")
