@@ -399,8 +399,8 @@ EXPIRED = (
 
 def test_expired_credentials(tmp_path: Path) -> None:
     """A problem of the credentials, and no other: what they kept from being seen is unknown."""
-    with answering(EXPIRED, is_aws=True) as url:
-        text = f"regions: {{{HOME}: {{endpoint: '{url}'}}, {WEST}: {{endpoint: '{url}'}}}}\n"
+    with answering(EXPIRED, is_aws=True) as home, answering(EXPIRED, is_aws=True) as west:
+        text = f"regions: {{{HOME}: {{endpoint: '{home}'}}, {WEST}: {{endpoint: '{west}'}}}}\n"
         (tmp_path / "regions.yaml").write_text(text, encoding="utf-8")
         ran = run_command_here("ledger", "doctor", "--json", folder=tmp_path)
     lines = [Line(**json.loads(line)) for line in ran.out.splitlines()]
