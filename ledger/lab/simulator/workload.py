@@ -359,7 +359,12 @@ class Workload:
             self.auditor.refused(_numbered([error.entry]))
 
     async def _retry(self, error: OutcomeUnknown, app: App) -> None:
-        """Write the same entries again, in any region, until their outcome is known."""
+        """Write the same entries again, in any region, until their outcome is known.
+
+        The timeout of a call ends it though its process sleeps on: until that would wake, its ids
+        are ahead of the clocks of the others, which may refuse them.
+        """
+        wakes_at = app.process.local
         for _ in range(self._random.randrange(RETRIES_MAX + 1)):
             await anyio.sleep(self._random.random() * RETRY_PAUSE_SECONDS_MAX)
             region = self._random.choice((app.ledger.region, *self.scenario.regions))
@@ -371,6 +376,8 @@ class Workload:
                 self._too_late(app, late)
                 return
             except InvalidEntry:
+                if self.world.loop.time() < wakes_at:
+                    continue
                 if not self.scenario.clocks_off:
                     raise
                 return
