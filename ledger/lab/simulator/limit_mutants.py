@@ -222,7 +222,7 @@ LIMIT_MUTANTS = (
         "through-put-again",
         "what was let through is not put again over what is there",
         "its mark is gone, and it is charged twice",
-        30,
+        100,
         (Planned, "is_conditional", property(conditional_by_key)),
         worlds=lets_late_through,
     ),
