@@ -44,7 +44,7 @@ INDEX_MUTANTS = (
         "index-any-order",
         "an index item is put in place of an older state, no other",
         "a process that slept between its fold and the index sets it back to what was before",
-        60,
+        100,
         ((indexing, "not_newer", whatever_is_there),),
         worlds=keeps_index,
     ),
