@@ -3,12 +3,9 @@
 import asyncio
 
 import pytest
-from anyio.lowlevel import checkpoint
 from conformance.test_world import sim_store
 
-from compactor import passes
 from compactor.taking import check_removed
-from ledger.core.contract import Terms
 from ledger.core.entry import entry_of, net_of
 from ledger.core.errors import ContractChangeRefused, DamagedItem, Unreachable
 from ledger.core.keys import generation_of
@@ -64,25 +61,6 @@ def test_remaining_regions_take_over() -> None:
     assert f", without {lost.region}" in trace
     assert " loses put counter-" in trace
     assert "~net#0002" in trace
-
-
-def test_nets_of_a_generation_that_is_announced_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader may know the announcement alone when the new home merges: it refuses none of that.
-
-    By the generation in force it would: in this world a call is answered so late, as long as no
-    pass without a visit reads the regions, which would move its times.
-    """
-
-    async def unread(*_: object, **__: object) -> None:
-        await checkpoint()
-
-    assert run_seed(4395).violation is None
-    monkeypatch.setattr(passes, "check_readable", unread)
-    assert run_seed(4395).violation is None
-    monkeypatch.setattr(Terms, "generation_max", property(lambda terms: terms.generation))
-    violation = run_seed(4395).violation
-    assert violation is not None
-    assert "a net change of generation 2, and the table's contract is of 1" in str(violation)
 
 
 def _lossy_world() -> World:
