@@ -64,7 +64,7 @@ class StepAudit:
         self._wait = wait
         self._now = now
         self._fail = fail
-        self._shown: dict[tuple[str, str, str], tuple[int, float]] = {}
+        self._shown: dict[tuple[str, str, str], tuple[int, str, float]] = {}
 
     def limit(self, budget: str, item: Item) -> None:
         """Take in a limit item; one that is older than what was seen before changes nothing."""
@@ -76,13 +76,16 @@ class StepAudit:
             key = budget, step["since"]["N"], step["limit"]["N"]
             known = self._shown.get(key)
             if known is None or known[0] < revision:
-                self._shown[key] = revision, self._now()
+                # Another write of the item may leave what was noted as it is.
+                noted = item["shown"]["N"]
+                at = known[2] if known and known[1] == noted else self._now()
+                self._shown[key] = revision, noted, at
         for part in item["steps"]["L"]:
             step = part["M"]
             key = budget, step.get("since", {"N": ""})["N"], step["limit"]["N"]
             known = self._shown.pop(key, None)
-            if known is not None and self._now() - known[1] <= self._wait:
-                said = f"{self._now() - known[1]:.0f} s after all regions showed it"
+            if known is not None and self._now() - known[2] <= self._wait:
+                said = f"{self._now() - known[2]:.0f} s after all regions showed it"
                 self._fail("step", f"{budget}: a step of {key[2]} is in force {said}")
 
 
