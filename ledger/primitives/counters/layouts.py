@@ -169,12 +169,13 @@ class CounterLayout:
         """Begin a change: the one gate of every new layout, which its items must have reached."""
         others = await self._others(layout, shape)
         layouts.checked_change(self._name, layout, shape, others=others)
-        if not is_lost and layouts.is_missing(await self._in_force(layout), layout):
+        items = await self._items(self._touched(layout, shape, others))
+        in_force = [items[key] for key in layouts.shard_keys(self._name, layout.shape)]
+        if not is_lost and layouts.is_missing(in_force, layout):
             raise RegionConflict(
                 f"counter {self._name!r} was handed over to {self._store.region}, and not all of"
                 " its items have arrived here yet: repeat the call a little later"
             )
-        items = await self._items(self._touched(layout, shape, others))
         # What cannot be read or added must not freeze the others.
         amounts.total(map(layouts.value_of, items.values()))
         await self._store.write(layouts.announcement(self._name, layout, shape))
