@@ -57,7 +57,7 @@ class ContractView:
         self._contract: Contract | None = None
         self._current = settings
         self._validity: Validity | None = None
-        self._failure: StoreError | None = None
+        self._failure: StoreError | None = None  # of the last read, once the view is void
         self._is_closed = False
         self._due_elapsed = -1.0
         self._due_from = self._due_at = clock.now()
@@ -106,7 +106,10 @@ class ContractView:
         return self._validity
 
     def is_due(self) -> bool:
-        """Whether the contract must be read again before the next piece of work."""
+        """Whether the next piece of work begins with `renew`: to read, or to be refused."""
+        return self._failure is not None or self._is_read_due()
+
+    def _is_read_due(self) -> bool:
         return (
             self._clock.monotonic() >= self._due_elapsed
             or not self._due_from <= self._clock.now() < self._due_at
@@ -130,8 +133,8 @@ class ContractView:
         async with self._lock:
             if self._is_closed:
                 raise LedgerError("closed while the table's contract was read: nothing was written")
-            if not self.is_due():
-                self._check_valid()  # a previous call's read may have failed
+            if not self._is_read_due():
+                self._check_readable()
                 return
             try:
                 await self._read()
@@ -139,7 +142,7 @@ class ContractView:
                 self._read_failed(error)
             except anyio.get_cancelled_exc_class():
                 # Its call has no time left: later ones go on with the view while it is valid.
-                self._due_soon()
+                self._postpone()
                 raise
 
     async def _read(self) -> None:
@@ -175,6 +178,7 @@ class ContractView:
                     self._store.region,
                 )
             self._contract = found
+        self._failure = None
         life = found.obeyed.contract_life
         self._validity = Validity.of_read(now, elapsed, contract_life=life)
         self._due_in(min(REFRESH_SECONDS, REFRESH_SHARE * life), elapsed, now)
@@ -184,27 +188,29 @@ class ContractView:
         self._due_from = self._due_at - _REFRESH
 
     def _read_failed(self, error: StoreError) -> None:
-        self._failure = error
-        self._due_soon()
-        self._check_valid()
+        if not self._postpone():
+            self._failure = error
+            self._due_in(AGAIN_VOID_SECONDS, self._clock.monotonic(), self._clock.now())
+        self._check_readable()
         log.warning("the table's contract could not be read again: %s", error)
 
-    def _due_soon(self) -> None:
-        seconds = AGAIN_VOID_SECONDS if self._is_void() else AGAIN_SECONDS
-        self._due_in(seconds, self._clock.monotonic(), self._clock.now())
+    def _postpone(self) -> bool:
+        """Put the next read off while the view is valid; return whether it is."""
+        now, elapsed = self._clock.now(), self._clock.monotonic()
+        valid = self._validity
+        if valid is None or valid.is_over(now, elapsed=elapsed):
+            return False
+        left = min((valid.until - now).total_seconds(), valid.elapsed_until - elapsed)
+        self._due_in(min(AGAIN_SECONDS, left), elapsed, now)
+        return True
 
-    def _is_void(self) -> bool:
-        return self._validity is None or self._validity.is_over(
-            self._clock.now(), elapsed=self._clock.monotonic()
-        )
-
-    def _check_valid(self) -> None:
-        """Check that the view may be acted on.
+    def _check_readable(self) -> None:
+        """Check that no read has failed since the view is too old to be acted on.
 
         Raises:
-            ContractStale: it is too old, and the last read failed.
+            ContractStale: one has.
         """
-        if self._is_void():
+        if self._failure is not None:
             raise ContractStale(
                 f"the table's contract cannot be read in {self._store.region}: {self._failure}"
             ) from self._failure

@@ -315,6 +315,41 @@ async def test_calls_under_a_void_view_fail_together() -> None:
         assert watched.view.current.settle == 2000.0
 
 
+async def test_a_call_under_a_void_view_is_refused_until_it_is_read_again() -> None:
+    """Between two tries, too: `renew` never returns with a view that is too old to act on."""
+    async with watching() as watched:
+        watched.store.fails = True
+        with pytest.raises(ContractStale):
+            await watched.after(CONTRACT_LIFE + 1)
+        assert watched.view.is_due()
+        with pytest.raises(ContractStale, match="cannot be read"):
+            await watched.view.renew()
+        assert watched.store.reads == 2
+        watched.store.fails = False
+        await watched.after(AGAIN_VOID_SECONDS)
+        assert not watched.view.is_due()
+
+
+@pytest.mark.parametrize("seconds", [CONTRACT_LIFE - 1, CONTRACT_LIFE + 1])
+async def test_a_read_that_a_call_gave_up_is_made_once_the_view_is_void(seconds: float) -> None:
+    """A process that froze in the read wakes in a call whose time is over; the next call reads."""
+    async with watching() as watched:
+        watched.clock.pass_by(REFRESH_SECONDS)
+
+        async def freeze() -> None:
+            watched.clock.pass_by(seconds - REFRESH_SECONDS)
+            scope.cancel()
+            await checkpoint()
+
+        watched.store.on_read = freeze
+        with anyio.CancelScope() as scope:
+            await watched.view.renew()
+        watched.store.on_read = checkpoint
+        watched.show(PENDING)
+        await watched.after(0 if seconds > CONTRACT_LIFE else CONTRACT_LIFE + 1 - seconds)
+        assert watched.view.contract == PENDING
+
+
 async def test_another_contract_of_the_same_revision_is_taken() -> None:
     """Two operators wrote it through two regions at once: here the later write wins."""
     async with watching(PENDING) as watched:
