@@ -27,7 +27,7 @@ def sign_net_changes(
     key signed, and no unsigned one. Exits with 1 while one is unsigned or cannot be trusted.
     """
     settings = Settings.load(config)
-    keys = net_keys(settings)
+    keys = net_keys(settings.signatures)
     if keys is None:
         raise SettingsError(
             "neither signatures.keys nor signatures.keys_env names keys to sign net changes with"

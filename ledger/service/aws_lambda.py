@@ -1,9 +1,9 @@
 """The service as an AWS Lambda function behind a function URL, by Mangum.
 
 The settings are those of LEDGER_CONFIG and `LEDGER_*`, the tokens those of the file LEDGER_TOKENS,
-both of the image; the region is LEDGER_REGION, else the one that the function runs in, and has to
-be one of the table's. The ledger stays open between invocations; nothing runs in between, and
-nothing has to: what a request writes is written before it is answered.
+both of the image and read once; the region is LEDGER_REGION, else the one that the function runs
+in, and has to be one of the table's. The ledger stays open between invocations; nothing runs in
+between, and nothing has to: what a request writes is written before it is answered.
 
 An environment answers one request at a time. So requests share no batches, a token's limits and the
 metrics are those of each environment alone, and `/v1/live` shows totals once and ends: clients

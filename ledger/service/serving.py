@@ -68,7 +68,8 @@ async def serve(
         for service in running:
             service.context.leave()
 
-    async with stopped_by_signals(leave, lambda _: None):
+    async with stopped_by_signals(leave, lambda _: None), background_tasks() as tasks:
+        tasks.start_soon(access.keep)
         await run_all([service.run for service in running], at_once=len(running))
 
 

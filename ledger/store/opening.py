@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import localcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 
@@ -14,12 +14,15 @@ from ledger.core.errors import LedgerError, SettingsError
 from ledger.core.signatures import NetKeys
 from ledger.runtime.aws_session import open_session
 from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.files import read_bounded
 from ledger.runtime.foreign import FOREIGN
 from ledger.runtime.gc import free_closed_clients
 from ledger.runtime.loops import running_loop
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.threaded import ThreadedCall
 from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings import Settings
+from ledger.settings.groups import SignatureSettings
 from ledger.store.dynamodb.apart import check_apart
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
@@ -34,6 +37,7 @@ from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.wrappers.net_signatures import NetSigningStore
 
 CONNECTIONS_MAX = 64
+KEYS_BYTES_MAX = 64 * 1024
 
 
 @asynccontextmanager
@@ -55,7 +59,9 @@ async def open_store(
             `mock_aws` is active, which does not reach them.
     """
     running_loop()
-    keys = net_keys(settings)
+    keys = (
+        await _reading_keys(settings.signatures).result() if settings.signatures.are_made else None
+    )
     if settings.region(region).endpoint is None:
         _refuse_mock(region)
     clock, metrics = clock or SystemClock(), metrics or Metrics(None)
@@ -87,13 +93,17 @@ async def open_store(
         yield store if keys is None else NetSigningStore(store, keys)
 
 
-def net_keys(settings: Settings) -> NetKeys | None:
+@cache
+def _reading_keys(given: SignatureSettings) -> ThreadedCall[NetKeys | None]:
+    return ThreadedCall(partial(net_keys, given), what="the read of the keys for net changes")
+
+
+def net_keys(given: SignatureSettings) -> NetKeys | None:
     """Return the keys by which net changes are signed and checked; None if the settings name none.
 
     Raises:
         SettingsError: the file cannot be read, the variable is not set, or there are no such keys.
     """
-    given = settings.signatures
     if not given.are_made:
         return None
     if given.keys_env is None:
@@ -102,16 +112,16 @@ def net_keys(settings: Settings) -> NetKeys | None:
         named = f"signatures.keys_env {given.keys_env}"
     try:
         if given.keys_env is None:
-            text = Path(given.keys or "").read_text(encoding="utf-8")
+            path = Path(given.keys or "")
+            text = read_bounded(path, KEYS_BYTES_MAX, what="file of keys").decode()
         else:
             text = os.environ[given.keys_env]
         return NetKeys.parse(text, required=given.required)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        raise SettingsError(f"{named}: cannot be read ({reason})") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{named}: it is not UTF-8") from None
     except KeyError:
         raise SettingsError(f"{named}: the variable is not set") from None
-    except SettingsError as error:
+    except LedgerError as error:
         raise SettingsError(f"{named}: {error}") from None
 
 

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from ledger.core.errors import SettingsError
+from ledger.core.errors import LedgerError, SettingsError
 from ledger.core.watches import Watch
 from ledger.runtime.files import read_bounded
 from ledger.settings.rules import rule_of
@@ -20,6 +20,7 @@ from ledger.webhooks.signing import secrets_of
 
 HOOKS_MAX = 50
 FILE_BYTES_MAX = 1_000_000
+SECRETS_BYTES_MAX = 64 * 1024
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _BOOL = "tag:yaml.org,2002:bool"
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*", re.ASCII)
@@ -130,16 +131,17 @@ class Hook(BaseModel):
         """
         try:
             if self.secret_file is not None:
-                text = self.secret_file.read_text(encoding="utf-8")
+                text = read_bounded(
+                    self.secret_file, SECRETS_BYTES_MAX, what="file of secrets"
+                ).decode()
             elif self.secret_env is not None:
                 text = os.environ[self.secret_env]
             else:
                 text = self.secret or ""
             return secrets_of(text)
-        except (OSError, KeyError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
+        except (LedgerError, KeyError, ValueError) as error:
             raise SettingsError(
-                f"webhook {self.name}: its secret cannot be used: {reason}"
+                f"webhook {self.name}: its secret cannot be used: {error}"
             ) from None
 
 

@@ -19,6 +19,7 @@ import httpx
 from ledger.core.errors import InvalidInput
 from ledger.core.http_times import retry_after_seconds
 from ledger.runtime.clock import Clock
+from ledger.runtime.threaded import ThreadedCall
 from ledger.webhooks.addresses import Resolve, checked_address, resolved
 from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Ended, Event, wait_after
 from ledger.webhooks.hooks import Hook
@@ -66,6 +67,7 @@ class Sender:
         self._random = randomness
         self._metrics = metrics
         self._resolve = resolve
+        self._secrets: dict[str, ThreadedCall[tuple[bytes, ...]]] = {}
 
     async def send(self, hook: Hook, event: Event, *, tries_max: int = TRIES_MAX) -> Sent:
         """Post an event until it is taken, refused for good, or was tried often enough.
@@ -87,10 +89,22 @@ class Sender:
                 await self._clock.sleep(max(again, wait_after(tries, self._random.random())))
         return Sent(Ended.FAILED, said, tries)
 
+    async def secrets(self, hook: Hook) -> tuple[bytes, ...]:
+        """Return the keys by which a webhook's events are signed, as its file has them now.
+
+        Raises:
+            SettingsError: there is none, or one that is none.
+            LedgerError: its file was not read within a bound.
+        """
+        if hook.name not in self._secrets:
+            what = f"webhook {hook.name}: the read of its secret"
+            self._secrets[hook.name] = ThreadedCall(hook.secrets, what=what)
+        return await self._secrets[hook.name].result()
+
     async def _once(self, hook: Hook, event: Event) -> tuple[int | None, str, float]:
         """Return status, what was said, and the seconds that Retry-After asks for."""
         now = int(self._clock.now().timestamp())
-        headers = headers_of(hook.secrets(), event.id, now, event.body)
+        headers = headers_of(await self.secrets(hook), event.id, now, event.body)
         try:
             url = httpx.URL(hook.url)
             port = url.port or (443 if url.scheme == "https" else 80)

@@ -84,7 +84,7 @@ class Worker:
         """Deliver for ever, while no other process does.
 
         Raises:
-            SettingsError: a secret cannot be used.
+            LedgerError: a secret cannot be used, or its file was not read within a bound.
         """
         while True:
             try:
@@ -100,7 +100,9 @@ class Worker:
         try:
             async with background_tasks() as tasks:
                 for hook in self._hooks:
-                    hook.secrets()  # one that is none is told before anything is sent
+                    await self._sender.secrets(
+                        hook
+                    )  # one that is none is told before anything is sent
                     tasks.start_soon(self._followed, hook)
                 await self._lease.lost.wait()
                 tasks.cancel_scope.cancel()

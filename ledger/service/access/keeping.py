@@ -3,17 +3,19 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from ledger.core.errors import LedgerError
 from ledger.runtime.clock import Clock
 from ledger.runtime.files import is_mounted_alone
+from ledger.runtime.threaded import SECONDS_MAX, ThreadedCall
 from ledger.service.access.limits import Allowance
 from ledger.service.access.proxies import ProxyHeader
-from ledger.service.access.token_file import read_tokens
+from ledger.service.access.token_file import TokenFile, read_tokens
 from ledger.service.access.tokens import Grant, bearer_in, grant_named, grant_of
 
 LOOK_SECONDS = 1.0
-"""How long a change of the file may go unseen."""
+"""How often the file is looked at."""
 
 STALE_SECONDS = 30.0
 """After so long without a read that succeeds an instance is not ready: a token may be revoked."""
@@ -24,12 +26,13 @@ log = logging.getLogger(__name__)
 class FileAccess:
     """Tells callers by the tokens of a file.
 
-    A file that is replaced counts within `LOOK_SECONDS`: a token that was revoked ends, without a
-    restart. One that cannot be read leaves what was read before. It is read again at each look, so
-    that no moment without a free descriptor, or of a file half written, keeps a token alive.
+    A file that is replaced counts once `keep` has looked at it: a token that was revoked ends,
+    without a restart. One that cannot be read leaves what was read before. It is read again at each
+    look, so that no moment without a free descriptor, or of a file half written, keeps a token
+    alive. Requests never look at the file: one on a mount that hangs holds up none of them.
     """
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, *, look_seconds_max: float = SECONDS_MAX) -> None:
         """Read the file.
 
         Raises:
@@ -39,7 +42,9 @@ class FileAccess:
         self._clock = clock
         self._stamp = self._stamp_now()
         self._file = read_tokens(path)
-        self._looked_at = clock.monotonic()
+        self._looking = ThreadedCall(
+            self._changed, what=f"a look at {path}", seconds_max=look_seconds_max
+        )
         self._unread_since: float | None = None
         self._on_unread: list[Callable[[], None]] = []
         if is_mounted_alone(path):
@@ -53,7 +58,6 @@ class FileAccess:
     @property
     def proxy(self) -> ProxyHeader | None:
         """The header in which a proxy names callers, if the file has one."""
-        self._look()
         return self._file.proxy
 
     def grant(self, authorization: str | None) -> Grant | None:
@@ -61,13 +65,31 @@ class FileAccess:
         token = bearer_in(authorization)
         if token is None:
             return None
-        self._look()
         return grant_of(token, self._file.records, self._clock.now())
 
     def named(self, name: str) -> Grant | None:
         """Return what the newest valid token of a name allows; None if there is none."""
-        self._look()
         return grant_named(name, self._file.records, self._clock.now())
+
+    async def keep(self) -> NoReturn:
+        """Look at the file every `LOOK_SECONDS`, until cancelled."""
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            await self.look_again()
+
+    async def look_again(self) -> None:
+        """Read the file again if it was replaced, or the last read failed."""
+        began = self._clock.monotonic()
+        try:
+            changed = await self._looking.result()
+        except LedgerError as error:
+            self._note_unread(began, error)
+            return
+        if changed is not None:
+            self._stamp, self._file = changed
+        if self._unread_since is not None:
+            self._unread_since = None
+            log.info("%s was read again", self._path)
 
     def tell_unread(self, told: Callable[[], None]) -> None:
         """Call this at each try to read the file again that fails."""
@@ -75,7 +97,6 @@ class FileAccess:
 
     def is_stale(self) -> bool:
         """Return whether the file could not be read again for too long to trust what was read."""
-        self._look()
         since = self._unread_since
         return since is not None and self._clock.monotonic() - since >= STALE_SECONDS
 
@@ -99,24 +120,16 @@ class FileAccess:
         allowance.rate, allowance.at_once = grant.rate, grant.at_once
         return allowance
 
-    def _look(self) -> None:
-        """Read the file again if it was replaced."""
-        now = self._clock.monotonic()
-        if now - self._looked_at < LOOK_SECONDS:
-            return
-        self._looked_at = now
+    def _changed(self) -> tuple[tuple[int, ...] | None, TokenFile] | None:
+        """Return the file with its stamp; None if it is the one that was read last.
+
+        Raises:
+            LedgerError: it cannot be read, or breaks the form.
+        """
         stamp = self._stamp_now()
         if stamp == self._stamp and self._unread_since is None:
-            return
-        try:
-            self._file = read_tokens(self._path)
-        except LedgerError as error:
-            self._note_unread(now, error)
-            return
-        self._stamp = stamp
-        if self._unread_since is not None:
-            self._unread_since = None
-            log.info("%s was read again", self._path)
+            return None
+        return stamp, read_tokens(self._path)
 
     def _note_unread(self, now: float, error: LedgerError) -> None:
         if self._unread_since is None:

@@ -20,6 +20,9 @@ class Access(Protocol):
     def named(self, name: str) -> Grant | None:
         """Return what a caller of this name may do; None if there is none, or none any more."""
 
+    async def keep(self) -> None:
+        """Read again, while the service runs, who may do what."""
+
     def tell_unread(self, told: Callable[[], None]) -> None:
         """Call this at each try to read again who may do what that fails."""
 
@@ -47,6 +50,9 @@ class OpenAccess:
 
     def named(self, name: str) -> None:
         """Return nothing: no proxy names anyone."""
+
+    async def keep(self) -> None:
+        """Return: nothing is read."""
 
     def tell_unread(self, told: Callable[[], None]) -> None:
         """Keep nothing: nothing is read."""

@@ -4,9 +4,9 @@ A problem with them, or with the endpoint, is the same error for both transports
 sent: aiobotocore would find it with each request, and not report that nothing was sent.
 """
 
-import asyncio
 import os
 import ssl
+from functools import cache, partial
 from typing import Any
 
 from aiobotocore.session import AioSession
@@ -14,6 +14,7 @@ from botocore.httpsession import create_urllib3_context, get_cert_path
 
 from ledger.core.errors import SettingsError
 from ledger.core.redaction import without_passwords
+from ledger.runtime.threaded import ThreadedCall
 from ledger.settings.groups import is_url
 
 
@@ -39,14 +40,20 @@ async def trusting(ca_bundle: str | None) -> ssl.SSLContext:
 
     Raises:
         SettingsError: the bundle cannot be read.
+        LedgerError: it was not read within a bound.
     """
     # Reading a bundle of certificates would block the event loop for too long.
-    return await asyncio.to_thread(_trusting, given_bundle(ca_bundle))
+    return await _reading(given_bundle(ca_bundle)).result()
 
 
 def given_bundle(ca_bundle: str | None) -> str | None:
     """Return the bundle that is trusted instead of botocore's; None for botocore's."""
     return ca_bundle or os.environ.get("REQUESTS_CA_BUNDLE") or None
+
+
+@cache
+def _reading(given: str | None) -> ThreadedCall[ssl.SSLContext]:
+    return ThreadedCall(partial(_trusting, given), what="the read of the certificates to trust")
 
 
 def _trusting(given: str | None) -> ssl.SSLContext:

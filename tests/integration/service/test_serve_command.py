@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import httpx
 import pytest
@@ -54,7 +54,7 @@ def eventually(url: str, value: str, headers: dict[str, str]) -> bool:
 
 @pytest.mark.slow
 def test_what_is_written_in_one_region_is_read_in_the_other(tmp_path: Path) -> None:
-    """With a token; SIGTERM ends it in order."""
+    """With a token, until that is revoked; SIGTERM ends it in order."""
     made = run_command(
         "ledger", "token", "create", "shop", "--scope", "read", "--scope", "write", folder=tmp_path
     )
@@ -67,6 +67,9 @@ def test_what_is_written_in_one_region_is_read_in_the_other(tmp_path: Path) -> N
         assert written.status_code == 201
         assert httpx.get(f"{home}/v1/counters/stock").status_code == 401
         assert eventually(f"{away}/v1/counters/stock", "2.5", headers)
+        run_command("ledger", "token", "revoke", "shop", folder=tmp_path)
+        while httpx.get(f"{home}/v1/session", headers=headers).status_code != 401:
+            sleep(0.1)
         process.send_signal(signal.SIGTERM)
         assert process.wait(START_SECONDS_MAX) == 0
 

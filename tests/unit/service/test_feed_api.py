@@ -10,7 +10,7 @@ from support.serving import AWAY, served
 from support.tokens import token_header
 
 from ledger.feed.cursors import Cursor, to_text
-from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
+from ledger.service.access.keeping import FileAccess
 from ledger.service.context import Context
 from ledger.testing import MemoryGlobalTable
 from ledger.wire import schemas
@@ -167,11 +167,12 @@ async def test_what_a_token_no_longer_allows_is_not_shown(
     """Where it changed while the request waited: for its counters."""
     table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
     headers = token_header(path, table, "read", prefixes=["shop/"])
-    async with served(table, access=FileAccess(path, table.clock)) as service:
+    access = FileAccess(path, table.clock)
+    async with served(table, access=access) as service:
 
         async def pause(_context: Context, _seconds: float) -> None:
             path.write_text(path.read_text().replace('"shop/"', '"shop/a"'))
-            table.clock.pass_by(LOOK_SECONDS)
+            await access.look_again()
             await service.ledger.record("shop/b", 4711)
 
         monkeypatch.setattr(Context, "pause", pause)

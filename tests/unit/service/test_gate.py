@@ -13,7 +13,7 @@ from support.ledgers import seeded
 from support.serving import Served, served
 
 from ledger.runtime.logs import TEXT_FORMAT, TextFormatter
-from ledger.service.access.keeping import LOOK_SECONDS, FileAccess
+from ledger.service.access.keeping import FileAccess
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import create_token, revoke_tokens, set_proxy
 from ledger.service.access.tokens import Grant, Scope, checked_grant
@@ -151,7 +151,7 @@ async def test_a_proxy_names_who_asks_and_a_token_of_that_name_says_what_it_may(
         for name in ("other", "Shop", "shop, other", ""):
             assert (await _post(service, {"X-Caller": name})).status_code == 401
         revoke_tokens(path, "shop", now=table.clock.now())
-        await table.clock.advance(LOOK_SECONDS)
+        await access.look_again()
         assert (await _post(service, named)).status_code == 401
 
 
@@ -175,7 +175,7 @@ async def test_a_proxys_header_from_whoever_else_is_refused(tmp_path: Path, peer
         answer = await _post(service, {**token, "X-Caller": "other"})
         assert (answer.status_code, "a token beside" in answer.json()["detail"]) == (401, True)
         set_proxy(path, None)
-        await table.clock.advance(LOOK_SECONDS)
+        await access.look_again()
         assert (await _post(service, {"X-Caller": "shop"})).status_code == 401
 
 
@@ -274,7 +274,8 @@ async def test_a_stream_ends_once_its_token_does_not_allow_it(
     """At its next look, revoked or not for one of its counters: what comes later is not shown."""
     table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
     headers = token_of(path, table, "read")
-    async with served(table, access=FileAccess(path, table.clock)) as service:
+    access = FileAccess(path, table.clock)
+    async with served(table, access=access) as service:
         with fail_after(5):  # only a stream that does not end takes so long
             async with create_task_group() as tasks:
 
@@ -283,7 +284,7 @@ async def test_a_stream_ends_once_its_token_does_not_allow_it(
                         revoke_tokens(path, "shop", now=table.clock.now())
                     else:
                         path.write_text(path.read_text().replace('"shop/"', '"shop/a"'))
-                    await table.clock.advance(LOOK_SECONDS)
+                    await access.look_again()
                     await service.ledger.record("shop/b", 4711)
 
                 tasks.start_soon(change)

@@ -2,15 +2,20 @@
 
 import base64
 import hmac
+import os
 from datetime import timedelta
 from email.utils import format_datetime
 from hashlib import sha256
+from pathlib import Path
+from threading import Thread, current_thread, main_thread
 
 import pytest
 from support.hooks import PUBLIC, SECRET, Receiver, Sending, hook_of
 
+from ledger.core.errors import SettingsError
 from ledger.webhooks.addresses import is_public
 from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Ended, Event, wait_after
+from ledger.webhooks.hooks import Hook
 from ledger.webhooks.signing import headers_of, secrets_of
 
 EVENT = Event("msg_1", b'{"type":"test"}')
@@ -164,3 +169,26 @@ def test_waits_double_with_chance_and_a_bound() -> None:
     assert [wait_after(tries, 1.0) for tries in (1, 2, 3, 4)] == [1, 2, 4, 8]
     assert wait_after(3, 0.0) == 2
     assert wait_after(50, 1.0) == WAIT_SECONDS_MAX
+
+
+async def test_a_secret_is_read_on_a_thread_that_may_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease is kept meanwhile; a pipe is refused at once."""
+    path, threads = tmp_path / "secret", list[Thread]()
+    path.write_text(SECRET)
+    read = Hook.secrets
+
+    def noted(hook: Hook) -> tuple[bytes, ...]:
+        threads.append(current_thread())
+        return read(hook)
+
+    monkeypatch.setattr(Hook, "secrets", noted)
+    hook, sender = hook_of(secret=None, secret_file=path), Sending(Receiver([204])).sender()
+    assert (await sender.send(hook, EVENT)).ended is Ended.DELIVERED
+    assert threads
+    assert main_thread() not in threads
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(SettingsError, match=r"its secret cannot be used: .* it is no regular file"):
+        await sender.send(hook, EVENT)

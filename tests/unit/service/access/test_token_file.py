@@ -5,12 +5,15 @@ import logging
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
+import anyio
 import pytest
 from support.commands import Ran, run_command_here
 from support.ledgers import seeded
 
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.runtime.tasks import background_tasks
 from ledger.service.access import keeping
 from ledger.service.access.keeping import LOOK_SECONDS, STALE_SECONDS, FileAccess
 from ledger.service.access.proxies import ProxyHeader
@@ -22,10 +25,11 @@ from ledger.service.access.token_file import (
     rotate_token,
     set_proxy,
 )
-from ledger.service.access.tokens import checked_grant
+from ledger.service.access.tokens import checked_grant, token_text
 from ledger.testing.clock import ManualClock
 
 NOW = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
+MADE_UP, _ = token_text("0" * 12, bytes(32))
 GRANT = checked_grant("shop", ["read", "write"], ["shop/"], rate=5.0, at_once=3)
 
 
@@ -114,7 +118,9 @@ def test_an_overlap_never_prolongs_a_token(tmp_path: Path) -> None:
     assert FileAccess(path, clock).grant(f"Bearer {first}") is None
 
 
-async def test_what_is_revoked_ends_while_the_service_runs(tmp_path: Path) -> None:
+async def test_what_is_revoked_ends_while_the_service_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a restart, at the next look at the file."""
     path = tmp_path / "tokens.json"
     token = make(path)
@@ -123,7 +129,18 @@ async def test_what_is_revoked_ends_while_the_service_runs(tmp_path: Path) -> No
     assert access.grant(f"Bearer {token}") == GRANT
     assert revoke_tokens(path, "shop", now=NOW) == 1
     assert revoke_tokens(path, "shop", now=NOW) == 0
-    await clock.advance(LOOK_SECONDS)
+    assert access.grant(f"Bearer {token}") == GRANT  # no request looks at the file
+    looked = anyio.Event()
+
+    async def look() -> None:
+        await FileAccess.look_again(access)
+        looked.set()
+
+    monkeypatch.setattr(access, "look_again", look)
+    async with background_tasks() as tasks:
+        tasks.start_soon(access.keep)
+        await clock.advance(LOOK_SECONDS)
+        await looked.wait()
     assert access.grant(f"Bearer {token}") is None
 
 
@@ -152,16 +169,16 @@ async def test_a_read_that_failed_is_tried_again(
     aside = path.rename(tmp_path / "aside")
     path.mkdir()  # as a descriptor that is missing, or a mode: it is there, and cannot be read
     for _ in range(int(STALE_SECONDS)):
-        await clock.advance(LOOK_SECONDS)
+        await access.look_again()
         assert not access.is_stale()
         assert access.grant(f"Bearer {token}") == GRANT
+        await clock.advance(LOOK_SECONDS)
     assert len(failed) == STALE_SECONDS
-    await clock.advance(LOOK_SECONDS)
     assert access.is_stale()
     path.rmdir()
     aside.rename(path)
     with caplog.at_level(logging.INFO):
-        await clock.advance(LOOK_SECONDS)
+        await access.look_again()
         assert not access.is_stale()
     assert access.grant(f"Bearer {token}") is None
     assert [record.levelname for record in caplog.records if "tokens" in record.message] == [
@@ -185,9 +202,42 @@ async def test_what_is_read_is_tried_again_though_the_file_is_the_same(
 
     with monkeypatch.context() as patch:
         patch.setattr(keeping, "read_tokens", refused)
-        await clock.advance(LOOK_SECONDS)
+        await access.look_again()
         assert access.grant(f"Bearer {token}") == GRANT
-    await clock.advance(LOOK_SECONDS)
+    await access.look_again()
+    assert access.grant(f"Bearer {token}") is None
+
+
+async def test_a_look_that_hangs_holds_up_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a mount that has gone: one at a time, each wait for it counted; then it is stale."""
+    path = tmp_path / "tokens.json"
+    token, clock = make(path), ManualClock(NOW)
+    access, failed = FileAccess(path, clock, look_seconds_max=0.001), list[int]()
+    access.tell_unread(lambda: failed.append(1))
+    revoke_tokens(path, "shop", now=NOW)
+    mount, looks = Event(), list[Path]()
+
+    def hung(asked: Path) -> TokenFile:
+        looks.append(asked)
+        mount.wait()
+        return read_tokens(asked)
+
+    monkeypatch.setattr(keeping, "read_tokens", hung)
+    try:
+        for _ in range(2):
+            await access.look_again()
+            assert access.grant(f"Bearer {token}") == GRANT
+            assert access.grant(f"Bearer {MADE_UP}") is None
+            assert not access.is_stale()
+        await clock.advance(STALE_SECONDS)
+        assert access.is_stale()
+        assert (len(looks), len(failed)) == (1, 2)
+    finally:
+        mount.set()
+    while access.is_stale():
+        await access.look_again()
     assert access.grant(f"Bearer {token}") is None
 
 
@@ -259,7 +309,7 @@ async def test_a_file_is_checked_whole_when_it_is_read(tmp_path: Path, content: 
     access, failed = FileAccess(path, clock), list[int]()
     access.tell_unread(lambda: failed.append(1))
     path.write_text(content)
-    await clock.advance(LOOK_SECONDS)
+    await access.look_again()
     assert access.grant(f"Bearer {token}") == GRANT
     assert failed == [1]
     await clock.advance(STALE_SECONDS)
