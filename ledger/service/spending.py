@@ -21,7 +21,6 @@ from ledger.service.asking import (
     Whole,
     key_of,
     moment,
-    shown,
 )
 from ledger.service.forms import (
     REGION_SCHEMA,
@@ -35,6 +34,7 @@ from ledger.service.forms import (
     Since,
     printable,
 )
+from ledger.service.json_bodies import shown
 from ledger.service.queries import Asked, IdsQuery
 
 ALSO_MAX = BUDGETS_MAX - 1

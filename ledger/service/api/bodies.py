@@ -7,7 +7,7 @@ from fastapi import Request
 from pydantic import TypeAdapter
 
 from ledger.service.answers import Refused
-from ledger.service.asking import BodyModel, read_body
+from ledger.service.json_bodies import BodyModel, read_body
 from ledger.wire.problems import NOT_ACCEPTABLE_BODY
 
 JSON = "application/json"

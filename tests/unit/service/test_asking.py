@@ -1,15 +1,9 @@
 """What a request asks for: each value and rule that is refused is named."""
 
-import json
-from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from time import process_time
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from ledger.core.errors import (
@@ -21,8 +15,6 @@ from ledger.core.errors import (
 )
 from ledger.core.timed_keys import time_in
 from ledger.service.asking import (
-    Body,
-    DescriptionBody,
     EntriesBody,
     EntryBody,
     RetryBody,
@@ -31,10 +23,9 @@ from ledger.service.asking import (
     edge,
     entry_in,
     key_of,
-    read_body,
     wait_of,
 )
-from ledger.service.spending import BudgetBody, HoldBody, SpendBody
+from ledger.service.json_bodies import read_body
 
 ENTRY = TypeAdapter(EntryBody)
 UUID7 = "019ab2c8-4f00-7abc-8def-0123456789ab"
@@ -270,100 +261,3 @@ def test_an_entry_to_be_repeated_is_one_that_a_writer_makes(member: str, message
     assert (read.change, read.count, read.reverses) == (Decimal("1E100"), 1, None)
     with pytest.raises(InvalidInput, match=message):
         read_body(TypeAdapter(RetryBody), (entry % f", {member}").encode())
-
-
-@given(st.binary(max_size=200))
-def test_no_bytes_end_in_another_error(body: bytes) -> None:
-    """Whatever comes is read or refused."""
-    kinds: tuple[TypeAdapter[Any], ...] = (ENTRY, TypeAdapter(EntriesBody), TypeAdapter(RetryBody))
-    for kind in kinds:
-        with suppress(InvalidInput):
-            read_body(kind, body)
-
-
-LENGTH = 1_000_000
-
-
-def filled(begin: str, part: str, end: str) -> bytes:
-    """Return a body as long as one may be, of one part again and again."""
-    return (begin + part * (LENGTH // len(part)) + end).encode()
-
-
-MANY = ",".join(f'"a{number}":[]' for number in range(80_000))
-HOSTILE: dict[str, tuple[type[Body], bytes]] = {
-    "attributes": (DescriptionBody, f'{{"attributes":{{{MANY}}}}}'.encode()),
-    "members": (EntryBody, f"{{{MANY}}}".encode()),
-    "the same member": (EntryBody, filled("{", '"a":0,', '"a":0}')),
-    "members of entries": (
-        EntriesBody,
-        filled('{"entries":[', "{" + ",".join(f'"{n}":0' for n in range(30)) + "},", "{}]}"),
-    ),
-    "objects": (EntriesBody, filled('{"entries":[', "{},", "{}]}")),
-    "numbers": (EntriesBody, filled('{"entries":[', "0,", "0]}")),
-    "lists": (EntryBody, filled('{"change":[', "[],", "0]}")),
-    "names": (SpendBody, filled('{"amount":"1","also":[', '"",', '""]}')),
-    "depth": (EntryBody, filled("", "[", "")),
-    "depth of objects": (EntryBody, filled("", '{"a":', "")),
-    "digits": (EntryBody, filled('{"change":', "9", "}")),
-    "digits of an amount": (EntryBody, filled('{"change":"', "9", '"}')),
-    "quotes": (EntryBody, filled('"', '\\",,', "\\")),
-}
-
-
-def cost(kind: type[Body], body: bytes) -> float:
-    """Return the processor time that a body takes, in the best of some tries."""
-    adapter, costs = TypeAdapter[Body](kind), list[float]()
-    for _ in range(5):
-        began = process_time()
-        with suppress(InvalidInput):
-            read_body(adapter, body)
-        costs.append(process_time() - began)
-    return min(costs)
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_body_costs_much_more_than_one_of_as_many_entries_as_may_be(name: str) -> None:
-    """It is refused by counts, before anything of it is looked at for itself."""
-    entry = {"counter": "c" * 20, "change": "12.50", "note": "n" * 900, "effective": "2026-11-24"}
-    most = cost(EntriesBody, json.dumps({"entries": [entry] * 1_000}).encode())
-    kind, body = HOSTILE[name]
-    with pytest.raises(InvalidInput) as caught:
-        read_body(TypeAdapter[Body](kind), body)
-    assert len(str(caught.value)) < 400
-    assert cost(kind, body) < 10 * most
-
-
-@pytest.mark.parametrize(
-    ("kind", "body", "message"),
-    [
-        (EntryBody, b'{"change": ' + b"9" * 5_000 + b"}", "invalid JSON"),
-        (EntryBody, b'{"change": "\xff"}', "invalid JSON: 'utf-8'"),
-        (EntryBody, b"[" * 900, "invalid JSON"),
-        (HoldBody, b'{"amount": "1", "expires": ' + b"9" * 4_000 + b"}", "expires must be seconds"),
-        (HoldBody, b'{"amount": "1", "expires": 1e999}', "expires must be seconds"),
-        (SpendBody, b'{"amount": "1", "wait": ' + b"9" * 4_000 + b"}", "wait"),
-        (SpendBody, b'{"amount": "1", "wait": 1e999}', "wait"),
-        (BudgetBody, b'{"limit": "1", "weights": {"a": 1e999}}', "weights.a"),
-        (EntryBody, b'{"change": "1", "note": "\\ud800"}', "invalid JSON"),
-    ],
-)
-def test_what_no_number_or_text_can_be_is_refused(
-    kind: type[Body], body: bytes, message: str
-) -> None:
-    """As any value that breaks a rule: by its place, and never by a defect."""
-    with pytest.raises(InvalidInput, match=message):
-        read_body(TypeAdapter[Body](kind), body)
-
-
-def test_signs_in_texts_are_no_values() -> None:
-    """A note of commas and brackets is one value."""
-    body = json.dumps({"change": "1", "note": ',[{"' * 10_000}).encode()
-    assert read_body(TypeAdapter(EntryBody), body).note == ',[{"' * 10_000
-
-
-def test_a_name_that_means_nothing_is_shown_cut_and_escaped() -> None:
-    """It is as long as a body may be, and may hold what a terminal obeys."""
-    body = json.dumps({"change": "1", "\u202e\x1b" + "x" * 500_000: 1}).encode()
-    with pytest.raises(InvalidInput, match=r"body: \\u202e\\x1bxxx") as caught:
-        read_body(ENTRY, body)
-    assert len(str(caught.value)) < 300
