@@ -86,8 +86,12 @@ class Counter(Protocol):
     async def lookup(self, token: str, *, timeout: float | None = None) -> Marker | None:
         """Return what was made under a token, None if nothing was, or if it is no longer known.
 
+        A region that does not write the counter knows it once its marker has arrived.
+
         Raises:
             InvalidInput: the token breaks a rule, or the method keeps no markers.
+            RegionConflict: the counter was handed over within the last hour, and the token's marker
+                may be on its way.
             ReadTooSlow: `timeout` seconds ended.
             DamagedItem, StoreError: as `add`.
         """

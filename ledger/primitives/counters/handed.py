@@ -1,7 +1,8 @@
 """Tokens after a hand-over: which of them another region may have used, without its item here yet.
 
-Markers, and the records of counts, are items of their own. No item says how many there are, so
-nothing shows that all of them have arrived where a counter was handed over to::
+Markers, and the records of counts, are items of their own, and so are shards that are no longer in
+force and keep tokens. No item says how many there are, so nothing shows that all of them have
+arrived where a counter was handed over to::
 
     us-east-1   {put marker t; ADD 5} ── hand over ──> layout, value ──> eu-west-1
                                                   marker t ─────────────────> a little later

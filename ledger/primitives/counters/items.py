@@ -396,7 +396,25 @@ class ItemCounter(ShardItems):
         return await self._elsewhere(layout, change, token, first=first, own=own)
 
     async def _check_handed(self, layout: Layout, token: str) -> None:
-        """Return if no other region can have used the token, as far as this method can know."""
+        """Return unless another region may have used the token, and its item is on its way.
+
+        Raises:
+            RegionConflict: it may have, and nothing here shows it.
+        """
+        if not (self._may_be_late(layout) and is_doubtful(layout, token, self.clock.now())):
+            return
+        if not await self._is_known(layout, token):
+            raise doubt_of(self.name, layout, token)
+
+    def _may_be_late(self, layout: Layout) -> bool:
+        """Return whether a token may be known in an item outside of the layout in force."""
+        del layout
+        return False
+
+    async def _is_known(self, layout: Layout, token: str) -> bool:
+        """Return whether anything here shows that a token was used."""
+        own = draw(token, layout.first)
+        return await self.knows(own, token) or await self._known_before(layout, own, token)
 
     async def _elsewhere(
         self, layout: Layout, change: Decimal, token: str | None, *, first: int, own: int | None

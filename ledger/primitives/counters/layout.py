@@ -211,6 +211,28 @@ def value_of(item: Item | None) -> Decimal:
     return number_of(item, VALUE) if item is not None and VALUE in item else Decimal(0)
 
 
+def sum_of(
+    name: str, layout: Layout, items: Mapping[Key, Item | None], *, region: str = ""
+) -> Decimal:
+    """Return a counter's value as this region shows it, of all items that a change touches.
+
+    Items outside of the layout are empty where they were emptied. In another region such an item
+    may not have arrived, and shows a value that is counted elsewhere by now::
+
+        us-east-1   8 shards made 2: shard 5 emptied ── hand over ──> layout, shards 0 and 1
+                                       shard 5 ────────────────────────────> later, or lost
+
+    So only the items of the layout count there. In a region that alone has written the counter the
+    others may hold a value of an earlier release, of another kind.
+
+    Raises:
+        AmountOverflow: 38 digits cannot hold it.
+    """
+    is_complete = not layout.handed and layout.region in {"", region}
+    counted = items if is_complete else shard_keys(name, layout.shape)
+    return amounts.total(value_of(items[key]) for key in counted)
+
+
 def announcement(name: str, layout: Layout, shape: Shape) -> writes.Update:
     """Return the write that begins a change of layout, if none is under way."""
     return writes.Update(
@@ -246,7 +268,12 @@ def freeze(key: Key, revision: int) -> writes.Update:
 
 
 def finishing(
-    name: str, layout: Layout, frozen: Mapping[Key, Item | None], *, at: int = 0
+    name: str,
+    layout: Layout,
+    frozen: Mapping[Key, Item | None],
+    *,
+    at: int = 0,
+    region: str = "",
 ) -> list[writes.Action]:
     """Return the transaction that finishes a change now, given all items of both shapes, frozen.
 
@@ -254,7 +281,7 @@ def finishing(
     """
     shape = layout.pending or layout.shape
     try:
-        total = amounts.total(value_of(item) for item in frozen.values())
+        total = sum_of(name, layout, frozen, region=region)
         after, touched = layout.changed(shape, at=at), list(frozen)
         values = portions(total, shape.shards)
     except AmountOverflow:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from ledger.core import amounts
 from ledger.core.entry import Item, Key, damaged, number_of
 from ledger.core.errors import MethodConflict, RegionConflict, StoreError, Unreachable
 from ledger.primitives.counters import layout as layouts
@@ -177,7 +176,7 @@ class CounterLayout:
                 " its items have arrived here yet: repeat the call a little later"
             )
         # What cannot be read or added must not freeze the others.
-        amounts.total(map(layouts.value_of, items.values()))
+        layouts.sum_of(self._name, layout, items, region=self._store.region)
         await self._store.write(layouts.announcement(self._name, layout, shape))
 
     async def _finish(self, layout: Layout, *, is_last: bool) -> None:
@@ -190,7 +189,9 @@ class CounterLayout:
             items = await self._items(keys)
             if {layouts.revision_of(item) for item in items.values()} == {-(layout.revision + 1)}:
                 now = int(self._clock.now().timestamp())
-                actions = layouts.finishing(self._name, layout, items, at=now)
+                actions = layouts.finishing(
+                    self._name, layout, items, at=now, region=self._store.region
+                )
                 await self._retrier.until_answered(lambda: self._store.transact(actions))
         except StoreError:
             if is_last:
@@ -220,6 +221,10 @@ class CounterLayout:
     async def _items(self, keys: Sequence[Key]) -> Mapping[Key, Item | None]:
         reads = [partial(self._store.get, Get(key)) for key in keys]
         return dict(zip(keys, await run_all(reads, at_once=AT_ONCE), strict=True))
+
+    async def shown(self) -> Layout | None:
+        """Return the table's layout as it is, whoever writes by it; None if there is none yet."""
+        return await self._read()
 
     async def _read(self, *, consistent: bool = True) -> Layout | None:
         get = Get(layouts.layout_key(self._name), consistent=consistent)

@@ -152,9 +152,17 @@ class MarkerCounter(ItemCounter):
         """Return what was made under a token; see `Counter.lookup`."""
         token = checked_key(token, what="token")
         with reading(timeout):
-            found = await self.store.get(self._places(token)[0].get)
-            found = found or await self._found_before(token, is_put=False)
-        return None if found is None else marker_of(found)
+            found = await self._found(token)
+            if found is not None:
+                return marker_of(found)
+            layout = await self._layout.shown()
+        if layout is not None and is_doubtful(layout, token, self.clock.now()):
+            raise doubt_of(self.name, layout, token)
+        return None
+
+    async def _found(self, token: str) -> Item | None:
+        found = await self.store.get(self._places(token)[0].get)
+        return found or await self._found_before(token, is_put=False)
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         is_ours = token is None
@@ -179,16 +187,15 @@ class MarkerCounter(ItemCounter):
             return met
         return await self.outcome(final, parts, token=token, first=len(markers))
 
-    async def _check_handed(self, layout: Layout, token: str) -> None:
-        """Return unless the token's marker may be on its way from the region that wrote before.
+    def _may_be_late(self, layout: Layout) -> bool:
+        """Return True: each marker is an item of its own."""
+        del layout
+        return True
 
-        Raises:
-            RegionConflict: it may be, and was not found here.
-        """
-        if not is_doubtful(layout, token, self.clock.now()):
-            return
-        if await self.lookup(token) is None:
-            raise doubt_of(self.name, layout, token)
+    async def _is_known(self, layout: Layout, token: str) -> bool:
+        """Return whether the token has a marker here."""
+        del layout
+        return await self._found(token) is not None
 
     def marker_key(self, token: str) -> Key:
         """Return the key of a token's marker."""

@@ -35,6 +35,7 @@ from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.layout import (
     LAYOUT,
     MOVES,
+    Layout,
     LayoutMoved,
     moves_of,
     revision_of,
@@ -144,6 +145,10 @@ class OptimisticCounter(ItemCounter):
     async def knows(self, shard: int, token: str) -> bool:
         """Return whether the tags of a shard's item have this token."""
         return self._tagged(await self.item(shard)).knows(token)
+
+    def _may_be_late(self, layout: Layout) -> bool:
+        """Return whether tokens may be in shards that are no longer in force."""
+        return bool(layout.earlier)
 
     async def corrections(self, parts: Sequence[Part]) -> list[writes.Action]:
         """Return the writes that make the parts of a change, if no other comes in between."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import combinations
 from random import Random
@@ -13,9 +14,16 @@ from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput, RegionConflict
 from ledger.primitives.counters import ItemCounter, Layouts
 from ledger.primitives.counters.handed import ARRIVING_SECONDS
-from ledger.primitives.counters.layout import Layout, layout_key
+from ledger.primitives.counters.layout import (
+    Layout,
+    Shape,
+    layout_item,
+    layout_key,
+    layout_of,
+    shard_keys,
+)
 from ledger.primitives.counters.registry import ITEM_METHODS
-from ledger.primitives.counters.tokens import new_token
+from ledger.primitives.counters.tokens import draw, new_token
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.writes import Applied, Rejected
 from ledger.testing.clock import ManualClock
@@ -121,6 +129,108 @@ async def test_a_new_layout_waits_for_all_items(
         await arranges(there, method, shards)
         after = OTHER_KIND.get(method, "optimistic") if arranges is converts else method
         assert await opened(there, AWAY, after).value() == 6
+
+
+async def shrunk(method: str, *, by_other: bool = False) -> tuple[Table, Table]:
+    """As `handed`, of a counter that had 4 shards, or another method, before it was handed over."""
+    here, there = Table(), Table()
+    before = OTHER_KIND.get(method, "optimistic") if by_other else method
+    for token in "abcde":
+        await opened(here, HOME, before, 4).add(1, token=token)
+    there.partitions = deepcopy(here.partitions)
+    await opened(here, HOME, method).convert(shards=2)
+    await opened(here, HOME, method).add(1, token="f")
+    await opened(here, HOME, method).hand_over(AWAY)
+    return here, there
+
+
+def arrive(here: Table, there: Table, keys: set[Key], shown: Table) -> None:
+    """Let items arrive: each replaces what `shown` has, unless it was written here since."""
+    for key in keys:
+        if there.get(key) == shown.get(key):
+            there.set(key, here.get(key))
+
+
+SPLITTING = sorted(set(ITEM_METHODS) - {"slots"})
+
+
+@pytest.mark.parametrize("by_other", [False, True], ids=["fewer shards", "another method"])
+@pytest.mark.parametrize("arranges", [hands_back, converts, divides, grows])
+@pytest.mark.parametrize("method", SPLITTING)
+async def test_shards_no_longer_in_force_count_nothing(
+    method: str, arranges: Arranges, *, by_other: bool
+) -> None:
+    """They were emptied elsewhere; whatever of that has arrived, the value is that in force."""
+    here, before = await shrunk(method, by_other=by_other)
+    kind = opened(here, AWAY, method).kind
+    in_force = {layout_key("stock"), *shard_keys("stock", Shape(kind, 2))}
+    orders = 0
+    for arrived, late in arrivals(here, before):
+        there = deepcopy(before)
+        arrive(here, there, in_force | arrived, before)
+        shown = deepcopy(there)
+        await arranges(there, method, 2)
+        after = OTHER_KIND.get(method, "optimistic") if arranges is converts else method
+        assert await opened(there, AWAY, after).value() == 6
+        arrive(here, there, late - in_force, shown)
+        assert await opened(there, AWAY, after).value() == 6
+        orders += bool(late - in_force)
+    assert orders > 0
+
+
+@pytest.mark.parametrize("method", SPLITTING)
+async def test_a_change_that_a_lost_region_began_counts_nothing_twice(method: str) -> None:
+    """It was to have 4 shards again: what two of them held before was counted in the others."""
+    here, there = await shrunk(method)
+    there.partitions = deepcopy(here.partitions)
+    counter = opened(there, AWAY, method)
+    found = layout_of(there.get(layout_key("stock")) or {})
+    lost = replace(found, region=HOME, handed=0, pending=Shape(found.kind, 4, HOME))
+    pending = {"kind": {"S": found.kind}, "shards": {"N": "4"}, "region": {"S": HOME}}
+    there.set(layout_key("stock"), {**layout_item("stock", lost), "pending": {"M": pending}})
+    stale = shard_keys("stock", Shape(found.kind, 4))[3]
+    there.set(stale, {"pk": {"S": stale[0]}, "sk": {"S": stale[1]}, "value": {"N": "9"}})
+    await counter.hand_over(AWAY, lost=HOME)
+    assert await counter.value() == 6
+
+
+@pytest.mark.parametrize("method", ["optimistic", "history"])
+async def test_a_token_in_a_shard_no_longer_in_force_is_refused_until_it_has_arrived(
+    method: str,
+) -> None:
+    """The shard keeps the tokens of its changes, and may be on its way: it would count again."""
+    here, there = Table(), Table()
+    await opened(here, HOME, method, 4).shards()
+    there.partitions = deepcopy(here.partitions)
+    token = next(token for token in map(str, range(99)) if draw(token, 4) == 3)
+    await opened(here, HOME, method).add(1, token=token)
+    await opened(here, HOME, method).convert(shards=2)
+    await opened(here, HOME, method).add(1, token="b")
+    await opened(here, HOME, method).hand_over(AWAY)
+    kind = opened(here, HOME, method).kind
+    in_force = {layout_key("stock"), *shard_keys("stock", Shape(kind, 2))}
+    arrive(here, there, in_force, there)
+    counter = opened(there, AWAY, method)
+    with pytest.raises(RegionConflict, match="may have been used before, and is refused until"):
+        await counter.add(1, token=token)
+    assert isinstance(await counter.add(1, token="b"), Rejected), "its shard is in force"
+    arrive(here, there, set(shard_keys("stock", Shape(kind, 4))) - in_force, there)
+    assert await counter.add(1, token=token) == Rejected("applied before")
+    assert await counter.value() == 2
+
+
+async def test_nothing_is_said_of_a_token_whose_marker_may_be_on_its_way() -> None:
+    """None would say that nothing was made under it."""
+    here, there = await handed("marker", 1)
+    there.set(layout_key("stock"), here.get(layout_key("stock")))
+    counter = opened(there, AWAY, "marker")
+    with pytest.raises(RegionConflict, match="may have been used before"):
+        await counter.lookup("d")
+    assert await counter.lookup("a") is not None
+    there.partitions |= deepcopy(here.partitions)
+    assert await counter.lookup("d") is not None
+    await counter.clock.sleep(ARRIVING_SECONDS + 1)
+    assert await counter.lookup("never") is None
 
 
 async def test_slots_of_a_layout_before_are_not_taken_nor_given_back() -> None:
