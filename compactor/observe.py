@@ -17,7 +17,7 @@ from compactor.plan import Observation, Rules, older_than
 from ledger.core import ids, keys, once
 from ledger.core.entry import Key
 from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError
-from ledger.core.fold import ATTRIBUTES, DATED, Collection, named_by
+from ledger.core.fold import ATTRIBUTES, DATED, Collection, check_said, named_by
 from ledger.core.values import NetChange
 from ledger.limits import spends
 from ledger.limits.reading import read_view
@@ -106,7 +106,7 @@ async def observe(
     Raises:
         RegionUnreadable: one of them cannot be read.
         DamagedItem: an item in one of them cannot be counted, a net is of another generation, or
-            what an entry or a rights item says of grants cannot be read.
+            what is wanted of an entry, or a rights item says of grants, cannot be read.
     """
     began = clock.now()
     if nets is None:
@@ -292,6 +292,7 @@ async def _read_view(
     while True:
         page = await _readable(store.region, store.query(query))
         pages += 1
+        check_said(page.items, partition, with_items=with_items, with_dates=with_dates)
         collection.add(page.items)
         if page.after is None:
             return View(collection)

@@ -39,7 +39,7 @@ from ledger.core import amounts, ids, keys, periods
 from ledger.core.budgets import budget_in
 from ledger.core.contract import REMEMBERED_SECONDS, matches_any
 from ledger.core.entry import Item
-from ledger.core.fold import Collection, named_by, stamp_of
+from ledger.core.fold import ATTRIBUTES, DATED, Collection, named_by, stamp_of
 from ledger.core.ids import MICROSECOND, EntryIds
 from ledger.core.periods import PeriodRule
 from ledger.core.sums import SumPlace
@@ -131,6 +131,17 @@ class Rules:
         """Return whether a fold depends on the dates from which entries are effective."""
         rule = self.periods_of(partition)
         return rule is not None and rule.effective
+
+    @property
+    def attributes(self) -> Sequence[str]:
+        """The attributes of items that a search reads; none for all of them.
+
+        Where there are budgets an entry and a control item say much besides its change.
+        """
+        if self.budgets or self.is_archived:
+            return ()
+        is_dated = any(rule.effective for rule in self.periods.values())
+        return ("pk", *(DATED if is_dated else ATTRIBUTES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from compactor.plan import Rules, older_than
 from ledger.core import keys
 from ledger.core.entry import HOLD, AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem
-from ledger.core.fold import ATTRIBUTES, damaged_entries
+from ledger.core.fold import check_said, damaged_entries
 from ledger.core.index import INDEX_PARTITIONS, IndexState
 from ledger.limits.reading import check_control
 from ledger.limits.rights import expires_first, is_in_flight
@@ -93,8 +93,7 @@ class Finder:
         self._store = store
         self._rules = rules
         self._indexer = indexer if rules.index else None
-        # Where there are budgets whole items: an entry and a control item say much besides.
-        self._attributes: Sequence[str] = () if rules.budgets else ("pk", *ATTRIBUTES)
+        self._attributes = rules.attributes
         self._shown: dict[str, IndexState] = {}
         self._index_met: list[Key] = []
         self._now = now
@@ -171,11 +170,23 @@ class Finder:
                 current.control += part
                 self._meet_budget(partition.removeprefix(keys.BUDGET_PREFIX), current.control)
                 continue
-            current.is_damaged = current.is_damaged or partition in damaged
+            current.is_damaged |= partition in damaged or self._is_unreadable(partition, part)
             current.add_all(part)
             if self._rules.has_budget(partition) and any(map(self._is_to_be_resolved, part)):
                 self._due[partition] = None
         return current
+
+    def _is_unreadable(self, partition: str, items: Sequence[Item]) -> bool:
+        """Return whether a visit could not read what a merge keeps of these entries."""
+        needs = {
+            "with_items": self._rules.needs_items(partition),
+            "with_dates": self._rules.needs_dates(partition),
+        }
+        try:
+            check_said(items, partition, **needs)
+        except DamagedItem:
+            return True
+        return False
 
     def _is_to_be_resolved(self, item: Item) -> bool:
         """Return whether an entry is a hold that has expired, or let through and not charged.

@@ -278,8 +278,6 @@ def erased(segment: Segment, entries: set[str]) -> Segment:
 
 def _line(item: Item, salt: bytes) -> Line:
     known = {name: text for name in _TEXTS if (text := item.get(name, {}).get("S")) is not None}
-    if "effective" in known and not _is_date(known["effective"]):
-        del known["effective"]  # of a foreign writer: kept unchanged
     taken = {*known, *_OWN, COPIES}
     other = {name: value for name, value in item.items() if name not in taken}
     note = known.get("note")
@@ -295,14 +293,6 @@ def _line(item: Item, salt: bytes) -> Line:
         reverses=known.get("reverses"),
         other=orjson.loads(orjson.dumps(other, default=_binary)),
     )
-
-
-def _is_date(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _binary(value: object) -> str:

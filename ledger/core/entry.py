@@ -123,7 +123,6 @@ def entry_of(item: Item) -> Entry:
     """
     partition, sort_key = key_of(item)
     place = keys.counter_of(partition)
-    effective = _text(item, "effective")
     try:
         return Entry(
             counter=place[0] if place else partition,
@@ -131,12 +130,25 @@ def entry_of(item: Item) -> Entry:
             change=number_of(item, "change"),
             region=_text(item, "region"),
             note=_text(item, "note"),
-            effective=None if effective is None else date.fromisoformat(effective),
+            effective=effective_of(item),
             count=count_of(item),
             shard=place[1] if place else 0,
             reverses=_text(item, "reverses"),
             spending=_spending_of(item),
         )
+    except ValueError as error:
+        raise damaged(item, str(error)) from None
+
+
+def effective_of(item: Item) -> date | None:
+    """Return the date from which an entry is effective; None if that is when it was made.
+
+    Raises:
+        DamagedItem: it is not a date.
+    """
+    text = _text(item, "effective")
+    try:
+        return None if text is None else date.fromisoformat(text)
     except ValueError as error:
         raise damaged(item, str(error)) from None
 

@@ -23,7 +23,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
 from ledger.core import amounts, ids, keys, once
-from ledger.core.entry import Item, Key, net_of, number_of
+from ledger.core.entry import Item, Key, effective_of, entry_of, net_of, number_of
 from ledger.core.errors import DamagedItem, LedgerError
 from ledger.core.ids import EntryIds
 from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
@@ -331,6 +331,25 @@ def damaged_entries(items: Sequence[Item]) -> list[Item]:
         and _is_entry(item)
         and _is_damaged(item)
     ]
+
+
+def check_said(
+    items: Iterable[Item], partition: str, *, with_items: bool, with_dates: bool
+) -> None:
+    """Check that all can be read which a merge keeps of entries besides their changes.
+
+    With `with_items` that is all that they say, and with `with_dates` their effective dates. What
+    is kept of neither goes with the entry, readable or not. A foreign key's item is never merged.
+
+    Raises:
+        DamagedItem: an entry cannot be read so far.
+    """
+    if not (with_items or with_dates):
+        return
+    read = entry_of if with_items else effective_of
+    for item in items:
+        if (with_items or "effective" in item) and ids.parse(item["sk"]["S"]) is not None:
+            read(item if "pk" in item else {**item, "pk": {"S": partition}})
 
 
 def named_by(net: NetChange | None) -> tuple[str, ...]:
