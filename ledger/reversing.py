@@ -252,6 +252,7 @@ def _unknown(entry: Entry, cause: str) -> OutcomeUnknown:
 def _check(entry: object) -> None:
     if not isinstance(entry, Entry):
         raise InvalidInput(f"only an entry is reversed, got {entry!r}")
+    keys.checked_counter(entry.counter)
     if entry.at is None:
         raise InvalidInput(f"entry {entry.id!r} has an id that the ledger did not make")
     if entry.reverses is not None:

@@ -12,10 +12,10 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-from ledger.core.errors import InvalidCounter, InvalidInput
+from ledger.core.errors import InvalidCounter, InvalidEntry, InvalidInput
 from ledger.core.visible import unclear_in
 
-COUNTER_BYTES_MAX = 1024
+COUNTER_BYTES_MAX = ID_BYTES_MAX = 1024
 RESERVED = "~"
 LEASE_PARTITION = "~lease"
 LEASE_PREFIX = "~lease~"
@@ -102,6 +102,23 @@ def _checked_text(counter: str, what: str) -> str:
     if not counter.isprintable() and any(unicodedata.category(sign) == "Cc" for sign in counter):
         raise InvalidCounter(f"{what} must not contain control characters, got {counter!r}")
     return counter
+
+
+def checked_id(entry: object, what: str = "entry") -> str:
+    """Return `entry` if it can be the id of an entry, of another writer's too; errors call it so.
+
+    A sort key has 1 to 1,024 bytes. Source: Amazon DynamoDB Developer Guide, "Constraints in Amazon
+    DynamoDB" (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
+
+    Raises:
+        InvalidEntry: it is none.
+    """
+    try:
+        if isinstance(entry, str) and 0 < len(entry.encode()) <= ID_BYTES_MAX:
+            return entry
+    except UnicodeEncodeError:
+        pass
+    raise InvalidEntry(f"{what} must be an id of 1 to 1,024 bytes of UTF-8, got {entry!r:.100}")
 
 
 def checked_new_counter(counter: object, what: str = "counter") -> str:

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field, replace
 from ledger.core.errors import FeedBehind, InvalidInput
 from ledger.core.inflating import inflated
 from ledger.feed.port import Listing, Shard
-from ledger.feed.wanted import Filter
+from ledger.feed.wanted import Filter, is_digest
 
 START, END, LEFT, EMPTY = -1, -2, -3, -4
 """Positions in a shard of which nothing was read, from its first record or from what is left of it;
@@ -53,7 +53,7 @@ TEXT_MAX = 60_000
 BYTES_MAX = 1_000_000
 STREAM_MAX = 200
 """Characters of a stream's name."""
-NUMBER_MAX = 10**40
+NUMBER_MAX = 10**40 - 1
 """Of a record: DynamoDB's have up to 40 digits."""
 _FORM = "f2"
 
@@ -157,6 +157,13 @@ def behind() -> FeedBehind:
     )
 
 
+def unknown_record(shard: str) -> InvalidInput:
+    """Return the error of a cursor with a position that its shard does not have."""
+    return InvalidInput(
+        f"after must be the cursor of a page of the feed: shard {shard!r:.80} has no such record"
+    )
+
+
 def _ancestors(listed: Mapping[str, Shard], name: str) -> Iterator[str]:
     parent = listed[name].parent
     while parent is not None and parent in listed:
@@ -203,6 +210,6 @@ def _unpacked(text: str) -> Cursor:
         raise TypeError("no name of a stream")
     if not (stream.isascii() and stream.isprintable()):
         raise ValueError("no name of a stream")
-    if not isinstance(prefix, str) or not isinstance(names, str):
+    if not isinstance(prefix, str) or not is_digest(names):
         raise TypeError("no filter")
     return Cursor(stream, looked, since, positions, Filter(prefix, names))

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
-from ledger.core.errors import StoreError
-from ledger.feed.cursors import behind
+from ledger.core.errors import LedgerError, StoreError
+from ledger.feed.cursors import behind, unknown_record
 from ledger.feed.port import FIRST, Arrival, Listing, Read, Shard
 from ledger.feed.records import readable_entry_in
 from ledger.runtime.aws_session import open_session
@@ -34,6 +34,7 @@ SDK_TRIES_MAX = 4
 DIGITS_MIN = 21
 """Of a sequence number, by the API reference."""
 _EXPIRED = "ExpiredIteratorException"
+_INVALID = "ValidationException"
 _GONE = frozenset({"TrimmedDataAccessException", "ResourceNotFoundException"})
 
 
@@ -93,6 +94,7 @@ class DynamoStream:
 
         Raises:
             FeedBehind: they have passed out of the stream, or the first has.
+            InvalidInput: the shard has no such number.
             StoreError: it cannot be read.
         """
         with self._errors(gone=_GONE):
@@ -139,7 +141,12 @@ class DynamoStream:
             request["SequenceNumber"] = self._first[shard].zfill(DIGITS_MIN)
         else:
             request["ShardIteratorType"] = "TRIM_HORIZON"
-        return str((await self._client.get_shard_iterator(**request))["ShardIterator"])
+        try:
+            return str((await self._client.get_shard_iterator(**request))["ShardIterator"])
+        except FOREIGN as error:
+            if after >= 0 and error_code(error) == _INVALID:  # all else of it is the stream's own
+                raise unknown_record(shard) from error
+            raise
 
     async def _records(self, iterator: str) -> Mapping[str, Any]:
         answer = await self._client.get_records(ShardIterator=iterator, Limit=RECORDS_MAX)
@@ -150,6 +157,8 @@ class DynamoStream:
     def _errors(self, *, gone: Container[str] = ()) -> Iterator[None]:
         try:
             yield
+        except LedgerError:
+            raise
         except FOREIGN as error:
             if error_code(error) in gone:
                 raise behind() from error

@@ -6,7 +6,7 @@ from itertools import count
 from zlib import crc32
 
 from ledger.core.entry import Item
-from ledger.feed.cursors import KEPT_SECONDS, behind
+from ledger.feed.cursors import KEPT_SECONDS, behind, unknown_record
 from ledger.feed.port import FIRST, Arrival, Listing, Read, Shard
 from ledger.feed.records import readable_entry_in
 from ledger.runtime.clock import Clock
@@ -55,7 +55,7 @@ class MemoryStream:
         self._clock = clock
         self._records_max = shard_records_max
         self._page_max = page_records_max
-        self._numbers = count(1)
+        self._last = 0
         self._names = count()
         self._logs: dict[str, _Log] = {}
         self._open = [self._begun(None) for _ in range(lineages)]
@@ -65,7 +65,8 @@ class MemoryStream:
         lineage = crc32(key[0].encode()) % len(self._open)
         if len(self._open[lineage].numbers) >= self._records_max:
             self.roll(lineage)
-        log, number = self._open[lineage], next(self._numbers)
+        self._last += 1
+        log, number = self._open[lineage], self._last
         log.numbers.append(number)
         log.times.append(self._time())
         entry = readable_entry_in(before, now)
@@ -86,6 +87,8 @@ class MemoryStream:
     async def read(self, shard: str, after: int) -> Read:
         """Return the records of a shard after a number."""
         self._trim()
+        if after > self._last:
+            raise unknown_record(shard)
         log = self._logs.get(shard)
         if log is None or 0 <= after < log.gone or (after == FIRST and log.gone):
             raise behind()

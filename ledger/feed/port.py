@@ -71,5 +71,6 @@ class Stream(Protocol):
 
         Raises:
             FeedBehind: records after that number have passed out of the stream, or the first has.
+            InvalidInput: the stream has not come to that number.
             StoreError: the stream cannot be read.
         """

@@ -4,12 +4,14 @@ Pure: no clock, no randomness, no I/O.
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 from ledger.core.values import Entry
 
 _DIGITS = 16
 """Of the digest of names: two lists are told apart, nobody gains by making two alike."""
+_DIGEST = re.compile(f"[0-9a-f]{{{_DIGITS}}}|", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +46,8 @@ class Filter:
         """Return it as a part of a message."""
         named = f" and the names with the digest {self.names:.16}" if self.names else ""
         return f"the prefix {self.prefix!r:.80}{named}"
+
+
+def is_digest(names: object) -> bool:
+    """Return whether a value is what a filter keeps of names, or of none."""
+    return isinstance(names, str) and _DIGEST.fullmatch(names) is not None

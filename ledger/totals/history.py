@@ -236,6 +236,7 @@ def _moved(bound: datetime, by: timedelta) -> datetime:
 
 
 def _checked_id(bound: object) -> str | None:
-    if bound is None or (isinstance(bound, str) and bound):
-        return bound
-    raise InvalidEntry(f"{_RULE}, got {bound!r}")
+    try:
+        return None if bound is None else keys.checked_id(bound)
+    except InvalidEntry:
+        raise InvalidEntry(f"{_RULE} of up to 1,024 bytes, got {bound!r:.100}") from None

@@ -90,6 +90,8 @@ async def test_what_is_refused() -> None:
             replace(reversal, reverses=None): "is itself the reversal of",
             replace(entry, id=entry.id[:-1] + "x"): "an id that the ledger did not make",
             replace(entry, counter="other"): "has no entry",
+            replace(entry, counter=""): "counter must have 1 to 1,024 bytes",
+            replace(entry, counter="~lease"): "counter must not begin with '~'",
         }.items():
             with pytest.raises(InvalidInput, match=said):
                 await ledger.reverse(wrong)

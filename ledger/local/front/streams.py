@@ -162,6 +162,8 @@ class Streams:
                 number = int(body["SequenceNumber"]) + 1
             case other:
                 raise invalid(f"ShardIteratorType {other} is none")
+        if number > log.next:
+            raise invalid(f"SequenceNumber {body['SequenceNumber']} is none of shard {SHARD}")
         _check_kept(log, number)
         return {"ShardIterator": f"{body['StreamArn']}|{number}"}
 

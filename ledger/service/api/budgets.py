@@ -19,6 +19,7 @@ from ledger.core.errors import (
 )
 from ledger.core.values import Entry
 from ledger.ledger import budget_parts, live_settings
+from ledger.limits.asked import checked_hold
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.rights import GrantName
@@ -195,7 +196,8 @@ async def _held(request: Request, body: VoidBody) -> Hold:
     """Return the hold whose entry the path names, of whose budgets the token must have each."""
     context: Context = allow(request, "write", body.counter)
     region = checked_region(body.region, live_settings(context.ledger).current.home_first)
-    entry = Entry(body.counter, entry_in(request.path_params["entry"]), _NOTHING, region)
+    id_ = entry_in(request.path_params["entry"])
+    entry = checked_hold(Entry(body.counter, id_, _NOTHING, region))
     with reading(for_change(request)):
         known = await budget_parts(context.ledger).holder.known(entry)
     names = known.spending.grants if known.spending else ()

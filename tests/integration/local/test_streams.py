@@ -9,7 +9,8 @@ import pytest
 from support.engines import ENGINES
 
 from ledger import Ledger
-from ledger.core.errors import FeedBehind
+from ledger.core.errors import FeedBehind, InvalidInput
+from ledger.feed.cursors import of_text, to_text
 from ledger.local import LocalGlobalTable
 
 pytestmark = pytest.mark.slow
@@ -56,6 +57,10 @@ async def test_a_region_shows_what_it_applied_wherever_it_was_written() -> None:
         async with Ledger.open(settings, region="eu-west-1") as again:
             page = await again.feed_page(after=page.cursor)
             assert sorted(entry.counter for entry in page.entries) == ["a", "c"]
+            cursor = of_text(page.cursor)
+            (shard,) = cursor.positions
+            with pytest.raises(InvalidInput, match="cursor of a page of the feed"):
+                await again.feed_page(after=to_text(cursor.moved(shard, 10**30)))
         found = await anyio.to_thread.run_sync(records, world.endpoints["eu-west-1"], world.table)
         shown = [one["dynamodb"].get("NewImage", {}) for one in found]
         assert [one["change"]["N"] for one in shown if one.get("pk", {}).get("S") == "a"] == [

@@ -3,7 +3,7 @@
 import pytest
 
 from ledger.core import keys
-from ledger.core.errors import InvalidCounter, InvalidInput
+from ledger.core.errors import InvalidCounter, InvalidEntry, InvalidInput
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,15 @@ def test_what_is_no_counter_id_is_refused_by_its_rule(counter: object, rule: str
     with pytest.raises(InvalidCounter, match=rule) as raised:
         keys.checked_counter(counter)
     assert len(str(raised.value)) < 200
+
+
+@pytest.mark.parametrize("entry", ["", "x" * 1025, "é" * 513, "\ud800", None, b"a", 7])
+def test_what_no_entry_can_have_as_its_id_is_refused(entry: object) -> None:
+    """DynamoDB refuses it as a key; one of another tool may have any other form."""
+    with pytest.raises(InvalidEntry, match=r"bound must be an id of 1 to 1,024 bytes") as raised:
+        keys.checked_id(entry, "bound")
+    assert len(str(raised.value)) < 200
+    assert keys.checked_id("é" * 512) == "é" * 512
 
 
 UNSEEN = "\u3164\u2800\ufe0f\ufe00\u034f\u115f\u1160\uffa0\u17b4\u180b\u2060\ufffc"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from ledger.core.errors import AccessDenied, FeedBehind, StoreError, Unreachable
+from ledger.core.errors import AccessDenied, FeedBehind, InvalidInput, StoreError, Unreachable
 from ledger.feed import dynamodb
 from ledger.feed.dynamodb import DynamoStream
 from ledger.feed.port import FIRST, OLDEST, Shard
@@ -178,3 +178,17 @@ async def test_what_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixture) -
         found = await stream_of(Client(page)).read("s0", OLDEST)
     assert [arrival.number for arrival in found.arrivals] == [8]
     assert "left out of the feed" in caplog.text
+
+
+async def test_a_number_that_a_shard_does_not_have_is_the_callers() -> None:
+    """As a cursor that somebody made has it; of what the stream itself named it is an error."""
+
+    class Refusing(Client):
+        async def get_shard_iterator(self, **_request: Any) -> Any:
+            raise code("ValidationException")
+
+    stream = stream_of(Refusing())
+    with pytest.raises(InvalidInput, match=r"cursor of a page of the feed: shard 's0' has no such"):
+        await stream.read("s0", 10**30)
+    with pytest.raises(StoreError):
+        await stream.read("s0", OLDEST)

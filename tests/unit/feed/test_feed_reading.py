@@ -84,6 +84,16 @@ async def test_a_cursor_of_a_process_that_listed_later_is_known() -> None:
     assert changes(await page_of(late, page)) == [3]
 
 
+async def test_a_number_that_the_stream_has_not_come_to_is_refused() -> None:
+    """Of no page; what comes up to it would be skipped."""
+    world = World()
+    world.put()
+    cursor = of_text((await page_of(world.feed())).cursor)
+    (shard,) = cursor.positions
+    with pytest.raises(InvalidInput, match="cursor of a page of the feed"):
+        await page_of(world.feed(), FeedPage((), to_text(cursor.moved(shard, 10**30)), more=True))
+
+
 async def test_shards_that_were_read_whole_are_not_read_again() -> None:
     """By a process whose listing has only their parents."""
     world = World()

@@ -169,6 +169,17 @@ async def test_a_hold_is_extended_and_voided() -> None:
         assert (await service.post(SPENDS, {"amount": "10"})).status_code == 201
 
 
+@pytest.mark.parametrize(
+    ("act", "more"), [("settle", {"actual": "1"}), ("void", {}), ("extend", {"expires": 60})]
+)
+async def test_what_no_entry_can_have_as_its_id_is_no_hold(act: str, more: dict[str, Any]) -> None:
+    """It is named; DynamoDB, which would refuse it as a key, is not asked."""
+    async with spending() as service:
+        answer = await service.post(f"/v1/holds/{'x' * 2_000}/{act}", {"counter": "key/42", **more})
+    assert answer.status_code == 400
+    assert "a hold has the id of its entry" in answer.json()["detail"]
+
+
 async def test_a_hold_that_came_to_more_than_there_is_is_refused() -> None:
     """Unless it is charged all the same."""
     async with spending() as service:

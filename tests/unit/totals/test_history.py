@@ -183,6 +183,13 @@ async def test_text_that_is_no_entry_is_no_bound(name: str, bound: str) -> None:
     assert store.queries == 0
 
 
+@pytest.mark.parametrize("bound", ["", "x" * 1025, "\ud800", 7])
+async def test_what_no_entry_can_have_as_its_id_is_no_bound(bound: Any) -> None:
+    """DynamoDB, which would refuse it as a key, is not asked."""
+    with pytest.raises(InvalidEntry, match="the id of an entry of up to 1,024 bytes, got"):
+        await read(store_of((START, 1)), after=bound)
+
+
 async def test_an_id_of_another_writer_is_a_bound() -> None:
     """A history goes on behind an entry of another tool as behind any other."""
     store = store_of((START, 1))
