@@ -67,7 +67,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ledger.core.values import Entry
 
@@ -363,6 +363,13 @@ class StoreError(LedgerError):
 
 class Unreachable(StoreError):
     """There was no connection to the region, or no answer from it."""
+
+    @classmethod
+    def unanswered(cls, text: str) -> Self:
+        """Return the error of a write without an answer, which may have been applied."""
+        error = cls(text)
+        error.outcome = "unknown"
+        return error
 
 
 class Throttled(StoreError):

@@ -18,11 +18,12 @@ from ledger.limits.reading import Shown, read_budget, read_own
 from ledger.limits.rights import Account, Rights, of_late, write_of
 from ledger.limits.rolling import dated, margin_of, rolled
 from ledger.limits.windows import Limit
+from ledger.runtime.calls import note_doubt
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
-from ledger.store.writes import Applied, Rejected
+from ledger.store.writes import Applied, Unknown
 
 Refused = TypeVar("Refused")
 
@@ -112,9 +113,10 @@ class ControlItems:
             if isinstance(outcome, Applied):
                 tries.succeeded()
                 return after
-            is_race = isinstance(outcome, Rejected)
-            requests = 1 if isinstance(outcome, Rejected) else outcome.requests
-            cause = "contention" if is_race else "unanswered"
+            cause, requests = "contention", 1
+            if isinstance(outcome, Unknown):
+                cause, requests = "unanswered", outcome.requests
+                note_doubt()
             if not await tries.again(cause, requests=requests):
                 raise Unreachable(
                     f"{account.sort_key} of budget {counter!r} was not changed in time: {cause}"

@@ -23,6 +23,7 @@ from ledger.limits.reach import Reach
 from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.shares import created, shares_in
 from ledger.limits.windows import Limit
+from ledger.runtime.calls import note_doubt
 from ledger.runtime.validity import signed_within
 from ledger.store.writes import Applied, Put, Unknown
 
@@ -183,6 +184,7 @@ class Place:
                 requests = 1
                 if isinstance(outcome, Unknown):
                     unknown, requests = outcome.cause, outcome.requests
+                    note_doubt()
                 if not await tries.again("unanswered", requests=requests):
                     text = f"the limit of budget {self.budget!r} was not changed in time"
                     if unknown:

@@ -10,6 +10,12 @@ before each request (`ledger.store.wrappers.opened`), and ends the one under way
 
 A call handles that unknown write, or refused request, as it does any other, so its result is true.
 Waits in between are cut short by `until_end`.
+
+A write that was left without an answer may be applied, and may still be. Its repeat can be refused
+because of that, and what the call does next can fail: no such error says that nothing was written::
+
+    call      |--- write ── no answer ── again: refused ──| in doubt
+              |--- read ── throttled                      Throttled, with the outcome "unknown"
 """
 
 from abc import ABC, abstractmethod
@@ -30,14 +36,16 @@ class Call:
     """A call under way; `end` is a time of the event loop.
 
     `has_asked` is whether any request was sent, `has_written` whether a write was, and `is_cut`
-    whether the end has kept one from being answered, or sent.
+    whether the end has kept one from being answered, or sent. `in_doubt` is whether a write was
+    left without an answer.
     """
 
-    __slots__ = ("end", "has_asked", "has_written", "is_cut", "is_over")
+    __slots__ = ("end", "has_asked", "has_written", "in_doubt", "is_cut", "is_over")
 
     def __init__(self, end: float) -> None:
         self.end = end
-        self.has_asked = self.has_written = self.is_cut = self.is_over = False
+        self.has_asked = self.has_written = self.in_doubt = False
+        self.is_cut = self.is_over = False
 
     def cut(self) -> Unreachable:
         """Return the error of a request that the end kept from being answered, or sent."""
@@ -61,6 +69,13 @@ def current_call() -> Call | None:
     """Return the call that this task works for; None if there is none, or if it has ended."""
     call = _current.get()
     return None if call is None or call.is_over else call
+
+
+def note_doubt() -> None:
+    """Note that a write of the call under way was left without an answer."""
+    call = current_call()
+    if call is not None:
+        call.in_doubt = True
 
 
 def has_ended() -> bool:
@@ -133,6 +148,9 @@ class _InTime(ABC):
         if outer is not None:
             outer.has_asked |= call.has_asked
             outer.has_written |= call.has_written
+            outer.in_doubt |= call.in_doubt
+        if call.in_doubt and isinstance(error, LedgerError):
+            error.outcome = "unknown"
         if call.is_cut and isinstance(error, StoreError):
             if outer is not None and has_come(outer.end):
                 outer.is_cut = True
@@ -164,17 +182,21 @@ class reading(_InTime):  # noqa: N801 (used as a function is)
 class changing(_InTime):  # noqa: N801 (used as a function is)
     """The block of a call that returns if it may have written, and raises if it has not.
 
+    What it raises all the same once a write of it was left without an answer is of outcome unknown.
+
     Raises:
         InvalidInput: the timeout is not a number above 0.
         NotSent: it has ended, and the change is not written.
+        OutcomeUnknown: it has ended, and the change may be written.
     """
 
     __slots__ = ()
 
     def late(self, call: Call) -> LedgerError:
-        """Return the error: it was not sent."""
-        del call
-        return not_sent()
+        """Return the error: it was not sent, unless a write was left without an answer."""
+        if not call.in_doubt:
+            return not_sent()
+        return unanswered("the change may be written", retryable=False)
 
 
 class arranging(_InTime):  # noqa: N801 (used as a function is)
@@ -208,6 +230,20 @@ class arranging(_InTime):  # noqa: N801 (used as a function is)
         if not call.has_written:
             return not_sent()
         return unanswered(self._advice, retryable=self._retryable)
+
+
+class doubting(_InTime):  # noqa: N801 (used as a function is)
+    """The block of a call that is bounded elsewhere: only its doubts are noted."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def late(self, call: Call) -> LedgerError:
+        """Return the error: its outcome is unknown."""
+        del call
+        return unanswered("the change may be written", retryable=False)
 
 
 class interrupting(arranging):  # noqa: N801 (used as a function is)

@@ -20,11 +20,11 @@ from random import Random
 from typing import Self
 
 from ledger.core.errors import StoreError
-from ledger.runtime.calls import has_ended, until_end
+from ledger.runtime.calls import has_ended, note_doubt, until_end
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.retry import SUCCESS_TOKENS, Backoff, RetryBudget
-from ledger.store.writes import FinalOutcome, Outcome, Unknown
+from ledger.store.writes import Applied, FinalOutcome, Outcome, Unknown
 
 BACKOFF = Backoff()
 DEADLINE_BACKOFF = Backoff(longest_seconds=2.0)
@@ -78,9 +78,12 @@ class Retrier:
                 outcome = Unknown(f"{doubt}; then {error}", requests=error.requests)
             if not isinstance(outcome, Unknown):
                 tries.succeeded()
+                if doubt is not None and not isinstance(outcome, Applied):
+                    note_doubt()
                 return FinalOutcome(outcome, doubt)
             doubt = outcome.cause
             if not await tries.again("unanswered", requests=outcome.requests):
+                note_doubt()
                 return FinalOutcome(outcome, doubt)
 
     async def pause(self, tries: int) -> None:

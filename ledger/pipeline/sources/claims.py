@@ -277,7 +277,7 @@ class Claims:
         if isinstance(outcome, Applied):
             return None
         if isinstance(outcome, Unknown):
-            raise Unreachable(f"the claim of lane {record.lane}: {outcome.cause}")
+            raise Unreachable.unanswered(f"the claim of lane {record.lane}: {outcome.cause}")
         if not isinstance(outcome, Rejected):
             raise TypeError(f"a put ends applied, rejected or unknown, not {outcome!r}")
         found = await self._store.get(Get((partition, item["sk"]["S"])))
@@ -309,7 +309,7 @@ class Claims:
             return await self._store.write(Put(item))
 
         if isinstance(outcome := (await self._retrier.until_answered(send)).outcome, Unknown):
-            raise Unreachable(f"the place of lane {lane}: {outcome.cause}")
+            raise Unreachable.unanswered(f"the place of lane {lane}: {outcome.cause}")
 
     async def _last_at(self, place: str) -> list[ClaimRecord]:
         """Return the claim of the lane that was begun at a place last, whatever it begins with."""

@@ -93,7 +93,8 @@ class ReduceStage:
             if isinstance(outcome, Applied):
                 return Reduced(plan.entries, plan.categories)
             if not isinstance(outcome, Rejected):
-                raise Unreachable(f"{len(items)} map items got no answer: {outcome.cause}")
+                text = f"{len(items)} map items got no answer: {outcome.cause}"
+                raise Unreachable.unanswered(text)
             left = plan.left(outcome.found)
             full = plan.full(outcome.found)
             if full and len(left) == len(items):  # else it may be full of these items

@@ -71,7 +71,8 @@ class Counter(Protocol):
             AmountOverflow: the value would not fit in 38 digits; nothing was written.
             DamagedItem: the item in the table is not this counter's.
             NotSent: `timeout` ended before the change was sent; nothing was written.
-            StoreError: DynamoDB could not do it; nothing was written.
+            OutcomeUnknown: `timeout` ended, and it may be written.
+            StoreError: DynamoDB could not do it; nothing was written, unless `outcome` is unknown.
         """
 
     async def value(self, *, consistent: bool = True, timeout: float | None = None) -> Decimal:

@@ -296,9 +296,8 @@ class CounterLayout:
         return layout
 
     def _unreachable(self) -> Unreachable:
-        error = Unreachable(f"counter {self._name!r}: no answer when its shards were arranged")
-        error.outcome = "unknown"
-        return error
+        text = f"counter {self._name!r}: no answer when its shards were arranged"
+        return Unreachable.unanswered(text)
 
 
 def _is_made(layout: Layout, shape: Shape, *, grow: bool) -> bool:

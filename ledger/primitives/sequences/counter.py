@@ -106,7 +106,7 @@ class CounterSequence:
             DamagedItem: the counter item, or the marker, has no whole number.
             NotSent: `timeout` ended; the token has no number from this call.
             StoreError: the table could not be read or written; the token has no number from this
-                call.
+                call, unless `outcome` is unknown.
         """
         checked = checked_token(token)
         with changing(timeout):
@@ -144,7 +144,8 @@ class CounterSequence:
             InvalidEntry: the token is not a str of 1 to 1,024 bytes of UTF-8.
             DamagedItem: the counter item, or the marker, has no whole number.
             NotSent: `timeout` ended; no item was put, nor will be.
-            StoreError: the table could not be read or written; no item was put, nor will be.
+            StoreError: the table could not be read or written; no item was put, nor will be, unless
+                `outcome` is unknown.
         """
         if not callable(make):
             raise InvalidInput(f"make must be a function from a number to an item, got {make!r}")

@@ -99,7 +99,7 @@ class DeadLetters:
                 case Rejected(found=found):
                     seen = _read(found[0])
                 case Unknown(cause=why):
-                    raise Unreachable(f"a failure of {event} may not be counted: {why}")
+                    raise Unreachable.unanswered(f"a failure of {event} may not be counted: {why}")
             await self._retrier.pause(tries)
         raise Unreachable(f"a failure of {event} is not counted: too many others were at once")
 

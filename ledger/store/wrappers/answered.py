@@ -39,7 +39,7 @@ class AnsweredStore(ForwardingStore):
     async def _answered(self, send: Callable[[], Awaitable[Outcome]]) -> Outcome:
         outcome = (await self._retrier.until_answered(send)).outcome
         if isinstance(outcome, Unknown):
-            raise Unreachable(
+            raise Unreachable.unanswered(
                 f"{self.region}: a write was not answered ({outcome.cause}), and may have been"
                 " applied: run this again to continue"
             )
