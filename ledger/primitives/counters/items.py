@@ -290,6 +290,7 @@ class ItemCounter(ShardItems):
 
         Raises:
             InvalidInput: a set of slots has no pieces that could be moved.
+            AmountOverflow: no even portions fit in 38 digits.
             NotSent, OutcomeUnknown: `timeout` seconds ended; the sum stays in any case.
         """
         if not self.splits:
@@ -472,7 +473,11 @@ class ItemCounter(ShardItems):
             return False
         parts = layout.parts(self.limits, dict(enumerate(deltas)))
         keys = [self.key(part.shard) for part in parts]
-        outcome = await self.store.transact(evening.move(keys, parts, moves))
+        try:
+            outcome = await self.store.transact(evening.move(keys, parts, moves))
+        except RequestRefused:
+            await self._check_overflow(parts)
+            raise
         return isinstance(outcome, Applied)
 
     async def _values(self, layout: Layout, *, consistent: bool) -> tuple[list[Decimal], int]:

@@ -211,10 +211,10 @@ def value_of(item: Item | None) -> Decimal:
     return number_of(item, VALUE) if item is not None and VALUE in item else Decimal(0)
 
 
-def sum_of(
+def counted(
     name: str, layout: Layout, items: Mapping[Key, Item | None], *, region: str = ""
-) -> Decimal:
-    """Return a counter's value as this region shows it, of all items that a change touches.
+) -> list[Decimal]:
+    """Return the values that count in this region, of all items that a change of layout touches.
 
     Items outside of the layout are empty where they were emptied. In another region such an item
     may not have arrived, and shows a value that is counted elsewhere by now::
@@ -224,13 +224,10 @@ def sum_of(
 
     So only the items of the layout count there. In a region that alone has written the counter the
     others may hold a value of an earlier release, of another kind.
-
-    Raises:
-        AmountOverflow: 38 digits cannot hold it.
     """
     is_complete = not layout.handed and layout.region in {"", region}
-    counted = items if is_complete else shard_keys(name, layout.shape)
-    return amounts.total(value_of(items[key]) for key in counted)
+    keys = items if is_complete else shard_keys(name, layout.shape)
+    return [value_of(items[key]) for key in keys]
 
 
 def announcement(name: str, layout: Layout, shape: Shape) -> writes.Update:
@@ -277,15 +274,16 @@ def finishing(
 ) -> list[writes.Action]:
     """Return the transaction that finishes a change now, given all items of both shapes, frozen.
 
-    A sum that 38 digits cannot hold is left where it is: the counter then keeps its shape.
+    A sum that 38 digits cannot hold is left where it is: the counter then keeps its shards.
     """
     shape = layout.pending or layout.shape
     try:
-        total = sum_of(name, layout, frozen, region=region)
+        total = amounts.total(counted(name, layout, frozen, region=region))
         after, touched = layout.changed(shape, at=at), list(frozen)
         values = portions(total, shape.shards)
     except AmountOverflow:
-        after, touched = layout.changed(layout.shape), shard_keys(name, layout.shape)
+        kept = layout.shape._replace(region=shape.region)
+        after, touched = layout.changed(kept, at=at), shard_keys(name, layout.shape)
         values = [value_of(frozen[key]) for key in touched]
     new = dict(zip(shard_keys(name, after.shape), values, strict=True))
     turned = writes.Update(

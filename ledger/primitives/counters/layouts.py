@@ -5,12 +5,20 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from random import Random
 
+from ledger.core import amounts
 from ledger.core.entry import Item, Key, damaged, number_of
-from ledger.core.errors import MethodConflict, RegionConflict, StoreError, Unreachable
+from ledger.core.errors import (
+    AmountOverflow,
+    MethodConflict,
+    RegionConflict,
+    StoreError,
+    Unreachable,
+)
 from ledger.primitives.counters import layout as layouts
 from ledger.primitives.counters.layout import KIND_METHODS, KINDS, Layout, Shape, shard_key
 from ledger.runtime.clock import Clock
@@ -86,7 +94,9 @@ class CounterLayout:
             layout = await self._claimed()
         self._check_region(layout)
         if layout.shards < self._wanted:
-            layout = self._checked(await self._change(Shape(self._kind, self._wanted), grow=True))
+            with suppress(AmountOverflow):  # no sum to be portioned: the wish stops no change
+                grown = await self._change(Shape(self._kind, self._wanted), grow=True)
+                layout = self._checked(grown)
         self._wanted = 1  # granted once: who makes them fewer later is not overruled
         return layout
 
@@ -176,7 +186,9 @@ class CounterLayout:
                 " its items have arrived here yet: repeat the call a little later"
             )
         # What cannot be read or added must not freeze the others.
-        layouts.sum_of(self._name, layout, items, region=self._store.region)
+        values = layouts.counted(self._name, layout, items, region=self._store.region)
+        if shape[:2] != layout.shape[:2]:
+            amounts.total(values)
         await self._store.write(layouts.announcement(self._name, layout, shape))
 
     async def _finish(self, layout: Layout, *, is_last: bool) -> None:
