@@ -100,7 +100,7 @@ class Feeding(OpenedLedger):
         self, wanted: Wanted, after: str | None, since: datetime | None, limit: int
     ) -> FeedPage:
         parts = self._open_parts
-        await self._counted(self._renew())
+        await self._renew_to_read()
         feed = await self._counted(parts.feed.feed())
         return await self._counted(feed.page(wanted, after=after, since=since, limit=limit))
 

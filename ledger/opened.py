@@ -28,11 +28,6 @@ class OpenedLedger:
     _view: ContractView | None
     _opening: Supervised[Parts]
 
-    async def _renew(self) -> None:
-        """Read the table's contract again if it is due."""
-        if self._view is not None:
-            await self._view.renew()
-
     async def _renew_by(self, end: float) -> float:
         """Read the contract again if it is due, for a call that writes; return when that ends.
 
@@ -45,13 +40,17 @@ class OpenedLedger:
         await self._counted(bounded(end, self._view.renew(), not_sent))
         return end
 
-    async def _renew_to_read(self) -> float:
-        """Read the contract again if it is due; return when a read has to end that it delays."""
+    async def _renew_to_read(self, *, in_turn: int = 1) -> float:
+        """Read the contract again if it is due; return when a read has to end that it delays.
+
+        Of reads that are done one after another, so many `in_turn`, it is when the last has to end.
+        """
         if self._view is None or not self._view.is_due():
             return NEVER
-        end = end_of(read_seconds(self._view.current))
+        seconds = read_seconds(self._view.current)
+        end, last = end_of(seconds), end_of(in_turn * seconds)
         await self._counted(bounded(end, self._view.renew(), not_read))
-        return end
+        return last
 
     async def _in_time(self, timeout: float, call: Coroutine[Any, Any, Result]) -> Result:
         """Await a call that reads, for at most `timeout` seconds.

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import date, datetime
+from math import ceil
 
 from ledger.core import keys
 from ledger.core.choices import checked_bool
@@ -9,6 +10,7 @@ from ledger.core.values import Entry
 from ledger.opened import OpenedLedger
 from ledger.parts import check_age, counters_of
 from ledger.runtime.deadline import bounded, not_read
+from ledger.totals.cache import READS_AT_ONCE
 from ledger.totals.history import Bound, history
 from ledger.totals.periods import Asking, By, PeriodTotals
 from ledger.totals.total import Total
@@ -70,7 +72,7 @@ class Readings(OpenedLedger):
                 parts.reader.total_before(checked, at, effective=effective, archive=archive)
             )
         if steady:
-            return (await self._steady([checked]))[checked]
+            return (await self._steady([checked], end))[checked]
         total = await self._counted(bounded(end, parts.cache.total(checked, max_age), not_read))
         parts.hints.read(total)
         return total
@@ -100,17 +102,18 @@ class Readings(OpenedLedger):
         checked = counters_of(counters)
         check_age(max_age, steady=steady)
         parts = self._open_parts
-        await self._renew_to_read()
+        end = await self._renew_to_read(in_turn=max(1, ceil(len(checked) / READS_AT_ONCE)))
         if steady:
-            return await self._steady(list(dict.fromkeys(checked)))
-        found = await self._counted(parts.cache.totals(checked, max_age))
+            return await self._steady(list(dict.fromkeys(checked)), end)
+        found = await self._counted(bounded(end, parts.cache.totals(checked, max_age), not_read))
         for total in found.values():
             parts.hints.read(total)
         return found
 
-    async def _steady(self, counters: list[str]) -> dict[str, Total]:
+    async def _steady(self, counters: list[str], end: float) -> dict[str, Total]:
         parts = self._open_parts
-        found = await self._counted(parts.reader.steady_totals(counters))
+        looks = parts.reader.steady_totals(counters)
+        found = await self._counted(bounded(end, looks, not_read))
         for total in found.values():
             parts.hints.read(total)
             parts.watcher.saw(total)
@@ -170,7 +173,7 @@ class Readings(OpenedLedger):
             return await self._in_time(timeout, asked)
         checked, parts = counters_of(counters), self._open_parts
         checked_bool("effective", effective)
-        await self._counted(self._renew())
+        await self._renew_to_read()
         ask = Asking(by, since=since, until=until, effective=effective, now=self._clock.now())
         return await self._counted(parts.reader.periods(checked, ask))
 
@@ -204,7 +207,7 @@ class Readings(OpenedLedger):
             return
         checked = keys.checked_counter(counter)
         parts = self._open_parts
-        await self._counted(self._renew())
+        await self._renew_to_read()
         entries = history(
             parts.store,
             checked,

@@ -12,7 +12,7 @@ from ledger.core.index import TOP_MAX, Best, Listed, checked_after, checked_pref
 from ledger.listing.describing import Describer
 from ledger.listing.reading import indexed
 from ledger.opened import OpenedLedger
-from ledger.runtime.deadline import end_of
+from ledger.runtime.deadline import bounded, end_of, not_read
 
 Result = TypeVar("Result")
 PAGE_COUNTERS = 100
@@ -161,8 +161,9 @@ class Listings(OpenedLedger):
         if timeout is not None:
             return await self._in_time(timeout, self.description(counter))
         checked = keys.checked_counter(counter)
-        await self._counted(self._renew())
-        return await self._counted(self._describer.description(checked))
+        end = await self._renew_to_read()
+        read = self._describer.description(checked)
+        return await self._counted(bounded(end, read, not_read))
 
     async def _pages(
         self,
@@ -173,7 +174,7 @@ class Listings(OpenedLedger):
         exact: bool = False,
     ) -> AsyncIterator[list[Listed]]:
         """Yield the counters of a prefix, some at a time, with the totals that must be read."""
-        await self._counted(self._renew())
+        await self._renew_to_read()
         parts = self._open_parts
         checked = checked_prefix(prefix, parts.settings.current.terms.index)
         behind = None if after is None else checked_after(after, checked)

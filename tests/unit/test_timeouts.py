@@ -36,6 +36,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.writes import Put
 from ledger.testing.clock import START, ManualClock
+from ledger.totals.cache import READS_AT_ONCE
 from ledger.totals.reader import READ_SECONDS_MIN
 from ledger.writing.plan import Change
 
@@ -412,16 +413,46 @@ def took(call: Callable[[Ledger], Awaitable[object]], *, seconds: float, is_due:
     return run(main)
 
 
+TOTALS = [
+    partial(Ledger.total, counter="c"),
+    partial(Ledger.total, counter="c", max_age=0),
+    partial(Ledger.totals, counters=["c", "d"], max_age=0),
+]
+STEADY = [
+    partial(Ledger.total, counter="c", steady=True),
+    partial(Ledger.totals, counters=["c", "d"], steady=True),
+    partial(Ledger.description, counter="c"),
+]
+
+
+async def first_of_history(book: Ledger) -> Entry | None:
+    """Read a history up to its first entry."""
+    return await anext(book.history("c"), None)
+
+
 @pytest.mark.parametrize("seconds", [10.0, 1_000_000.0])
-@pytest.mark.parametrize("max_age", [None, 0])
+@pytest.mark.parametrize("asked", [*TOTALS, *STEADY])
 def test_a_read_ends_in_its_time_with_what_the_contract_took(
-    seconds: float, max_age: float | None
+    seconds: float, asked: Callable[[Ledger], Awaitable[object]]
 ) -> None:
     """One deadline covers both, whichever of them is not answered in time."""
-    asked = partial(Ledger.total, counter="c", max_age=max_age)
     assert took(asked, seconds=seconds, is_due=True) == READ_SECONDS_MIN
-    if seconds > READ_SECONDS_MIN:
+    if seconds > READ_SECONDS_MIN and asked in TOTALS:
         assert took(asked, seconds=seconds, is_due=False) == READ_SECONDS_MIN
+
+
+def test_reads_in_turn_have_a_deadline_each() -> None:
+    """Only so many counters are read at a time: what the contract took is of the first of them."""
+    asked = partial(Ledger.totals, counters=[f"c{n}" for n in range(READS_AT_ONCE + 1)], max_age=0)
+    assert took(asked, seconds=10.0, is_due=True) > READ_SECONDS_MIN
+
+
+@pytest.mark.parametrize("asked", [first_of_history, partial(Ledger.feed_page, prefix="c/")])
+def test_a_contract_that_is_not_read_ends_every_read(
+    asked: Callable[[Ledger], Awaitable[object]],
+) -> None:
+    """Also one whose own requests have bounds of their own."""
+    assert took(asked, seconds=1_000_000.0, is_due=True) == READ_SECONDS_MIN
 
 
 @pytest.mark.parametrize("call", [record_one, record_keyed, record_many, record_together, retry])
