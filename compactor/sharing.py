@@ -137,8 +137,7 @@ class Sharing:
 
     def leads(self, partition: str) -> bool:
         """Return whether a collection is in a slice that this member leads."""
-        number = slice_of(partition, self.slices)
-        return self.is_head if number is None else number in self.led
+        return slice_of(partition, self.slices) in self.led
 
     def fence(self, partition: str) -> Sequence[Check]:
         """Return the checks that this member still leads the collection's slice.
@@ -148,7 +147,7 @@ class Sharing:
         """
         own = self._own.fence()
         number = slice_of(partition, self.slices)
-        if number is None or number not in self.led:
+        if number not in self.led:
             return (own,)
         return fence_of(own, number, self.led[number], lease=self._lease, slices=self.slices)
 

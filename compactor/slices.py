@@ -25,7 +25,7 @@ from zlib import crc32
 
 from ledger.core import amounts, keys
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
-from ledger.core.hints import COUNTER_BYTES_MAX, HINT_PARTITIONS
+from ledger.core.hints import HINT_PARTITIONS
 from ledger.store.conditions import Absent, AllOf, Condition, Equals
 from ledger.store.writes import Action, Check, Put
 
@@ -73,10 +73,9 @@ class Directory:
         return {number: one for number, one in enumerate(self.slices) if one.owner == member}
 
 
-def slice_of(partition: str, slices: int) -> int | None:
-    """Return the slice of a collection; None if no hint can name it: then it is the head's."""
-    name = partition.encode()
-    return None if len(name) > COUNTER_BYTES_MAX else crc32(name) % slices
+def slice_of(partition: str, slices: int) -> int:
+    """Return the slice of a collection."""
+    return crc32(partition.encode()) % slices
 
 
 def hint_partitions(led: Collection[int], slices: int) -> tuple[str, ...]:

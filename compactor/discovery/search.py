@@ -34,7 +34,6 @@ from compactor.slices import hint_partitions
 from ledger.core import ids, keys
 from ledger.core.errors import RegionUnreadable, RequestRefused, StoreError
 from ledger.core.hints import (
-    COUNTER_BYTES_MAX,
     HINT_PARTITIONS,
     Hint,
     hint_for,
@@ -162,7 +161,7 @@ class Search:
             partition: replace(hint, counter=partition)
             for hint in ours
             for partition in self.book.named_by(hint)
-            if not self._leads(partition) and len(partition.encode()) <= COUNTER_BYTES_MAX
+            if not self._leads(partition)
         }
         is_left = await leave_hints(self._store, list(others.values()))
         for hint in ours:
@@ -214,7 +213,7 @@ class Search:
             for partition, youngest in ripening.items()
             if (place := keys.counter_of(partition)) is not None
         )
-        return list(dict.fromkeys(filter(None, hints)))
+        return list(dict.fromkeys(hints))
 
     async def _leave_hints(self, partitions: Sequence[str]) -> bool:
         """Leave hints for own collections without one; return whether the cursor may advance."""
@@ -235,8 +234,7 @@ class Search:
         return await self._leave(self._hints_of(sorted(partitions)))
 
     def _hints_of(self, names: Iterable[str]) -> list[Hint]:
-        found = (ripe_hint(name, self._now, settle=self._rules.settle) for name in names)
-        return [hint for hint in found if hint is not None]
+        return [ripe_hint(name, self._now, settle=self._rules.settle) for name in names]
 
     async def _leave(self, hints: Sequence[Hint]) -> bool:
         try:

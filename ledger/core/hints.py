@@ -12,6 +12,8 @@ A hint may say that its counter was *asked* about: whether a key from before `ri
 that records what has settled. An ordinary hint of that span may replace it: the next call leaves
 another.
 
+A name that the sort key has no room for is an attribute of the hint, and its digest is in the key.
+
 A hint that is lost or superfluous costs time, never a total.
 
 Pure: no clock, no randomness, no I/O.
@@ -19,6 +21,7 @@ Pure: no clock, no randomness, no I/O.
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from zlib import crc32
 
 from ledger.core import keys
@@ -27,12 +30,13 @@ from ledger.core.errors import InvalidCounter
 
 HINT_PARTITIONS = ("~hint-0", "~hint-1", "~hint-2", "~hint-3")
 """More than one, because a partition accepts 1,000 writes a second."""
-COUNTER_BYTES_MAX = 996
-"""A sort key's 1,024 bytes less the time; only the full search finds counters of longer ids."""
+NAME_BYTES_MAX = 996
+"""A sort key's 1,024 bytes less the time: the digest of a longer name stands for it."""
 SPANS_PER_SETTLE = 3
 """A change may wait a third longer than `settle`; shorter spans would write more hints."""
 
 _ASKED = "asked"
+_NAME = "name"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
 _TIME_FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -59,25 +63,25 @@ class Hint:
     @property
     def sort_key(self) -> str:
         """The sort key: by time, then by counter."""
-        return f"{_text(self.ripe)}#{self.counter}"
+        name = self.counter
+        return f"{_text(self.ripe)}#{_digest(name) if _is_long(name) else name}"
 
     @property
     def item(self) -> Item:
         """The whole item."""
         asked: Item = {_ASKED: {"BOOL": True}} if self.asked else {}
-        return {"pk": {"S": self.partition}, "sk": {"S": self.sort_key}, **asked}
+        name: Item = {_NAME: {"S": self.counter}} if _is_long(self.counter) else {}
+        return {"pk": {"S": self.partition}, "sk": {"S": self.sort_key}, **name, **asked}
 
 
-def hint_for(counter: str, at: datetime, *, settle: float) -> Hint | None:
-    """Return the hint for a change made at a time; None if the counter's id is too long."""
-    if len(counter.encode()) > COUNTER_BYTES_MAX:
-        return None
+def hint_for(counter: str, at: datetime, *, settle: float) -> Hint:
+    """Return the hint for a change made at a time."""
     span = max(1, timedelta(seconds=settle) // _TICK // SPANS_PER_SETTLE)
     ripe = ((at - _EPOCH) // _TICK // span + 1) * span
     return Hint(counter, _EPOCH + timedelta(microseconds=ripe))
 
 
-def ripe_hint(counter: str, now: datetime, *, settle: float) -> Hint | None:
+def ripe_hint(counter: str, now: datetime, *, settle: float) -> Hint:
     """Return a hint that is ripe now, for a collection that is known to be due."""
     spans = 1 + 1 / SPANS_PER_SETTLE
     return hint_for(counter, now - timedelta(seconds=spans * settle), settle=settle)
@@ -95,17 +99,26 @@ def hint_of(item: Item) -> Hint | None:
         return None
     try:
         ripe = datetime.strptime(sort_key[:_TIME_CHARACTERS], _TIME_FORM).replace(tzinfo=UTC)
-        name = sort_key[_TIME_CHARACTERS + 1 :]
+        name = item[_NAME]["S"] if _NAME in item else sort_key[_TIME_CHARACTERS + 1 :]
         place = keys.counter_of(name)
         if place is None:
             return None
         keys.checked_counter(place[0])
-    except (ValueError, InvalidCounter):
+    except (AttributeError, KeyError, TypeError, ValueError, InvalidCounter):
         return None
     hint = Hint(name, ripe)
-    if hint.item != {name: item[name] for name in ("pk", "sk")}:
+    if (hint.partition, hint.sort_key) != (item["pk"]["S"], sort_key):
         return None
     return replace(hint, asked=item.get(_ASKED) == {"BOOL": True})
+
+
+def _is_long(name: str) -> bool:
+    return len(name.encode()) > NAME_BYTES_MAX
+
+
+def _digest(name: str) -> str:
+    """Return a text in place of a name; no counter and no collection is called so."""
+    return keys.RESERVED + sha256(name.encode()).hexdigest()
 
 
 def ending_below(every: int) -> str:

@@ -53,7 +53,7 @@ class ImportHints:
             if self._rows[counter] >= settings.compactor.fold_min
             and not settings.terms.is_unmerged(counter)
         ]
-        await self._leave([hint for hint in hints if hint and self._left.get(hint.counter) != hint])
+        await self._leave([hint for hint in hints if self._left.get(hint.counter) != hint])
 
     async def _leave(self, hints: Sequence[Hint]) -> None:
         self._left |= {hint.counter: hint for hint in hints}

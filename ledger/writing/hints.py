@@ -163,8 +163,8 @@ class Hints:
     def asked(self, counter: str) -> None:
         """Leave a hint that is ripe now, and says that a key from before it was asked about."""
         settings = self._settings.current
-        ripe = ripe_hint(counter, self._clock.now(), settle=settings.settle)
-        if ripe is not None and not settings.terms.is_unmerged(counter):
+        if not settings.terms.is_unmerged(counter):
+            ripe = ripe_hint(counter, self._clock.now(), settle=settings.settle)
             self._leave_hint(replace(ripe, asked=True))
 
     async def close(self) -> None:
@@ -182,9 +182,8 @@ class Hints:
         settings = self._settings.current
         if settings.terms.is_unmerged(counter):
             return
-        hint = None if at is None else hint_for(counter, at, settle=settings.settle)
-        if hint is not None:
-            self._leave_hint(hint)
+        if at is not None:
+            self._leave_hint(hint_for(counter, at, settle=settings.settle))
 
     def _leave_hint(self, hint: Hint) -> None:
         if hint in self._left or self._is_refused:

@@ -101,12 +101,24 @@ def test_hints_are_spread() -> None:
     assert min(places.count(partition) for partition in HINT_PARTITIONS) > 200
 
 
-def test_too_long_an_id_has_no_hint() -> None:
-    """A sort key holds the time and 996 bytes of a counter's id; the full search finds longer."""
-    fits = made("c" * 996)
-    assert len(fits.sort_key.encode()) == 1024
-    assert hint_for("c" * 997, START, settle=SETTLE) is None
-    assert hint_for("ü" * 499, START, settle=SETTLE) is None
+def test_a_long_id_is_beside_the_key() -> None:
+    """A sort key has room for the time and 996 bytes; of a longer name it has the digest."""
+    assert len(made("c" * 996).sort_key.encode()) == 1024
+    for name in ("c" * 997, "ü" * 499, "c" * 1024, keys.partition_key("c" * 1024, 9_999)):
+        hint = made(name)
+        assert len(hint.sort_key.encode()) < 1024
+        assert hint_of(hint.item) == hint
+        assert hint_of(replace(hint, asked=True).item) == replace(hint, asked=True)
+    assert made("c" * 997).sort_key != made("c" * 998).sort_key
+
+
+@pytest.mark.parametrize(
+    "name", [None, {"S": "d" * 997}, {"S": "short"}, {"S": "~lease"}, {"N": "1"}, "c"]
+)
+def test_a_long_id_that_is_not_that_of_its_key_is_no_hint(name: object) -> None:
+    """The two must agree, since the hint is deleted under the key that follows from its name."""
+    item = {key: value for key, value in made("c" * 997).item.items() if key != "name"}
+    assert hint_of(item if name is None else {**item, "name": name}) is None  # type: ignore[dict-item]
 
 
 @given(seconds=SECONDS)

@@ -349,6 +349,25 @@ async def test_a_hint_for_what_is_young_that_cannot_be_left_repeats_the_search()
     assert [(await world.run_once(one)).searched for _ in range(2)] == [True, False]
 
 
+@pytest.mark.parametrize("length", [996, 997, 1024])
+async def test_a_counter_is_led_to_however_long_its_id_is(length: int) -> None:
+    """A writer's hint leads the next pass to it, and is deleted once nothing is left to do."""
+    world, name = World(), "c" * length
+    one = await searched(world)
+    hinted(world, name)
+    await world.settled(entries=6, counter=name)
+    reports = [await world.run_once(one) for _ in range(3)]
+    assert [figures(report) for report in reports] == [
+        (False, 1, 6, 0),
+        (False, 1, 0, 6),
+        (False, 1, 0, 0),
+    ]
+    await world.run_once(one)
+    assert not any(
+        world.regions.replicas[HOME].table.partitions.get(place) for place in HINT_PARTITIONS
+    )
+
+
 @pytest.mark.parametrize("entries", [2, 6])
 async def test_a_hint_for_what_is_young_is_left_where_it_will_be_worth_a_visit(
     entries: int,
