@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from anyio import to_thread
 
-from ledger.archive.places.memory import checked_length, missing, other_there
+from ledger.archive.places.memory import check_size, checked_length, missing, other_there
 from ledger.archive.places.port import checked_name
 from ledger.core.archive_urls import FILES
 from ledger.core.errors import ArchiveError
@@ -164,6 +164,8 @@ class FilePlace:
 
     def _get(self, name: str, start: int, length: int | None) -> bytes:
         with (self._folder / name).open("rb") as file:
+            left = max(0, file.seek(0, os.SEEK_END) - start)
+            check_size(left if length is None else min(left, length), self.url, name)
             file.seek(start)
             return file.read(-1 if length is None else length)
 

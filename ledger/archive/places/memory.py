@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from ledger.archive.places.port import checked_name
+from ledger.archive.places.port import OBJECT_BYTES_MAX, checked_name
 from ledger.core.errors import ArchiveDamaged, ArchiveMissing
 
 
@@ -25,6 +25,7 @@ class MemoryPlace:
             raise missing(self.url, name)
         data = self.objects[name]
         found = data[start:] if length is None else data[start : start + length]
+        check_size(len(found), self.url, name)
         return checked_length(found, length, self.url, name)
 
     async def names(self, after: str = "") -> AsyncIterator[str]:
@@ -54,6 +55,19 @@ def missing(url: str, name: str) -> ArchiveMissing:
 def other_there(url: str, name: str) -> ArchiveDamaged:
     """Return the error of a put that finds another object."""
     return ArchiveDamaged(f"object {name} in {url} differs from the one to be put there")
+
+
+def check_size(size: int, url: str, name: str) -> None:
+    """Return if so many bytes may be read of an object.
+
+    Raises:
+        ArchiveDamaged: no object has so many.
+    """
+    if size > OBJECT_BYTES_MAX:
+        raise ArchiveDamaged(
+            f"object {name} in {url} is not the ledger's: {size:,} bytes are to be read of it, and"
+            f" {OBJECT_BYTES_MAX:,} is the most"
+        )
 
 
 def checked_length(data: bytes, length: int | None, url: str, name: str) -> bytes:

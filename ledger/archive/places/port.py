@@ -11,6 +11,8 @@ from typing import Protocol
 from ledger.core.errors import InvalidInput
 
 NAME_CHARACTERS_MAX = 100
+OBJECT_BYTES_MAX = 128 * 1024 * 1024
+"""The most that is read of an object, or a part of one; what is written has less."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*", flags=re.ASCII)
 
 
@@ -34,7 +36,8 @@ class Place(Protocol):
         """Return an object, or exactly `length` bytes of it from `start`.
 
         Raises:
-            ArchiveDamaged: it is shorter.
+            ArchiveDamaged: it is shorter, or has more than `OBJECT_BYTES_MAX` bytes, and is not
+                read.
         """
 
     def names(self, after: str = "") -> AsyncIterator[str]:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from aiobotocore.config import AioConfig
 from aiohttp import ClientError as HttpError
 
-from ledger.archive.places.memory import checked_length, missing, other_there
+from ledger.archive.places.memory import check_size, checked_length, missing, other_there
 from ledger.archive.places.port import checked_name
 from ledger.core.archive_urls import bucket_of
 from ledger.core.errors import ArchiveDamaged, ArchiveError
@@ -83,6 +83,7 @@ class S3Place:
             name, self._client.get_object(**self._key(checked_name(name)), **options)
         )
         async with answer["Body"] as body:
+            check_size(answer.get("ContentLength", 0), self.url, name)
             data: bytes = await self._answer(name, body.read())
         return checked_length(data, length, self.url, name)
 

@@ -98,6 +98,18 @@ async def test_put_and_get(maker: Maker) -> None:
         assert await place.get("a-1.gz", start=8) == b"89"
 
 
+async def test_what_is_too_large_is_not_read(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever can put objects there fills no memory of who reads them; parts are read."""
+    monkeypatch.setattr("ledger.archive.places.memory.OBJECT_BYTES_MAX", 9)
+    async with maker.open() as place:
+        await place.put("a-1.gz", b"0123456789")
+        for part in ({}, {"length": 10}):
+            with pytest.raises(ArchiveDamaged, match="10 bytes are to be read of it, and 9 is"):
+                await place.get("a-1.gz", **part)
+        assert await place.get("a-1.gz", start=1) == b"123456789"
+        assert await place.get("a-1.gz", start=2, length=9 - 2) == b"2345678"
+
+
 async def test_put_twice(maker: Maker) -> None:
     """The same object again changes nothing; another one is refused, and the first stays."""
     async with maker.open() as place:
