@@ -18,6 +18,7 @@ from ledger.archive.places.s3 import s3_client
 from ledger.core.errors import (
     AccessDenied,
     LedgerError,
+    SettingsError,
     StoreError,
     TableMissing,
     Throttled,
@@ -196,5 +197,7 @@ def _cause(error: Exception, mapped: LedgerError) -> Cause:  # noqa: PLR0911 (on
             return Cause.THROTTLED
         case Unreachable():
             return Cause.UNANSWERED
+        case SettingsError():
+            return Cause.SETTINGS
         case StoreError() | LedgerError():
             return Cause.REFUSED

@@ -27,6 +27,7 @@ class Cause(StrEnum):
     MISSING = "no table"
     THROTTLED = "throttled"
     UNANSWERED = "no answer"
+    SETTINGS = "settings"
     REFUSED = "refused"
 
 

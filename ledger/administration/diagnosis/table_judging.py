@@ -33,6 +33,7 @@ from ledger.settings import Settings
 CREATE = "run `ledger table create`, which completes what is missing and can be repeated"
 LOOK_AGAIN = "run this again with credentials that may look (`ledger deploy policy administrator`)"
 NETWORK = "check network, endpoint and AWS Health; other regions go on, merging waits"
+CORRECT = "correct it in the settings or the environment of each process, then run this again"
 OPEN_MODE = 0o027
 """Permission bits that a file of secrets must not have; group read is allowed for services."""
 SEE_TABLE = "see the line of the table"
@@ -134,7 +135,8 @@ def _unseen(region: str, failed: Failed) -> Finding:
         return Finding(Check.TABLE, region, State.UNKNOWN, what, "see the line of the credentials")
     if failed.cause is Cause.THROTTLED:
         return Finding(Check.TABLE, region, State.UNKNOWN, what, "run this again")
-    return Finding(Check.TABLE, region, State.PROBLEM, what, NETWORK)
+    do = CORRECT if failed.cause is Cause.SETTINGS else NETWORK
+    return Finding(Check.TABLE, region, State.PROBLEM, what, do)
 
 
 def _table(

@@ -35,7 +35,7 @@ from ledger.administration.diagnosis.probing import probed
 from ledger.administration.diagnosis.sampling import hot_collections
 from ledger.administration.templates import Role
 from ledger.core.contract_item import Contract, contract_item
-from ledger.core.errors import ContractDamaged
+from ledger.core.errors import ContractDamaged, SettingsError
 from ledger.core.hints import hint_for
 from ledger.core.ids import sort_key
 from ledger.runtime.clock import Clock, SystemClock
@@ -320,6 +320,7 @@ async def test_throttling_and_the_clock_are_noted() -> None:
         (refused("InternalServerError"), Cause.UNANSWERED),
         (ConnectTimeoutError(endpoint_url="x"), Cause.UNANSWERED),
         (refused("ValidationException"), Cause.REFUSED),
+        (SettingsError("one endpoint for two regions"), Cause.SETTINGS),
     ],
 )
 def test_causes(error: Exception, cause: Cause) -> None:

@@ -149,6 +149,7 @@ def test_a_table_is_missing() -> None:
         (DENIED, State.UNKNOWN, "credentials that may look"),
         (EXPIRED, State.UNKNOWN, "the line of the credentials"),
         (Failed(Cause.THROTTLED, "slow"), State.UNKNOWN, "run this again"),
+        (Failed(Cause.SETTINGS, "one replica"), State.PROBLEM, "correct it in the settings"),
     ],
 )
 def test_a_table_is_not_described(failed: Failed, state: State, do: str) -> None:
