@@ -55,6 +55,8 @@ MEETING_SECONDS = 2.0
 """Of changes of a limit beside which another is made, and how far apart they begin."""
 CHANGE_TRIES_MAX = 6
 
+Place = tuple[str, int]
+"""A region, and the number of a process in it."""
 SpendKind = Literal["spend", "keyed", "hold", "keyed hold", "light", "state"]
 KINDS: Mapping[SpendKind, int] = {
     "spend": 8,
@@ -78,7 +80,7 @@ class PlannedEnding:
     kind: Ending
     after: float
     amount: int
-    by: tuple[str, int] | None
+    by: Place | None
     over: bool = False
 
 
@@ -106,7 +108,7 @@ class PlannedChange:
     budget: str
     raises: bool
     amount: int
-    places: tuple[tuple[str, int], ...]
+    places: tuple[Place, ...]
     together: int
 
 
@@ -148,7 +150,7 @@ class BudgetPlan:
     So many `processes` of each region spend; `closings` (moment, region, process) are those that
     are closed in good order, and started again. From its moment in `freezes` on a process freezes
     before it next puts an entry, once, for so many seconds. Of some (region, process) the clock is
-    off by so many seconds.
+    off by so many seconds: of those in `clocks_off` by more than the skew.
     """
 
     limits: Mapping[str, int]
@@ -161,7 +163,8 @@ class BudgetPlan:
     bulks: tuple[PlannedBulk, ...] = ()
     changes: tuple[PlannedChange, ...] = ()
     hot: tuple[HotPeriod, ...] = ()
-    clocks_off: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    clocks_off: Mapping[Place, float] = field(default_factory=dict)
+    clocks_near: Mapping[Place, float] = field(default_factory=dict)
 
 
 ROLLING = "budget-0"
@@ -265,7 +268,7 @@ def draw_budgets(
             if chance.random() < AGED_SHARE:
                 spends[-1] = replace(spends[-1], age=chance.random() * retry_horizon)
     places = [*product(regions, range(processes))]
-    clocks_off: dict[tuple[str, int], float] = {}
+    clocks_off: dict[Place, float] = {}
     if has_wrong_clocks(seed):
         clocks = stream(seed, "spenders' clocks")
         wrong = clocks.sample(places, k=clocks.randint(1, len(places) // 2))
@@ -338,7 +341,7 @@ def _bulks(
 def _changes(
     chance: Random,
     limits: Mapping[str, int],
-    places: Sequence[tuple[str, int]],
+    places: Sequence[Place],
     busy: Sequence[BusyPeriod],
 ) -> tuple[PlannedChange, ...]:
     """Draw when limits are raised and lowered: up to half of them, and below what is spent."""
@@ -372,9 +375,7 @@ def _moment(chance: Random, busy: Sequence[BusyPeriod]) -> float:
     return chance.uniform(max(CREATED_WITHIN_SECONDS, period.begins - 100.0), period.ends)
 
 
-def _drawn(
-    chance: Random, made: PlannedSpend, most: int, places: Sequence[tuple[str, int]]
-) -> PlannedSpend:
+def _drawn(chance: Random, made: PlannedSpend, most: int, places: Sequence[Place]) -> PlannedSpend:
     """Draw what a spend is, when it is repeated, and how it ends if it is a hold."""
     kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
     expires = chance.uniform(5.0, chance.choice(HOLD_SECONDS))

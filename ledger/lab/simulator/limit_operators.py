@@ -5,10 +5,9 @@ from functools import partial
 import anyio
 
 from ledger.core.errors import BudgetMissing, InvalidInput, OutcomeUnknown
-from ledger.lab.simulator.budgets import PlannedChange
+from ledger.lab.simulator.budgets import Place, PlannedChange
 from ledger.lab.simulator.spending_processes import (
     REFUSALS,
-    Place,
     Spender,
     SpendingProcesses,
 )

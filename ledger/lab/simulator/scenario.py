@@ -23,7 +23,12 @@ from ledger.lab.simulator.activity import (
     near,
 )
 from ledger.lab.simulator.archive import URLS
-from ledger.lab.simulator.budgets import BudgetPlan, budget_rules, draw_budgets
+from ledger.lab.simulator.budgets import (
+    BudgetPlan,
+    budget_rules,
+    draw_budgets,
+    has_wrong_clocks,
+)
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.files import Files
 from ledger.lab.simulator.losses import (
@@ -41,6 +46,7 @@ from ledger.lab.simulator.planned import BusyPeriod, Operation, Outage, SteadyRe
 from ledger.lab.simulator.process import Reliability
 from ledger.lab.simulator.profiles import PROFILES, Profile, profile_of
 from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.rolling_edges import has_edges, with_edges
 from ledger.lab.simulator.store import FaultProfile
 from ledger.lab.simulator.terms import (
     KEPT_SHARE,
@@ -227,7 +233,10 @@ def _spending(drawn: Scenario) -> Scenario:
     """Let a scenario's processes spend from budgets, if it has any."""
     if not drawn.settings.budgets:
         return drawn
-    plan = draw_budgets(drawn.seed, drawn.regions, drawn.busy, drawn.retry_horizon)
+    seed, horizon = drawn.seed, drawn.retry_horizon
+    plan = draw_budgets(seed, drawn.regions, drawn.busy, horizon)
+    if has_wrong_clocks(seed) and has_edges(seed):
+        plan = with_edges(seed, plan, drawn.regions, horizon)
     return replace(drawn, budgets=plan)
 
 

@@ -26,6 +26,7 @@ from ledger.lab.simulator.budgets import (
     CREATED_WITHIN_SECONDS,
     NO_BUDGETS,
     HotPeriod,
+    Place,
     PlannedSpend,
 )
 from ledger.lab.simulator.hold_endings import HoldEndings, key_of
@@ -33,7 +34,6 @@ from ledger.lab.simulator.limit_operators import LimitOperators
 from ledger.lab.simulator.spending_processes import (
     PAUSE_SECONDS,
     REFUSALS,
-    Place,
     Spender,
     SpendingProcesses,
 )

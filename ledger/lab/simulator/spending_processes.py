@@ -23,7 +23,7 @@ from ledger.core.errors import (
     StoreError,
 )
 from ledger.core.keys import BUDGET_PREFIX
-from ledger.lab.simulator.budgets import BudgetPlan
+from ledger.lab.simulator.budgets import BudgetPlan, Place
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import SimStore
@@ -69,7 +69,6 @@ REFUSALS = (
     NotSent,
 )
 """What says that nothing was written, or read."""
-Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ class SpendingProcesses:
         plan, scenario = self._plan, self._scenario
         if place[0] in self._world.lost:
             return
-        off_seconds = plan.clocks_off.get(place)
+        off_seconds = plan.clocks_off.get(place, plan.clocks_near.get(place))
         process = self._supervisor.process(
             f"spender-{place[0]}-{place[1]}", plan.reliability, off_seconds=off_seconds
         )
@@ -144,7 +143,7 @@ class SpendingProcesses:
         stores: dict[str, Store] = {
             region: SimStore(process, region, faults) for region in scenario.regions
         }
-        if off_seconds is not None:
+        if place in plan.clocks_off:
             fail = partial(self._supervisor.auditor.fail, "clock")
             stores = {region: OffStore(one, fail=fail) for region, one in stores.items()}
         store = stores.pop(place[0])
