@@ -3,13 +3,18 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 
 LIMIT_MAX = 1_000
 """Entries of a page."""
+BYTES_MAX = 1_000_000
+"""A page ends with the entry by which it has so many bytes as JSON, so that none costs much."""
+_OTHER_BYTES = 300
+"""What members of an entry come to as JSON whose length its writer does not choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,26 @@ class FeedPage:
     entries: tuple[Entry, ...]
     cursor: str
     more: bool
+
+
+@dataclass(slots=True)
+class Filling:
+    """A page while it is filled, up to a number of entries, and of bytes."""
+
+    limit: int
+    entries: list[Entry] = field(default_factory=list)
+    _bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the page takes no more."""
+        return len(self.entries) >= self.limit or self._bytes >= BYTES_MAX
+
+    def take(self, entry: Entry) -> None:
+        """Take one entry more."""
+        grants = () if entry.spending is None else entry.spending.grants
+        self._bytes += _OTHER_BYTES + len(json.dumps((entry.counter, entry.note, grants)))
+        self.entries.append(entry)
 
 
 def checked_limit(limit: object) -> int:

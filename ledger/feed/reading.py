@@ -1,8 +1,8 @@
 """Reading the feed: rounds over the shards of the stream, from a cursor to the next one.
 
-A round reads a page of each open shard, some at a time, and takes entries until there are as many
-as were asked for; a shard that was not taken from goes first in the next round, so a busy one holds
-up no other. What was read and not taken is read again, from memory (`shared`).
+A round reads a page of each open shard, some at a time, and takes entries until the page is full; a
+shard that was not taken from goes first in the next round, so a busy one holds up no other. What
+was read and not taken is read again, from memory (`shared`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 from ledger.core.errors import InvalidInput
-from ledger.core.values import Entry
 from ledger.feed import cursors
 from ledger.feed.cursors import EMPTY, END, LEFT, READ, START, Cursor, is_known
-from ledger.feed.page import FeedPage
+from ledger.feed.page import FeedPage, Filling
 from ledger.feed.port import FIRST, OLDEST, Read, Stream
 from ledger.feed.wanted import Wanted
 from ledger.runtime.clock import Clock
@@ -40,7 +39,9 @@ class Feed:
     async def page(
         self, wanted: Wanted, *, after: str | None, since: datetime | None, limit: int
     ) -> FeedPage:
-        """Return the wanted entries that arrived after a cursor, or since a time, `limit` at most.
+        """Return the wanted entries that arrived after a cursor, or since a time.
+
+        It has `limit` of them at most, and ends sooner once it has `BYTES_MAX` bytes.
 
         Raises:
             InvalidInput: a bound breaks a rule; or cursor and time are given; or it is a cursor of
@@ -49,15 +50,15 @@ class Feed:
             StoreError: the stream cannot be read.
         """
         cursor = await self._begun(wanted, after, since)
-        found: list[Entry] = []
+        filling = Filling(limit)
         for _round in range(ROUNDS_MAX):
             before = cursor
-            cursor = await self._round(cursor, wanted, found, limit)
-            if len(found) == limit:
-                return FeedPage(tuple(found), cursors.to_text(cursor), more=True)
-            if cursor.positions == before.positions:
-                return FeedPage(tuple(found), cursors.to_text(cursor), more=False)
-        return FeedPage(tuple(found), cursors.to_text(cursor), more=True)
+            cursor = await self._round(cursor, wanted, filling)
+            is_at_end = cursor.positions == before.positions
+            if filling.is_full or is_at_end:
+                break
+        more = filling.is_full or not is_at_end
+        return FeedPage(tuple(filling.entries), cursors.to_text(cursor), more=more)
 
     async def _begun(self, wanted: Wanted, after: str | None, since: datetime | None) -> Cursor:
         if after is not None and since is not None:
@@ -74,20 +75,18 @@ class Feed:
             return cursors.begun(listing, now=now, since=start, filter_=wanted.filter)
         return cursors.joined(given, listing, now=now)
 
-    async def _round(
-        self, cursor: Cursor, wanted: Wanted, found: list[Entry], limit: int
-    ) -> Cursor:
+    async def _round(self, cursor: Cursor, wanted: Wanted, filling: Filling) -> Cursor:
         """Take a page of each open shard, until there are enough; return the cursor after them."""
         shards = cursor.open_shards()
         jobs = [partial(self._read, shard, cursor.positions[shard]) for shard in shards]
         reads = await run_all(jobs, at_once=READS_AT_ONCE) if jobs else []
         has_ended = False
         for shard, read in zip(shards, reads, strict=True):
-            position = _taken(read, cursor, shard, wanted, found, limit)
+            position = _taken(read, cursor, shard, wanted, filling)
             if position != cursor.positions[shard]:
                 cursor = cursor.moved(shard, position)
                 has_ended = has_ended or position in READ
-            if len(found) == limit:
+            if filling.is_full:
                 break
         if has_ended:
             listing = await self._stream.listing(is_fresh=True)
@@ -101,17 +100,15 @@ class Feed:
         return int(self._clock.now().timestamp())
 
 
-def _taken(
-    read: Read, cursor: Cursor, shard: str, wanted: Wanted, found: list[Entry], limit: int
-) -> int:
+def _taken(read: Read, cursor: Cursor, shard: str, wanted: Wanted, filling: Filling) -> int:
     """Take what is wanted of some records; return the position up to which they were looked at."""
     position = cursor.positions[shard]
     for arrival in read.arrivals:
-        if len(found) == limit:
+        if filling.is_full:
             return position
         position = arrival.number
         if arrival.at.timestamp() >= cursor.since and wanted.takes(arrival.entry):
-            found.append(arrival.entry)
+            filling.take(arrival.entry)
     if read.is_closed:
         return EMPTY if position == LEFT and read.upto is None else END
     return position if read.upto is None else read.upto

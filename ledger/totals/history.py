@@ -27,6 +27,9 @@ from ledger.totals.collection import read_known_net, read_net
 
 Bound = datetime | str | None
 SHARDS_AT_ONCE = 16
+ITEMS_AT_ONCE = 1_000
+SHARD_ITEMS_MIN = 100
+"""Items that are read together, of all shards; and of each shard, however many there are."""
 _MICROSECOND = timedelta(microseconds=1)
 _END = keys.RESERVED
 """Sorts after every id of ours."""
@@ -55,8 +58,9 @@ async def history(
             await _check_known(store, counter, shards, bound)
     if first is not None and last is not None and first.encode() > last.encode():
         return  # an empty range; DynamoDB would refuse the request
+    size = page_size or max(SHARD_ITEMS_MIN, ITEMS_AT_ONCE // shards)
     places = [
-        Shard(store, partition, first, last, consistent, page_size, settings)
+        Shard(store, partition, first, last, consistent, size, settings)
         for partition in (keys.partition_key(counter, shard) for shard in range(shards))
     ]
     streams = [place.entries(archive) for place in places]

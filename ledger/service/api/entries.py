@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from http import HTTPStatus
@@ -11,7 +12,7 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from ledger.core.errors import LedgerError, OutcomeUnknown
+from ledger.core.errors import KeyConflict, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.deadline import end_of, left_until, not_sent
@@ -36,6 +37,8 @@ from ledger.service.openapi import written
 from ledger.service.waiting import for_change
 from ledger.wire.values import entry_fields, reconciled_fields
 
+NOTE_SHOWN_MAX = 256
+"""Characters that one of many results shows of the note of another's entry."""
 ENTRIES_AT_ONCE = 256
 """Entries of one request that are under way together; they share batches with all others."""
 _NOTHING = Decimal(0)
@@ -169,9 +172,21 @@ async def _each(ledger: Ledger, asked: NamedEntryBody, end: float) -> dict[str, 
             timeout=seconds,
         )
     except LedgerError as error:
-        problem = problem_in_http(error)
+        problem = problem_in_http(_shortened(error))
         return {"status": int(problem.kind.status), "problem": problem.fields()}
     return _result(entry)
+
+
+def _shortened(error: LedgerError) -> LedgerError:
+    """Return an error as one of many says it: a note that the request does not have is cut.
+
+    So an answer is about as long as its request, whatever the entries of the table are.
+    """
+    if isinstance(error, KeyConflict) and len(error.theirs.note or "") > NOTE_SHOWN_MAX:
+        note = f"{error.theirs.note:.{NOTE_SHOWN_MAX}}\N{HORIZONTAL ELLIPSIS}"
+        theirs = replace(error.theirs, note=note)
+        return KeyConflict(str(error), ours=error.ours, theirs=theirs)
+    return error
 
 
 async def _answered(request: Request, results: Sequence[Mapping[str, Any]]) -> Response:

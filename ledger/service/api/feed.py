@@ -28,7 +28,8 @@ router = APIRouter(prefix="/v1", tags=["reading"])
 async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Response:
     """Return entries that reached this region after a cursor, and the cursor of what follows.
 
-    Keep `next` once the entries are dealt with. Each entry that reaches the region, late or merged
+    Keep `next` once the entries are dealt with. A page has `limit` of them at most, and fewer once
+    they have a megabyte. Each entry that reaches the region, late or merged
     since, is in one page of those that follow each other; one page may be asked for again. With
     `wait` the answer comes as soon as there is an entry, or after so many seconds without any (or
     those of `Prefer: wait`, if fewer); it looks each second, and each look counts against the

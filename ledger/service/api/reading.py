@@ -1,20 +1,19 @@
 """Endpoints that read: totals, histories, sums by period, lists of counters."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ledger.core.errors import LedgerError
-from ledger.core.index import Listed
-from ledger.core.values import Entry
 from ledger.ledger import live_settings, store_here
 from ledger.service.answers import answer
 from ledger.service.apart import problems
 from ledger.service.asking import bound, counter_in, edge
 from ledger.service.context import Context, allow
 from ledger.service.openapi import returns
+from ledger.service.pages import page_of
 from ledger.service.queries import (
     CountersQuery,
     HistoryQuery,
@@ -79,15 +78,14 @@ async def history(request: Request, asked: Annotated[HistoryQuery, Query()]) -> 
 
     `merged` older entries are a sum alone, since the archive has none of them: they are not listed
     once they are deleted, shortly after. None of them was made after `until`.
+    A page ends sooner than by its `limit` once its entries have a megabyte.
     """
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "read", counter)
-    found, merged = await read_within(for_pages(request), _entries(context, counter, asked))
-    page = found[: asked.limit]
-    more = page[-1].id if len(found) > asked.limit else None
+    page, more, merged = await read_within(for_pages(request), _entries(context, counter, asked))
     return answer(
         {
-            "entries": [entry_fields(entry) for entry in page],
+            "entries": page,
             "next": more,
             "merged": merged.count,
             "until": None if merged.until is None else merged.until.isoformat(),
@@ -115,7 +113,8 @@ async def periods(request: Request, asked: Annotated[PeriodsQuery, Query()]) -> 
 async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -> Response:
     """Return the counters that begin with a prefix, from the table's index, in order of ids.
 
-    Their values are of merged changes only, unless they are `exact`.
+    Their values are of merged changes only, unless they are `exact`. A page ends sooner than by its
+    `limit` once it has a megabyte.
     """
     context = allow(request, "read", asked.prefix)
     listed = context.ledger.counters(
@@ -125,10 +124,9 @@ async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -
         exact=asked.exact,
         described=asked.described,
     )
-    found = await read_within(for_pages(request), _all(listed))
-    page = found[: asked.limit]
-    more = page[-1].counter if len(found) > asked.limit else None
-    return answer({"counters": [listed_typed_fields(one) for one in page], "next": more})
+    read = page_of(listed, asked.limit, fields=listed_typed_fields, by="counter")
+    page, more = await read_within(for_pages(request), read)
+    return answer({"counters": page, "next": more})
 
 
 @router.get("/top", openapi_extra=returns("Top"))
@@ -157,18 +155,12 @@ def _total(context: Context, total: Total) -> dict[str, Any]:
 
 async def _entries(
     context: Context, counter: str, asked: HistoryQuery
-) -> tuple[list[Entry], Merged]:
-    """Return a page of entries, with one more if there is one, and what is merged before them."""
-    found = list[Entry]()
-    async for entry in context.ledger.history(
+) -> tuple[list[orjson.Fragment], str | None, Merged]:
+    """Return a page of entries, where the next one begins, and what is merged before them."""
+    entries = context.ledger.history(
         counter, after=edge("after", asked.after), before=edge("before", asked.before)
-    ):
-        found.append(entry)
-        if len(found) > asked.limit:
-            break
+    )
+    page, more = await page_of(entries, asked.limit, fields=entry_fields, by="id")
     shards = live_settings(context.ledger).current.shards_max(counter)
-    return found, await merged_without_archive(store_here(context.ledger), counter, shards=shards)
-
-
-async def _all(listed: AsyncIterator[Listed]) -> list[Listed]:
-    return [one async for one in listed]
+    merged = await merged_without_archive(store_here(context.ledger), counter, shards=shards)
+    return page, more, merged

@@ -26,12 +26,12 @@ class World:
         self.stream = MemoryStream("s", clock=self.clock, lineages=1)
         self.put_so_far = 0
 
-    def put(self) -> None:
+    def put(self, note: str = "") -> None:
         """Put an entry."""
         self.put_so_far += 1
         id_ = f"2026-11-21T06:50:01.{self.put_so_far:06d}Z#4f1d2c3b5a697887"
         change = {"N": str(self.put_so_far)}
-        item = {"pk": {"S": "a"}, "sk": {"S": id_}, "change": change}
+        item = {"pk": {"S": "a"}, "sk": {"S": id_}, "change": change, "note": {"S": note}}
         self.stream.changed(("a", id_), None, item)
 
     def feed(self) -> Feed:
@@ -92,6 +92,18 @@ async def test_a_number_that_the_stream_has_not_come_to_is_refused() -> None:
     (shard,) = cursor.positions
     with pytest.raises(InvalidInput, match="cursor of a page of the feed"):
         await page_of(world.feed(), FeedPage((), to_text(cursor.moved(shard, 10**30)), more=True))
+
+
+async def test_a_page_ends_after_a_megabyte() -> None:
+    """However many entries are asked for; those that follow are in the next pages."""
+    world = World()
+    for _ in range(10):
+        world.put(note="\x01" * 50_000)
+    pages = [await page_of(world.feed())]
+    while pages[-1].more:
+        pages.append(await page_of(world.feed(), pages[-1]))
+    found = [changes(page) for page in pages if page.entries]
+    assert found == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
 
 
 async def test_shards_that_were_read_whole_are_not_read_again() -> None:

@@ -329,6 +329,74 @@ async def test_a_history_comes_in_pages() -> None:
         assert after is None
 
 
+CONTROLS = "\x01" * 50_000
+"""A note that JSON shows by six times as many bytes."""
+
+
+async def test_a_page_of_a_history_ends_after_a_megabyte() -> None:
+    """Whatever its limit is; each entry is in one page."""
+    async with served() as service:
+        for _ in range(10):
+            await service.ledger.record("stock", 1, note=CONTROLS)
+            await service.table.clock.advance(0.001)
+        sizes, ids_, after = list[int](), list[str](), None
+        while after is not None or not sizes:
+            asked = {"limit": 1000} | ({"after": after} if after else {})
+            answer = await service.http.get("/v1/counters/stock/entries", params=asked)
+            page = schemas.History(**answer.json())
+            ids_ += [entry.id for entry in page.entries]
+            sizes.append(len(answer.content))
+            after = page.next
+        assert len(ids_) == len(set(ids_)) == 10
+        assert len(sizes) == 3
+        assert max(sizes) < 1_500_000
+
+
+async def test_a_page_of_counters_ends_after_a_megabyte() -> None:
+    """Their descriptions may be as long as their limit allows, and are escaped in JSON."""
+    table = MemoryGlobalTable(
+        ["us-east-1"], index=["*"], compactor={"fold_min": 1, "scan_every": 0}
+    )
+    names = [f"{number:03}" for number in range(120)]
+    async with served(table) as service:
+        for name in names:
+            await service.ledger.record(name, 1)
+            await service.ledger.describe(name, {"a": "\x01" * 1_900})
+        await table.merge()
+        found, sizes, after = list[str](), list[int](), None
+        while after is not None or not sizes:
+            asked = {"limit": 1000, "described": True} | ({"after": after} if after else {})
+            answer = await service.http.get("/v1/counters", params=asked)
+            page = schemas.Counters(**answer.json())
+            found += [counter.counter for counter in page.counters]
+            sizes.append(len(answer.content))
+            after = page.next
+        assert found == names
+        assert len(sizes) == 2
+        assert max(sizes) < 1_200_000
+
+
+async def test_results_are_no_longer_for_the_notes_of_others() -> None:
+    """Of what stands under a key already, one of many results shows the note's beginning."""
+    async with served(body_max=1_000_000) as service:
+        at = service.table.clock.now()
+        await service.ledger.record("stock", 1, note=CONTROLS, key="k", at=at)
+        change = {"counter": "stock", "change": "2", "key": "k", "at": at.isoformat()}
+        answer = await service.post("/v1/entries", {"entries": [change] * 100})
+        results = schemas.Entries(**answer.json()).results
+        assert [result.status for result in results] == [409] * 100
+        assert len(answer.content) < 1_000_000
+        theirs = answer.json()["results"][0]["problem"]["theirs"]
+        assert (theirs["change"], theirs["note"][:3]) == ("1", CONTROLS[:3])
+        alone = await service.post(
+            "/v1/counters/stock/entries",
+            {"change": "2"},
+            idempotency_key="k",
+            idempotency_time=at.isoformat(),
+        )
+        assert alone.json()["theirs"]["note"] == CONTROLS
+
+
 @pytest.mark.parametrize("is_archived", [False, True])
 async def test_a_history_tells_what_it_cannot_list(tmp_path: Path, *, is_archived: bool) -> None:
     """How many entries are merged and kept nowhere one by one, and until when they were made."""

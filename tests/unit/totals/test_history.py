@@ -27,9 +27,14 @@ class StrictStore(MemoryStore):
 
     queries = 0
 
+    def __init__(self, region: str, *, page_items_max: int = 1000) -> None:
+        super().__init__(region, page_items_max=page_items_max)
+        self.limits = set[int | None]()
+
     async def query(self, query: Query) -> Page:
         """Read one page; BETWEEN wants its bounds in order, and no key value may be empty."""
         self.queries += 1
+        self.limits.add(query.limit)
         first, last = query.first, query.last
         if "" in {first, last} or (first is not None and last is not None and first > last):
             raise RequestRefused(f"ValidationException: BETWEEN {first!r} AND {last!r}")
@@ -103,6 +108,14 @@ async def test_no_entry_is_lost_between_pages(count: int) -> None:
     store = store_of(*[(START + n * MICROSECOND, n) for n in range(count)])
 
     assert [int(entry.change) for entry in await read(store)] == list(range(count))
+
+
+@pytest.mark.parametrize(("shards", "most"), [(1, 1_000), (4, 250), (100, 100)])
+async def test_a_read_takes_a_thousand_items_of_all_shards(shards: int, most: int) -> None:
+    """And of each a hundred at least, so that a page of small entries holds nobody up."""
+    store = StrictStore(HOME)
+    await read(store, shards=shards)
+    assert store.limits == {most}
 
 
 async def test_ids_as_bounds_are_left_out() -> None:
