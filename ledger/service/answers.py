@@ -74,6 +74,11 @@ def retry_after(seconds: float) -> dict[str, str]:
     return {"Retry-After": str(max(RETRY_SECONDS, math.ceil(seconds)))}
 
 
+def unavailable(kind: Kind, detail: str, headers: dict[str, str] | None = None) -> Refused:
+    """Return the refusal of a request that may be repeated after a moment."""
+    return Refused(kind, detail, headers=retry_after(0) | (headers or {}), retryable=True)
+
+
 class Spoken(errors.OutcomeUnknown):
     """An outcome that is not known, in the service's own words; its cause is what is logged."""
 

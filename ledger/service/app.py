@@ -4,8 +4,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from importlib.metadata import version
 from random import Random
-from typing import Any
 
+import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -66,8 +66,7 @@ def create_app(
         title="Ledger",
         version=version("multi-region-ledger"),
         summary="Counters and balances that stay exact when many regions write at once.",
-        redoc_url=None,
-        docs_url=None,
+        openapi_url=None,
         redirect_slashes=False,
     )
     app.state.context = context
@@ -82,6 +81,7 @@ def create_app(
         entries.router, budgets.router, budgets.states, reading.router, describing.router,
         live.router, feed.router, probes.router,
         probes.metrics_router(registry), fleet_router(registry), page_router(),
+        probes.document_router(lambda: orjson.dumps(add_models(app.openapi()))),
     )  # fmt: skip
     for router in routers:
         app.include_router(router)
@@ -92,14 +92,6 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(ClientDisconnect, _on_left)
     app.add_exception_handler(Exception, _on_defect)
-    made: dict[str, Any] = {}
-
-    def document() -> dict[str, Any]:
-        if not made:
-            made.update(add_models(FastAPI.openapi(app)))
-        return made
-
-    app.openapi = document  # type: ignore[method-assign]  # as FastAPI documents it
     gate = Gate(
         app,
         context=context,

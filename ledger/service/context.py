@@ -11,9 +11,9 @@ from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import Grant, Scope
-from ledger.service.answers import Refused, problem_in_http
+from ledger.service.answers import Refused, problem_in_http, unavailable
 from ledger.service.fleet.looking import Fleet
-from ledger.wire.problems import FORBIDDEN
+from ledger.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN
 
 GRANT = "ledger_grant"
 """Where the gate leaves, in a request's scope, what its caller may do."""
@@ -72,21 +72,23 @@ class Context:
         with anyio.move_on_after(seconds):
             await self._leaving.wait()
 
-    async def not_ready(self) -> str:
-        """Return why an instance takes no requests, empty if it does; the log says more.
+    async def check_ready(self) -> None:
+        """Return if an instance takes requests; why it takes none is in the log.
 
-        Anybody may ask, so these are fixed words: what AWS says names accounts and tables.
+        Anybody may ask, so an answer has fixed words: what AWS says names accounts and tables.
+
+        Raises:
+            Refused: it takes none.
         """
         if self.is_leaving:
-            return "shutting down"
+            raise unavailable(SHUTTING_DOWN, "this instance is shutting down")
         if self.access.is_stale():
-            return "the tokens cannot be read"
+            raise unavailable(NOT_READY, "the tokens cannot be read")
         try:
             await self.ledger.total(READY_COUNTER, max_age=READY_AGE_MAX, timeout=READY_SECONDS_MAX)
         except LedgerError as error:
             problem_in_http(error)  # which writes it to the log
-            return "the table does not answer"
-        return ""
+            raise unavailable(NOT_READY, "the table does not answer") from None
 
 
 def context_of(request: Request) -> Context:

@@ -34,7 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ledger.core.errors import InvalidInput
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
-from ledger.service.answers import Refused, problem_answer, request_id, retry_after
+from ledger.service.answers import Refused, problem_answer, request_id, retry_after, unavailable
 from ledger.service.asking import wait_of
 from ledger.service.compressing import Compressed, takes_gzip
 from ledger.service.context import GRANT, GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
@@ -147,19 +147,12 @@ class Gate:
             _check_host(headers.get("host"))
             _check_origin(headers.get("origin"))
         if self._context.is_draining and path not in OPEN_PATHS:
-            detail = "this instance is shutting down"
-            raise Refused(
-                SHUTTING_DOWN,
-                detail,
-                headers=retry_after(0),
-                retryable=True,
-            )
+            raise unavailable(SHUTTING_DOWN, "this instance is shutting down")
         if scope.get("state", {}).get(IS_FULL) and path not in OPEN_PATHS:
-            raise Refused(
+            raise unavailable(
                 OVERLOADED,
                 "too many requests are under way, in all or from one address",
-                headers=retry_after(0) | {"Connection": "close"},
-                retryable=True,
+                {"Connection": "close"},
             )
         length = headers.get("content-length", "0")
         if not _LENGTH.fullmatch(length) or int(length) > self._most(path):

@@ -5,7 +5,6 @@ Endpoints read their bodies themselves, so what FastAPI cannot see is told to it
 
 import re
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel
@@ -116,10 +115,7 @@ def returns(model: str, *, created: bool = False, waits: bool = True) -> dict[st
 def probe(model: str) -> dict[str, Any]:
     """Return what is said of an endpoint that is asked without a token."""
     content = {"application/json": {"schema": {"$ref": _ref(model)}}}
-    answers = {
-        status: {"description": model, "content": content}
-        for status in ("200", str(int(HTTPStatus.SERVICE_UNAVAILABLE)))
-    }
+    answers = {"200": {"description": model, "content": content}, **problems()}
     return {"responses": answers, "security": []}
 
 

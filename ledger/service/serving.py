@@ -22,6 +22,7 @@ from ledger.core.errors import LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.runtime.connections import Bounds, Connections
+from ledger.runtime.gc import is_gc_tuned, tune_gc
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.service.access.port import Access
@@ -149,6 +150,8 @@ class _Server(uvicorn.Server):
         Raises:
             OSError: the port is taken or not allowed.
         """
+        if is_gc_tuned():  # a collection, at each client that is opened, passes over what is there
+            tune_gc()
         listener = await asyncio.get_running_loop().create_server(
             self._connection, self.config.host, self.config.port, backlog=BACKLOG
         )

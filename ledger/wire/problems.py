@@ -140,6 +140,12 @@ SHUTTING_DOWN = Kind(
     "This instance is shutting down",
     "Nothing was written. Repeat the request: another instance takes it.",
 )
+NOT_READY = Kind(
+    "not-ready",
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "This instance takes no requests",
+    "`detail` says what it lacks; its log says why. Another instance takes the requests meanwhile.",
+)
 DEFECT = Kind(
     "internal-error",
     HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -161,6 +167,7 @@ _OF_SERVICE = (
     OVERLOADED,
     TOO_MANY_REQUESTS,
     SHUTTING_DOWN,
+    NOT_READY,
     DEFECT,
 )
 

@@ -1,11 +1,12 @@
 """Probes, metrics, and the page of each problem."""
 
-from http import HTTPStatus
+from collections.abc import Callable
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
+from ledger.runtime.threaded import ThreadedCall
 from ledger.service.answers import Refused, answer
 from ledger.service.context import allow, context_of
 from ledger.service.openapi import probe, text
@@ -14,6 +15,8 @@ from ledger.wire.problems import KINDS, NOT_FOUND
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """What is answered without a token: nothing of the table is in it."""
 PUBLIC_PREFIXES = ("/problems/",)
+DOCUMENT_SECONDS_MAX = 60.0
+"""How long the OpenAPI document may take to be made: a second of a processor."""
 
 router = APIRouter(tags=["operating"])
 
@@ -33,9 +36,8 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """Return whether this instance takes requests: 503 while it shuts down, or cannot read."""
     context = context_of(request)
-    reason = await context.not_ready()
-    status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
-    return answer({"status": reason or "ok", "region": context.region}, status)
+    await context.check_ready()
+    return answer({"status": "ok", "region": context.region})
 
 
 @router.get(
@@ -67,3 +69,19 @@ def metrics_router(registry: CollectorRegistry) -> APIRouter:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     return metrics
+
+
+def document_router(make: Callable[[], bytes]) -> APIRouter:
+    """Return the path of the OpenAPI document, which is made once, when it is first asked for."""
+    router = APIRouter(include_in_schema=False)
+    making = ThreadedCall(make, what="the OpenAPI document", seconds_max=DOCUMENT_SECONDS_MAX)
+    made = list[bytes]()
+
+    @router.get("/openapi.json")
+    async def document() -> Response:
+        """Return the document."""
+        if not made:
+            made.append(await making.result())
+        return Response(made[0], media_type="application/json")
+
+    return router

@@ -37,8 +37,7 @@ from ledger.service.fleet.lanes import PipelineSeen, pipelines_in
 from ledger.service.fleet.trend import Sample, sample_of
 from ledger.settings import Settings
 from ledger.store.dynamodb.clock_watch import ClockWatch
-from ledger.store.opening import open_store
-from ledger.store.port import Store
+from ledger.store.opening import open_stores
 from ledger.totals.total import Total
 
 LOOK_AGE_MAX = 10.0
@@ -72,8 +71,8 @@ class FleetSeen:
 class Fleet:
     """Looks at the table of a ledger, through this process's own credentials.
 
-    To be used in `async with`: stores and ledgers of other regions are opened when they are first
-    needed, and closed at the end.
+    To be used in `async with`: ledgers of other regions are opened when they are first needed, and
+    closed at the end.
     """
 
     def __init__(self, ledger: Ledger, *, clock: Clock, randomness: Random) -> None:
@@ -87,8 +86,6 @@ class Fleet:
         self._probed_at: datetime | None = None
         self._last: FleetSeen | None = None
         self._last_at = 0.0
-        self._stack = AsyncExitStack()
-        self._stores: dict[str, Store] = {}
         self._others: dict[str, Ledger] = {}
 
     async def __aenter__(self) -> Self:
@@ -101,7 +98,6 @@ class Fleet:
                 await asyncio.wait([task])
         for other in self._others.values():
             await other.close()
-        await self._stack.aclose()
 
     async def look(self) -> FleetSeen:
         """Return a look that is recent enough, or take one.
@@ -155,7 +151,7 @@ class Fleet:
         parts: list[Callable[[], Awaitable[object]]] = [
             partial(_in_thread, self._seen),
             self._pipelines,
-            partial(self._within, known.home, partial(self._status, known)),
+            partial(_in_thread, partial(self._within, known.home, partial(self._status, known))),
         ]
         looks, pipelines, status = cast("_Looked", await run_all(parts, at_once=len(parts)))
         (seen, hot), now = looks, self._clock.now()
@@ -192,11 +188,8 @@ class Fleet:
             return [*found, *lags]
 
     async def _status(self, settings: Settings) -> CompactorStatus:
-        for region in settings.regions:
-            if region not in self._stores:
-                opening = open_store(settings, region, clock=self._clock)
-                self._stores[region] = await self._stack.enter_async_context(opening)
-        return await status_in({name: self._stores[name] for name in settings.regions}, settings)
+        async with open_stores(settings, clock=self._clock) as stores:
+            return await status_in(stores, settings)
 
     async def _pipelines(self) -> Sequence[PipelineSeen] | Failed:
         store, settings = self._ledger.store, live_settings(self._ledger).current

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from ledger.administration.templates import Role, policy
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.pipeline.core.registry import lane_entry
+from ledger.runtime.aws_session import open_session
 from ledger.runtime.clock import SystemClock
 from ledger.service.access.port import OpenAccess
 from ledger.service.access.tokens import Grant, checked_grant
@@ -97,6 +99,21 @@ async def test_regions_contract_leaders_and_backlog_are_read() -> None:
     assert {one["target"] for one in found["lags"]} == {AWAY}
     assert {one["state"] for one in found["findings"]} <= {"ok", "unknown", "warning"}
     assert "credentials" not in {one["check"] for one in found["findings"]}
+
+
+async def test_no_client_is_made_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes as long as many requests: these would wait."""
+    async with fleet_service() as service:
+        threads, opened = list[Thread](), open_session
+
+        def noted(profile: str | None = None) -> Any:
+            threads.append(current_thread())
+            return opened(profile)
+
+        monkeypatch.setattr("ledger.store.opening.open_session", noted)
+        await service.get("/v1/fleet")
+    assert threads
+    assert main_thread() not in threads
 
 
 async def test_a_look_holds_for_some_seconds() -> None:

@@ -254,7 +254,9 @@ async def test_an_instance_that_leaves_is_not_ready_and_serves_on() -> None:
     async with served() as service:
         assert "connection" not in (await service.http.get("/readyz")).headers
         service.context.leave()
-        assert (await service.http.get("/readyz")).status_code == 503
+        ready = await service.http.get("/readyz")
+        assert (ready.status_code, ready.json()["type"]) == (503, "/problems/shutting-down")
+        assert (ready.headers["retry-after"], ready.json()["retryable"]) == ("1", True)
         answer = await service.record("shop%2Fa", "1")
         assert (answer.status_code, answer.headers["connection"]) == (201, "close")
         service.context.drain()

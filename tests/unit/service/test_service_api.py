@@ -3,8 +3,10 @@
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
+import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 from support.serving import AWAY, served
@@ -25,8 +27,10 @@ from ledger.core.errors import (
     Throttled,
     Unreachable,
 )
+from ledger.service import app
 from ledger.service.access.port import OpenAccess
 from ledger.service.metrics import ServiceMetrics
+from ledger.service.openapi import add_models
 from ledger.testing import MemoryGlobalTable
 from ledger.wire import schemas
 
@@ -515,6 +519,35 @@ async def test_a_body_may_be_said_to_be_utf8(said: str) -> None:
         assert answer.status_code == 201
 
 
+def not_ready(answer: httpx.Response) -> str:
+    """Return why an instance says that it takes no requests."""
+    assert answer.status_code == 503
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["type"] == "/problems/not-ready"
+    detail: str = answer.json()["detail"]
+    return detail
+
+
+async def test_the_openapi_document_is_made_once_and_never_on_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes a second of a processor, and anybody may ask for it."""
+    threads = list[Thread]()
+
+    def noted(document: dict[str, Any]) -> dict[str, Any]:
+        threads.append(current_thread())
+        return add_models(document)
+
+    monkeypatch.setattr(app, "add_models", noted)
+    async with served() as service:
+        for _ in range(2):
+            answer = await service.http.get("/openapi.json")
+            assert (answer.status_code, answer.json()["info"]["title"]) == (200, "Ledger")
+    assert len(threads) == 1
+    assert main_thread() not in threads
+
+
 async def test_a_table_that_does_not_answer_is_a_503_and_not_ready() -> None:
     """The health of the process is another matter."""
     async with served() as service:
@@ -526,7 +559,7 @@ async def test_a_table_that_does_not_answer_is_a_503_and_not_ready() -> None:
             patch.setattr(service.ledger, "total", unreachable)
             assert (await service.http.get("/v1/counters/stock")).status_code == 503
             ready = await service.http.get("/readyz")
-            assert (ready.status_code, ready.json()["status"]) == (503, "the table does not answer")
+            assert not_ready(ready) == "the table does not answer"
             assert (await service.http.get("/healthz")).status_code == 200
         assert (await service.http.get("/readyz")).status_code == 200
 
@@ -541,7 +574,7 @@ async def test_why_an_instance_is_not_ready_is_in_its_log(caplog: pytest.LogCapt
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(service.ledger, "total", denied)
             ready = await service.http.get("/readyz")
-    assert ready.json() == {"status": "the table does not answer", "region": "us-east-1"}
+    assert not_ready(ready) == "the table does not answer"
     (record,) = (one for one in caplog.records if "arn:aws" in one.message)
     assert vars(record)["request"] == ready.headers["x-request-id"]
 
@@ -632,7 +665,7 @@ async def test_an_instance_whose_tokens_cannot_be_read_is_not_ready() -> None:
 
     async with served(access=Stale()) as service:
         ready = await service.http.get("/readyz")
-    assert (ready.status_code, ready.json()["status"]) == (503, "the tokens cannot be read")
+    assert not_ready(ready) == "the tokens cannot be read"
 
 
 async def test_a_defect_is_a_500_that_says_nothing_of_its_cause() -> None:
