@@ -86,6 +86,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._problem = _BAD_HTTP
         self._answered: RequestResponseCycle | None = None
         self._early = b""
+        self._handshake: asyncio.Task[None] | None = None
         self._late_at = self._stalled_at = inf
         self._is_open = self._is_resting = self._is_deaf = self._is_in_head = False
         self._head_bytes = self._fields = self._bytes_in_a_row = 0
@@ -119,8 +120,11 @@ class BoundedProtocol(HttpToolsProtocol):
         await self._hand_over(transport)
         try:
             encrypted = await handshake
-        except (OSError, RuntimeError):  # of a transport that closes already
+        except (OSError, RuntimeError, asyncio.CancelledError) as error:  # it closes already
             encrypted = None
+            error.__traceback__ = None  # else it and its frames hold each other, and all of this
+        finally:
+            handshake.cancel()  # of one that a caller left nothing may be heard any more
         if encrypted is None or self.transport.is_closing():
             self.end()
             return
@@ -140,7 +144,7 @@ class BoundedProtocol(HttpToolsProtocol):
             await asyncio.sleep(0)
         layer: Any = transport.get_protocol()  # an asyncio.BufferedProtocol
         early, self._early = memoryview(self._early), b""
-        if layer is self:  # it closes already
+        if layer is self or layer is None:  # it closes already
             return
         while early:
             buffer = layer.get_buffer(len(early))
@@ -151,16 +155,26 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection; a request that is answered meanwhile learns of it."""
-        self._connections.leave(self)
+        self._leave()
         if self._answered is not None:
             self._answered.disconnected = True
             self._answered.message_event.set()
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # else the timer holds the connection while it runs
 
     def end(self) -> None:
         """Cut the connection off."""
-        self._connections.leave(self)
+        self._leave()
         self.transport.abort()
+        if not self._is_open:
+            self.parser = None  # type: ignore[assignment]  # as uvicorn does, once it is open
+
+    def _leave(self) -> None:
+        """Count the connection no more, and end what waits for it: a cycle is collected late."""
+        self._connections.leave(self)
+        if self._handshake is not None:
+            self._handshake.cancel()
+            self._handshake = None
 
     def end_if_late(self, now: float) -> None:
         """End the connection if its caller has let it wait for too long."""

@@ -1,8 +1,10 @@
 """One process of the service: how it listens."""
 
+import gc
 import logging
 import socket
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -21,8 +23,10 @@ from ledger.core.errors import LedgerError
 from ledger.runtime.connections import PLACES_KEPT
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.tasks import background_tasks
+from ledger.service import serving
 from ledger.service.access.port import OpenAccess
 from ledger.service.options import ServiceOptions, Tls
+from ledger.service.protocol import BoundedProtocol
 from ledger.service.serving import KEEP_ALIVE_SECONDS, Instance, Running
 from ledger.testing import MemoryGlobalTable
 
@@ -43,6 +47,18 @@ async def test_a_port_that_is_taken_is_one_error(caplog: pytest.LogCaptureFixtur
         with pytest.raises(LedgerError, match=r"cannot listen on 127.0.0.1 port \d+: it is taken"):
             await running.run()
     assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
+
+
+async def test_what_serving_is_made_of_is_collected_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the collector is tuned: each client that is opened later begins a collection."""
+    tuned = list[int]()
+    monkeypatch.setattr(serving, "tune_gc", lambda: tuned.append(1))
+    monkeypatch.setattr(serving, "is_gc_tuned", lambda: True)
+    async with listening(ServiceOptions(port=0, drain_seconds=0)):
+        assert tuned == [1]
+    monkeypatch.setattr(serving, "is_gc_tuned", lambda: False)
+    async with listening(ServiceOptions(port=0, drain_seconds=0)):
+        assert tuned == [1]
 
 
 @pytest.fixture
@@ -145,3 +161,46 @@ def test_a_handshake_that_begins_with_its_connection_ends(
             return [await anyio.to_thread.run_sync(one.ask) for one in eager]
 
     assert run_on_loop(ask_all(), loop=loop) == [b"HTTP/1.1 200"] * 30
+
+
+def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
+    tls: Tls, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tuned process collects cycles late: whoever connects again and again would fill it."""
+    left = list[weakref.ref[BoundedProtocol]]()
+    is_clear = anyio.Event()
+
+    def gone(one: weakref.ref[BoundedProtocol]) -> None:
+        left.remove(one)
+        if not left:
+            is_clear.set()
+
+    class Noted(BoundedProtocol):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            left.append(weakref.ref(self, gone))
+
+    async def refused(port: int) -> None:
+        async with await anyio.connect_tcp("127.0.0.1", port) as connection:
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                await connection.send(b"GET / HTTP/1.1\r\n\r\n")
+                while True:
+                    await connection.receive()
+
+    async def all_refused() -> None:
+        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(30):
+                    tasks.start_soon(refused, port)
+            if left:
+                with anyio.move_on_after(20):  # only one that is left takes so long
+                    await is_clear.wait()
+            assert left == []
+
+    monkeypatch.setattr(serving, "BoundedProtocol", Noted)
+    gc.disable()
+    try:
+        run_on_loop(all_refused(), loop="uvloop")
+    finally:
+        gc.enable()
+    assert "never retrieved" not in caplog.text
