@@ -1,26 +1,20 @@
-"""A counter in items of one table: where each change goes, and what all of it comes to.
+"""A counter in items of one table: its changes, what all of them come to, and how it is arranged.
 
-The table's layout says how many items there are. A change goes to one at random, or to the one of
-its token; a large one that adds to stock goes to all of them; one without room goes elsewhere, or
-is split, and pieces are moved where that pays.
+The table's layout says how many items there are; `placing` to which of them a change goes.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from random import Random
 from typing import Self
 
-import anyio
-
 from ledger.core import amounts
 from ledger.core.choices import checked_bool
 from ledger.core.entry import Item
 from ledger.core.errors import (
     InvalidInput,
-    LedgerError,
     RequestRefused,
     StateConflict,
     StoreError,
@@ -29,7 +23,7 @@ from ledger.core.errors import (
 from ledger.core.marker import Details, Marker
 from ledger.core.reconciled import Reconciled
 from ledger.primitives.counters import evening
-from ledger.primitives.counters.adding import after_doubt, is_full
+from ledger.primitives.counters.adding import after_doubt
 from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.handed import doubt_of, is_doubtful
 from ledger.primitives.counters.layout import (
@@ -41,17 +35,13 @@ from ledger.primitives.counters.layout import (
     moves_of,
 )
 from ledger.primitives.counters.layouts import CounterLayout, Layouts
+from ledger.primitives.counters.placing import PLANS_MAX, PlacedItems
 from ledger.primitives.counters.recount import Recount, asked, record_put
-from ledger.primitives.counters.shard import ShardItems
 from ledger.primitives.counters.sharding import sharded_guarantees
 from ledger.primitives.counters.splitting import (
-    PARTS_MAX,
-    is_restock,
     parts_for,
-    spread_over,
-    values_after,
 )
-from ledger.primitives.counters.tokens import draw, new_token
+from ledger.primitives.counters.tokens import new_token
 from ledger.primitives.tokens import checked_token
 from ledger.runtime.calls import arranging, changing, reading
 from ledger.runtime.clock import Clock
@@ -59,7 +49,6 @@ from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import (
-    TRANSACTION_ACTIONS_MAX,
     Applied,
     FinalOutcome,
     Outcome,
@@ -68,14 +57,12 @@ from ledger.store.writes import (
 )
 
 SHARDS_AT_ONCE = 16
-PLANS_MAX = 5
-"""Times that a change without room in its first shard looks for room in others."""
 GOES_ON = "the next call continues what was begun"
 LAYOUTS_MAX = 8
 """How often a call continues with a new layout, or reads again while pieces are moved."""
 
 
-class ItemCounter(ShardItems):
+class ItemCounter(PlacedItems):
     """A counter in one item, or in several shards, for more writes per second.
 
     `shards` is a wish for a counter that is new, or has fewer; the table says how many there are.
@@ -101,7 +88,6 @@ class ItemCounter(ShardItems):
         super().__init__(
             store, name, clock=clock, randomness=randomness, minimum=minimum, maximum=maximum
         )
-        self._is_moving = False
         if shards is not None:
             self.guarantees = sharded_guarantees(type(self), checked_shards(shards))
         self._layout = CounterLayout(
@@ -376,110 +362,6 @@ class ItemCounter(ShardItems):
                 return Unknown(f"{doubt}; then {error}")
         return after_doubt(doubt, Rejected("contention", "the number of shards changed each time"))
 
-    async def _placed(
-        self, layout: Layout, change: Decimal, token: str | None, *, spread: bool | None
-    ) -> Outcome:
-        """Make a change where it belongs in this layout, or find room for it elsewhere."""
-        own = None
-        if token is not None:
-            await self._check_handed(layout, token)
-        if token is not None and self.known_in == "item":
-            own = draw(token, layout.first)
-            if await self._known_before(layout, own, token):
-                return Rejected("applied before")
-        first = self.randomness.randrange(layout.shards) if own is None else own
-        shares = {first: change}
-        if self._is_spread(layout, change, spread=spread):
-            shares = spread_over(change, layout.shards, own)
-        outcome = await self.add_parts(layout.parts(self.limits, shares), token)
-        if layout.shards == 1 or not is_full(outcome) or not (self.splits or own is None):
-            return outcome
-        return await self._elsewhere(layout, change, token, first=first, own=own)
-
-    async def _check_handed(self, layout: Layout, token: str) -> None:
-        """Return unless another region may have used the token, and its item is on its way.
-
-        Raises:
-            RegionConflict: it may have, and nothing here shows it.
-        """
-        if not (self._may_be_late(layout) and is_doubtful(layout, token, self.clock.now())):
-            return
-        if not await self._is_known(layout, token):
-            raise doubt_of(self.name, layout, token)
-
-    def _may_be_late(self, layout: Layout) -> bool:
-        """Return whether a token may be known in an item outside of the layout in force."""
-        del layout
-        return False
-
-    async def _is_known(self, layout: Layout, token: str) -> bool:
-        """Return whether anything here shows that a token was used."""
-        own = draw(token, layout.first)
-        return await self.knows(own, token) or await self._known_before(layout, own, token)
-
-    async def _elsewhere(
-        self, layout: Layout, change: Decimal, token: str | None, *, first: int, own: int | None
-    ) -> Outcome:
-        """Look for room in all shards, until it is found, used up, or others are always first."""
-        limits = layout.all_limits(self.limits)
-        for _ in range(PLANS_MAX):
-            values, moves = await self._values(layout, consistent=True)
-            if own is not None and await self._has_room(layout, own, change, values, moves):
-                shares = {own: change}
-            else:
-                shares = parts_for(change, values, limits, first=first, split=self.splits)
-                if not shares:
-                    return Rejected("threshold", str(self.limits))
-                if own is not None:
-                    shares.setdefault(own, Decimal(0))  # for the token, where a repeat looks for it
-            outcome = await self.add_parts(layout.parts(self.limits, shares), token)
-            if is_full(outcome):
-                continue
-            if isinstance(outcome, Applied) and own is None:
-                await self._even_if_it_pays(layout, change, values_after(values, shares), moves)
-            return outcome
-        return Rejected("contention", "other writers used the free room each time")
-
-    async def _has_room(
-        self, layout: Layout, shard: int, change: Decimal, values: Sequence[Decimal], moves: int
-    ) -> bool:
-        """Return whether a shard has room for all of a change, once pieces were moved there."""
-        limits = layout.all_limits(self.limits)
-        if limits[shard].allows(values[shard], change):
-            return True
-        deltas = evening.even(values, limits, shard=shard, change=change)
-        return deltas is not None and await self._moved(layout, deltas, moves)
-
-    async def _even_if_it_pays(
-        self, layout: Layout, change: Decimal, values: Sequence[Decimal], moves: int
-    ) -> None:
-        """Move pieces after a change that found room elsewhere; that one counts, whatever."""
-        limits = layout.all_limits(self.limits)
-        if self._is_moving or not self.splits or not evening.pays(values, limits, change):
-            return
-        deltas = evening.even(values, limits)
-        if deltas is None:
-            return
-        self._is_moving = True
-        try:
-            with suppress(LedgerError), anyio.move_on_after(evening.MOVE_SECONDS_MAX):
-                await self._moved(layout, deltas, moves)
-        finally:
-            self._is_moving = False
-
-    async def _moved(self, layout: Layout, deltas: Sequence[Decimal], moves: int) -> bool:
-        """Move pieces unless others did since; returns whether it surely did. It counts once."""
-        if layout.shards > TRANSACTION_ACTIONS_MAX:
-            return False
-        parts = layout.parts(self.limits, dict(enumerate(deltas)))
-        keys = [self.key(part.shard) for part in parts]
-        try:
-            outcome = await self.store.transact(evening.move(keys, parts, moves))
-        except RequestRefused:
-            await self._check_overflow(parts)
-            raise
-        return isinstance(outcome, Applied)
-
     async def _values(self, layout: Layout, *, consistent: bool) -> tuple[list[Decimal], int]:
         """Return what each shard holds, and how often pieces were moved between them.
 
@@ -498,18 +380,6 @@ class ItemCounter(ShardItems):
                 return [self.value_in(item) for item in items], moves.pop()
             await self.retrier.pause(tries)
         raise self._restless()
-
-    async def _known_before(self, layout: Layout, own: int, token: str) -> bool:
-        """Return whether a token was applied in the shard that it had in an earlier layout."""
-        for shard in {draw(token, earlier) for earlier in layout.earlier} - {own}:
-            if await self.knows(shard, token):
-                return True
-        return False
-
-    def _is_spread(self, layout: Layout, change: Decimal, *, spread: bool | None) -> bool:
-        if not self.splits or not 1 < layout.shards <= PARTS_MAX or not change:
-            return False
-        return is_restock(change, self.limits, layout.shards) if spread is None else spread
 
     def _said(self, outcome: Outcome, layout: Layout, token: str | None) -> Outcome:
         """Return an outcome in terms of the counter: a shard's value is not the counter's."""
