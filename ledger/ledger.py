@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from random import Random
@@ -419,3 +420,12 @@ def live_settings(ledger: Ledger) -> LiveSettings:
 def budget_parts(ledger: Ledger) -> BudgetParts:
     """Return the parts of an open ledger that its budgets use."""
     return ledger._opening.here().budgets  # noqa: SLF001 (same module, not public)
+
+
+def with_own_keys(ledger: Ledger) -> None:
+    """Let each entry have a key that proves who wrote it, from when the ledger is opened next.
+
+    So those who write through a service cannot take an id that they saw for their own: see
+    `ledger.core.own_keys`.
+    """
+    ledger._given = replace(ledger._given, has_own_keys=True)  # noqa: SLF001 (as above)

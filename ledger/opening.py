@@ -41,7 +41,8 @@ class Opening:
     """What a ledger is opened with.
 
     `store`, `home`, `others`, `archive` and `stream`, if given, replace those that the settings
-    name. Without `is_contracted` the settings themselves are the table's contract.
+    name. Without `is_contracted` the settings themselves are the table's contract. With
+    `has_own_keys` an entry whose caller names no key gets one: see `ledger.core.own_keys`.
     """
 
     settings: Settings
@@ -57,6 +58,7 @@ class Opening:
     archive: Sequence[Place] | None
     stream: Stream | None
     is_contracted: bool
+    has_own_keys: bool = False
 
     async def open(self, stack: AsyncExitStack) -> tuple[Parts, ContractView | None]:
         """Return the parts, and the view of the contract that they follow.
@@ -71,7 +73,13 @@ class Opening:
         live: LiveSettings = self.settings if view is None else view
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
-        writer = Writer(store, settings=live, clock=self.clock, randomness=self.randomness)
+        writer = Writer(
+            store,
+            settings=live,
+            clock=self.clock,
+            randomness=self.randomness,
+            has_own_keys=self.has_own_keys,
+        )
         writer.share(
             tasks, on_group=partial(self.metrics.group, self.region), spans=self._shared_spans()
         )

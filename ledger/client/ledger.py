@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 import httpx
+import orjson
 
 from ledger.client.budgets import Budget, Budgets, Calls
 from ledger.client.exchange import Exchange
@@ -36,7 +37,7 @@ from ledger.runtime.deadline import check_timeout
 from ledger.runtime.supervised import Supervised
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 from ledger.wire import schemas
-from ledger.wire.values import Fields, entry_fields, entry_of, reconciled_of
+from ledger.wire.values import Fields, entry_of, proved_fields, reconciled_of
 from ledger.writing.asked import ChangeLike, changes_of, listed_as
 from ledger.writing.plan import Change, checked_date, checked_key, checked_note
 
@@ -47,7 +48,6 @@ IDLE_SECONDS_MAX = 5.0
 """How long a connection is kept for the next request: less than service and load balancers do, so
 that none is closed with a request on the way to it."""
 _CREATED = 201
-_ENTRY_BYTES = 400
 
 
 class Ledger(Reads):
@@ -233,14 +233,13 @@ class Ledger(Reads):
         """
         checked = [checked_entry(entry) for entry in listed_as("entries", entries)]
         sizes = {
-            place: _ENTRY_BYTES + len((entry.counter + (entry.note or "")).encode())
-            for place, entry in enumerate(checked)
+            place: len(orjson.dumps(proved_fields(entry))) for place, entry in enumerate(checked)
         }
         parts = [checked] if together and checked else list(portions(checked, sizes))
         found: list[Entry] = []
         for part in parts:
             left = checked[len(found) :]
-            body = {"entries": [entry_fields(entry) for entry in part], "together": together}
+            body = {"entries": [proved_fields(entry) for entry in part], "together": together}
             fields = await self._write(
                 Request("POST", "/v1/retries", schemas.Entries, body=body),
                 timeout,

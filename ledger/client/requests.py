@@ -108,6 +108,7 @@ def named(change: Change, *, now: datetime, bits: int) -> NamedChange:
         amounts.addend(change.change),
         note=None if change.note is None else checked_note(change.note),
         effective=None if change.effective is None else checked_date(change.effective),
+        key=key,
     )
     return NamedChange(entry, key, change.at, is_own)
 

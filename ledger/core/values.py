@@ -63,7 +63,9 @@ class Entry:
     among the collections of its counter, where every repeat goes; None if unknown. `reverses` is
     the id of the entry that it reverses, if it is a reversal. `repeated` is whether the call that
     returned it found it in the table, written by an earlier call or an earlier try of this one.
-    `spending` says which budgets it was spent from, if any.
+    `spending` says which budgets it was spent from, if any. `key` is what its id follows from, if
+    the call that made it knows: the caller's, or one that the service made. It is never stored, so
+    it proves who wrote the entry (`ledger.core.own_keys`).
     """
 
     counter: str
@@ -77,6 +79,7 @@ class Entry:
     reverses: str | None = None
     repeated: bool = field(default=False, compare=False, repr=False)
     spending: Spending | None = field(default=None, compare=False)
+    key: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def at(self) -> datetime | None:

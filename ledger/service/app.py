@@ -17,7 +17,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Scope
 
 from ledger.core.errors import LedgerError
-from ledger.ledger import Ledger
+from ledger.ledger import Ledger, with_own_keys
 from ledger.runtime.clock import Clock, system_random
 from ledger.service.access.port import Access
 from ledger.service.answers import (
@@ -61,6 +61,7 @@ def create_app(
     With `loopback_only` it answers requests whose Host is a loopback name, and no others.
     """
     fleet = Fleet(ledger, clock=clock, randomness=randomness or system_random())
+    with_own_keys(ledger)
     context = Context(ledger, clock, fleet, access)
     app = FastAPI(
         title="Ledger",

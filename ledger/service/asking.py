@@ -32,6 +32,7 @@ from ledger.core.errors import (
 from ledger.core.keys import checked_counter
 from ledger.core.timed_keys import no_hyphens, time_in
 from ledger.core.times import is_time, time_of
+from ledger.core.values import Entry
 from ledger.service.forms import (
     ABOVE_0_SCHEMA,
     ADDEND_SCHEMA,
@@ -315,13 +316,31 @@ class WrittenEntry(Body):
 
     counter: Annotated[CounterId, BeforeValidator(checked_counter)]
     id: EntryId
+    key: Annotated[Named, BeforeValidator(checked_key)] = Field(
+        description="What its id follows from: it proves who wrote the entry."
+    )
     change: Amount
-    region: Region | None = None
+    region: Region | None = Field(
+        None, description="Where it was sent first. The one that repeats it writes its own."
+    )
     note: Note | None = None
     effective: Effective | None = None
     count: Whole = Field(1, ge=1, le=COUNT_MAX)
     reverses: None = Field(None, description="A reversal is repeated by the call that made it.")
     spending: None = Field(None, description="A spend is repeated by the call that made it.")
+
+    @property
+    def entry(self) -> Entry:
+        """The entry, of a region that is not known."""
+        return Entry(
+            self.counter,
+            self.id,
+            self.change,
+            note=self.note,
+            effective=self.effective,
+            count=self.count,
+            key=self.key,
+        )
 
 
 class RetryBody(Body):

@@ -15,7 +15,7 @@ from typing import Any
 
 from ledger.core import amounts, errors
 from ledger.core.errors import LedgerError
-from ledger.wire.values import entry_fields, entry_of
+from ledger.wire.values import entry_fields, entry_of, proved_fields
 
 MEDIA_TYPE = "application/problem+json"
 TYPES = "/problems/"
@@ -102,6 +102,14 @@ MISDIRECTED = Kind(
     " Host and, if it is sent, as Origin, so that no page of another site can reach it through a"
     " browser. Use one of them, or tokens.",
 )
+NOT_PROVED = Kind(
+    "not-proved",
+    HTTPStatus.FORBIDDEN,
+    "The key is not that of the entry",
+    "Nothing was written. The id of an entry follows from a key that only its writer knows, so"
+    " `POST /v1/retries` takes an entry with the `key` that it has in `entries` of the"
+    " `outcome-unknown` problem, and with nothing of it changed.",
+)
 TOO_LARGE = Kind(
     "too-large",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -161,6 +169,7 @@ _OF_SERVICE = (
     METHOD_NOT_ALLOWED,
     NOT_ACCEPTABLE_BODY,
     MISDIRECTED,
+    NOT_PROVED,
     TOO_LARGE,
     HEAD_TOO_LARGE,
     TOO_SLOW,
@@ -257,8 +266,8 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             HTTPStatus.SERVICE_UNAVAILABLE,
             "Not known whether the change was made",
             "The change may or may not be in the table. Repeat the request if `retryable` is true;"
-            " else send `entries` to `POST /v1/retries`. Either counts the change once, until the"
-            " retry horizon (7.5 minutes by default) has passed.",
+            " else send `entries`, each with its `key`, to `POST /v1/retries`. Either counts the"
+            " change once, until the retry horizon (7.5 minutes by default) has passed.",
         ),
         errors.NotSent: Kind(
             "not-sent",
@@ -386,7 +395,7 @@ def problem_of(error: LedgerError) -> Problem:
     kind = kind_of(error)
     match error:
         case errors.OutcomeUnknown():
-            members["entries"] = [entry_fields(entry) for entry in error.entries]
+            members["entries"] = [proved_fields(entry) for entry in error.entries]
             members["together"] = error.together
         case errors.KeyConflict():
             members["ours"], members["theirs"] = map(entry_fields, (error.ours, error.theirs))
@@ -461,6 +470,7 @@ _KINDS_OF_SERVICE: Mapping[str, type[LedgerError]] = MappingProxyType(
         UNAUTHORIZED.name: errors.AccessDenied,
         FORBIDDEN.name: errors.AccessDenied,
         MISDIRECTED.name: errors.AccessDenied,
+        NOT_PROVED.name: errors.InvalidEntry,
         TOO_LARGE.name: errors.InvalidInput,
         HEAD_TOO_LARGE.name: errors.InvalidInput,
         TOO_SLOW.name: errors.NotSent,

@@ -53,7 +53,7 @@ class Entry(_Answer):
     """One change of one counter."""
 
     counter: str
-    id: str = Field(description="Time and 64 random bits; entries sort by it.")
+    id: str = Field(description="Time and 64 bits that tell changes apart; entries sort by it.")
     change: Amount
     region: str | None
     note: str | None

@@ -40,6 +40,11 @@ def entry_fields(entry: Entry) -> Fields:
     }
 
 
+def proved_fields(entry: Entry) -> Fields:
+    """Return an entry with the key that proves who wrote it: for its writer alone, to repeat it."""
+    return {**entry_fields(entry), "key": entry.key}
+
+
 def _spending_fields(spending: Spending) -> Fields:
     return {
         "grants": list(spending.grants),
@@ -93,6 +98,7 @@ def entry_of(fields: Fields, *, repeated: bool = False) -> Entry:
         reverses=fields.get("reverses"),
         repeated=repeated,
         spending=None if spending is None else _spending_of(spending),
+        key=fields.get("key"),
     )
 
 

@@ -3,11 +3,12 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 from ledger.core import amounts, ids, keys
@@ -21,6 +22,7 @@ from ledger.core.errors import (
     RetryHorizonPassed,
     UntimedKey,
 )
+from ledger.core.own_keys import own_keys, own_suffix
 from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
 from ledger.core.values import Entry, Spending, same_call
 from ledger.core.visible import unclear_in
@@ -94,19 +96,21 @@ def plan(
     region: str,
     settings: Settings,
     now: datetime,
-    suffix: int,
+    suffix: int | str,
     until: datetime | None = None,
     spending: Spending | None = None,
 ) -> Planned:
     """Check a change and fix its id; `until` bounds the signature besides the retry horizon.
 
-    `spending` is what pays for it, if it is spent from a budget.
+    `suffix` is that of the id where the caller names no key, or the key that the id follows from
+    then. `spending` is what pays for it, if it is spent from a budget.
 
     Raises:
         InvalidInput: a value breaks a rule; the message names both.
         ContractChangeRefused: a pending change of the contract decides its shard.
     """
     counter = keys.checked_counter(change.counter)
+    amount, key = amounts.exact(change.change), None
     if keyed := change.key is not None:
         key = one_spelling(checked_key(change.key))
         suffix = ids.suffix_of(counter, key)
@@ -114,17 +118,20 @@ def plan(
         at, shards = made.at, _shards_keyed(counter, made.at, settings)
     elif change.at is None:
         at, shards = now, settings.shards_now(counter, now)
+        if isinstance(suffix, str):
+            key, suffix = suffix, own_suffix(counter, suffix, amount)
     else:
         raise at_without_key(counter)
     entry = Entry(
         counter,
         ids.sort_key(at, suffix),
-        amounts.exact(change.change),
+        amount,
         region,
         None if change.note is None else checked_note(change.note),
         None if change.effective is None else checked_date(change.effective),
         shard=keys.shard_of(suffix, shards),
         spending=spending,
+        key=key,
     )
     if keyed:
         check_horizon(entry, at, settings=settings, now=now)
@@ -139,24 +146,36 @@ def plan_group(
     now: datetime,
     bits: int,
     until: datetime | None = None,
+    has_own_keys: bool = False,
 ) -> list[Planned]:
     """Fix the ids of entries that are written together: one time, and suffixes in their order.
 
     Counters and changes must be checked already; an entry with a count over 1 stands for that many
-    changes. `bits` holds 64 random bits for each entry.
+    changes. `bits` holds 64 random bits for each entry; with `has_own_keys` 128, the key from which
+    its id follows, so that their order is any.
     """
     latest = _earlier(now + _span(settings.retry_horizon), until)
     planned = []
     is_sharded = bool(settings.shards)
-    for (counter, change, count), id_ in zip(
-        changes, ids.sort_keys(now, bits, len(changes)), strict=True
-    ):
+    made: Iterable[tuple[str, str | None]]
+    if has_own_keys:
+        made = _own_ids(changes, now, bits)
+    else:
+        made = zip(ids.sort_keys(now, bits, len(changes)), repeat(None), strict=False)
+    for (counter, change, count), (id_, key) in zip(changes, made, strict=True):
         shard = 0
         if is_sharded:
             shard = keys.shard_of(ids.suffix_in(id_), settings.shards_now(counter, now))
-        entry = Entry(counter, id_, change, region, None, None, count, shard)
+        entry = Entry(counter, id_, change, region, None, None, count, shard, key=key)
         planned.append(Planned(entry, entry_item(entry), latest))
     return planned
+
+
+def _own_ids(
+    changes: Sequence[tuple[str, Decimal, int]], now: datetime, bits: int
+) -> Iterator[tuple[str, str]]:
+    for (counter, change, count), key in zip(changes, own_keys(bits, len(changes)), strict=True):
+        yield ids.sort_key(now, own_suffix(counter, key, change, count)), key
 
 
 def replan(

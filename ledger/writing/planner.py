@@ -9,6 +9,7 @@ from typing import cast
 from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import SUFFIX_BITS
+from ledger.core.own_keys import KEY_BITS, own_keys
 from ledger.core.values import Entry, Spending
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
@@ -17,15 +18,26 @@ from ledger.writing.plan import Change, Planned, plan, plan_group, replan
 
 
 class Planner:
-    """Makes the ids of changes in one region."""
+    """Makes the ids of changes in one region.
+
+    With `has_own_keys` an entry whose caller names no key gets one, from which its id follows: see
+    `ledger.core.own_keys`. A spend gets none: it is repeated by its caller's key alone.
+    """
 
     def __init__(
-        self, region: str, *, settings: LiveSettings, clock: Clock, randomness: Random
+        self,
+        region: str,
+        *,
+        settings: LiveSettings,
+        clock: Clock,
+        randomness: Random,
+        has_own_keys: bool = False,
     ) -> None:
         self._region = region
         self._settings = settings
         self._clock = clock
         self._random = randomness
+        self._has_own_keys = has_own_keys
 
     def plan(
         self,
@@ -47,12 +59,19 @@ class Planner:
         if is_new:
             keys.checked_new_counter(change.counter)
             amounts.addend(change.change)
+        made: int | str
+        if suffix is not None:
+            made = suffix
+        elif self._has_own_keys and spending is None:
+            (made,) = own_keys(self._random.getrandbits(KEY_BITS), 1)
+        else:
+            made = self._random.getrandbits(SUFFIX_BITS)
         return plan(
             change,
             region=self._region,
             settings=self._open_settings,
             now=self._clock.now(),
-            suffix=self._random.getrandbits(SUFFIX_BITS) if suffix is None else suffix,
+            suffix=made,
             until=self._until,
             spending=spending,
         )
@@ -79,8 +98,11 @@ class Planner:
             region=self._region,
             settings=self._open_settings,
             now=self._clock.now(),
-            bits=self._random.getrandbits(SUFFIX_BITS * len(changes)),
+            bits=self._random.getrandbits(
+                (KEY_BITS if self._has_own_keys else SUFFIX_BITS) * len(changes)
+            ),
             until=self._until,
+            has_own_keys=self._has_own_keys,
         )
 
     def replan(self, entries: Sequence[Entry]) -> list[Planned]:

@@ -44,14 +44,26 @@ class Writer:
     """Writes changes in one region."""
 
     def __init__(
-        self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
+        self,
+        store: Store,
+        *,
+        settings: LiveSettings,
+        clock: Clock,
+        randomness: Random,
+        has_own_keys: bool = False,
     ) -> None:
         store = inserting(store, is_strict=settings.current.writer.strict)
         self._store = store
         self._live = settings
         self._settings = settings.current
         self._clock = clock
-        self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
+        self._planner = Planner(
+            store.region,
+            settings=settings,
+            clock=clock,
+            randomness=randomness,
+            has_own_keys=has_own_keys,
+        )
         self._sender = Sender(store, settings=settings, clock=clock, randomness=randomness)
         self._direct = ClosableSender(store, settings=settings, clock=clock, randomness=randomness)
         self._combines = lru_cache(COMBINES_MAX)(self._settings.combines)

@@ -6,7 +6,7 @@ settings, be it the library's, the plain one's, or that of a client of the servi
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -27,6 +27,7 @@ from ledger.core.errors import (
     StateConflict,
     UntimedKey,
 )
+from ledger.core.ids import sort_key, suffix_of
 from ledger.core.values import Entry
 from ledger.testing import MemoryGlobalTable
 from ledger.writing.plan import Change
@@ -250,8 +251,11 @@ class LedgerSuite:
     async def test_a_retry_counts_once(self, make: Make) -> None:
         """Whether the entries are there or not."""
         async with make() as one:
-            there = await one.ledger.record("stock", 2)
-            lost = Entry("stock", there.id.replace(there.id[-4:], "beef"), Decimal(5))
+            now = one.table.clock.now()
+            written = await one.ledger.record("stock", 2, key="order-17", at=now)
+            there = replace(written, key="order-17")
+            id_ = sort_key(now, suffix_of("stock", "order-18"))
+            lost = Entry("stock", id_, Decimal(5), key="order-18")
             for together, repeated in ((False, False), (True, True), (False, True)):
                 found = await one.ledger.retry([there, lost], together=together)
                 assert [each.id for each in found] == [there.id, lost.id]

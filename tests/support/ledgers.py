@@ -58,7 +58,12 @@ def make_ledger(
 
 
 def make_writer(
-    store: Store, *, clock: ManualClock | None = None, seed: int = 7, **overrides: Any
+    store: Store,
+    *,
+    clock: ManualClock | None = None,
+    seed: int = 7,
+    has_own_keys: bool = False,
+    **overrides: Any,
 ) -> Writer:
     """Return a writer over a store, on a clock whose sleeps are over at once."""
     return Writer(
@@ -66,6 +71,7 @@ def make_writer(
         settings=make_settings(**overrides),
         clock=clock or ManualClock(instant=True),
         randomness=seeded(seed),
+        has_own_keys=has_own_keys,
     )
 
 

@@ -13,11 +13,12 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from ledger.core.errors import KeyConflict, LedgerError, OutcomeUnknown
+from ledger.core.own_keys import is_proved
 from ledger.core.values import Entry
-from ledger.ledger import Ledger, live_settings
+from ledger.ledger import Ledger
 from ledger.runtime.deadline import end_of, left_until, not_sent
 from ledger.runtime.tasks import run_all
-from ledger.service.answers import Spoken, answer, problem_in_http
+from ledger.service.answers import Refused, Spoken, answer, problem_in_http
 from ledger.service.api.bodies import body_of, let_others_go_on
 from ledger.service.asking import (
     EntriesBody,
@@ -26,8 +27,6 @@ from ledger.service.asking import (
     ReconcileBody,
     RetryBody,
     ReverseBody,
-    WrittenEntry,
-    checked_region,
     counter_in,
     entry_in,
     key_of,
@@ -35,6 +34,7 @@ from ledger.service.asking import (
 from ledger.service.context import REQUEST, RESULTS, allow
 from ledger.service.openapi import written
 from ledger.service.waiting import for_change
+from ledger.wire.problems import NOT_PROVED
 from ledger.wire.values import entry_fields, reconciled_fields
 
 NOTE_SHOWN_MAX = 256
@@ -98,12 +98,12 @@ async def record_many(request: Request) -> Response:
 async def retry(request: Request) -> Response:
     """Write the entries of an `outcome-unknown` problem again, under the same ids.
 
-    Each counts once afterwards, whether the first attempt was applied or not.
+    Each counts once afterwards, whether the first attempt was applied or not. An entry comes with
+    its `key`, which only its writer knows; else nothing is written.
     """
     body = await body_of(request, _RETRY)
     context = allow(request, "write", *(entry.counter for entry in body.entries))
-    regions = live_settings(context.ledger).current.home_first
-    written_before = [_as_written(entry, regions) for entry in body.entries]
+    written_before = [_proved(asked.entry) for asked in body.entries]
     await let_others_go_on()
     entries = await context.ledger.retry(
         written_before,
@@ -204,14 +204,12 @@ def _status_of(entry: Entry) -> HTTPStatus:
     return HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED
 
 
-def _as_written(entry: WrittenEntry, regions: Sequence[str]) -> Entry:
-    return Entry(
-        entry.counter,
-        entry.id,
-        entry.change,
-        checked_region(entry.region, regions),
-        entry.note,
-        entry.effective,
-        entry.count,
-        reverses=entry.reverses,
-    )
+def _proved(entry: Entry) -> Entry:
+    """Return an entry that its writer repeats.
+
+    Raises:
+        Refused: its key shows no such thing.
+    """
+    if is_proved(entry):
+        return entry
+    raise Refused(NOT_PROVED, f"entry {entry.id!r:.100} of {entry.counter!r:.100} has another key")

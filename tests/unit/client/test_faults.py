@@ -226,7 +226,14 @@ async def test_past_the_retry_horizon_the_service_refuses() -> None:
         await one.table.merge()
         with pytest.raises((OutcomeUnknown, RetryHorizonPassed)):
             await one.ledger.retry(
-                [Entry("stock", "2026-11-21T06:50:00.000000Z#afb763d1b176a30d", Decimal(5))]
+                [
+                    Entry(
+                        "stock",
+                        "2026-11-21T06:50:00.000000Z#05f5fcf0067d79e9",
+                        Decimal(5),
+                        key="order-17",
+                    )
+                ]
             )
         assert await one.value() == 5
 

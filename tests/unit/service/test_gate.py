@@ -83,7 +83,7 @@ async def test_without_a_valid_token_nothing_of_the_table_is_answered(tmp_path: 
             ["write"],
             "POST",
             "/v1/retries",
-            {"entries": [{"counter": "other", "id": "x", "change": "1"}]},
+            {"entries": [{"counter": "other", "id": "x", "key": "k", "change": "1"}]},
         ),
         (["reverse"], "POST", "/v1/entries/x/reverse", {"counter": "other"}),
         *[
@@ -92,7 +92,12 @@ async def test_without_a_valid_token_nothing_of_the_table_is_answered(tmp_path: 
             for together in (False, True)
         ],
         *[
-            (["write"], "POST", "/v1/retries", {"entries": [entry | {"id": "x"} for entry in two]})
+            (
+                ["write"],
+                "POST",
+                "/v1/retries",
+                {"entries": [entry | {"id": "x", "key": "k"} for entry in two]},
+            )
             for two in (TWO, TWO[::-1])
         ],
         (["read"], "GET", "/v1/live?id=other&id=shop/a", None),

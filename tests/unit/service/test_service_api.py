@@ -9,10 +9,9 @@ from typing import Any
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
-from support.serving import AWAY, served
+from support.serving import AWAY, HOME, Served, served
 
 from ledger.core import ids
-from ledger.core.entry import entry_id
 from ledger.core.errors import (
     AccessDenied,
     ArchiveError,
@@ -27,6 +26,7 @@ from ledger.core.errors import (
     Throttled,
     Unreachable,
 )
+from ledger.core.own_keys import is_proved
 from ledger.service import app
 from ledger.service.access.port import OpenAccess
 from ledger.service.metrics import ServiceMetrics
@@ -181,6 +181,7 @@ async def test_an_unknown_outcome_is_a_503_whose_entries_can_be_retried() -> Non
     """Written or not by the first request, it counts once after the retry."""
     async with served() as service:
         written = await service.ledger.record("stock", Decimal(7))
+        assert is_proved(written)
         lost = OutcomeUnknown("no answer: Ledger.retry is safe", entries=[written])
 
         async def unanswered(*_: Any, **__: Any) -> Any:
@@ -213,20 +214,67 @@ async def test_an_unknown_outcome_of_many_is_told_in_words_of_requests() -> None
         assert "the same request counts it once" in result["problem"]["detail"]
 
 
-async def test_an_entry_of_a_region_that_is_none_of_the_table_is_not_repeated() -> None:
-    """It would be said to be written where nobody writes."""
+def _proved(service: Served, counter: str, change: str, key: str = "order-17") -> dict[str, Any]:
+    """Return an entry that is not written yet, as its writer repeats it."""
+    id_ = ids.sort_key(service.table.clock.now(), ids.suffix_of(counter, key))
+    return {"counter": counter, "id": id_, "key": key, "change": change}
+
+
+async def test_an_entry_that_is_repeated_is_of_the_region_that_writes_it() -> None:
+    """Whatever region it names."""
     async with served() as service:
-        id_ = str(entry_id(service.table.clock.now(), 7))
-        entry = {"counter": "stock", "id": id_, "change": "1", "region": "mars-north-1"}
+        for region in (AWAY, None, "mars-north-1"):
+            entry = _proved(service, "stock", "1", f"order-{region}") | {"region": region}
+            (result,) = (await service.post("/v1/retries", {"entries": [entry]})).json()["results"]
+            assert (result["status"], result["entry"]["region"]) == (201, HOME)
+
+
+@pytest.mark.parametrize("key", [None, "0" * 32, "", "its id", "order-18"])
+async def test_who_saw_an_entry_cannot_write_in_its_place(key: str | None) -> None:
+    """Not in a region either that does not show it yet, where the last writer would win."""
+    table = MemoryGlobalTable([HOME, AWAY])
+    async with served(table) as home, served(table, region=AWAY) as away:
+        named = {"Idempotency_Key": "order-17", "Idempotency_Time": table.clock.now().isoformat()}
+        for headers in ({}, named):
+            await home.record("stock", "500", **headers)
+        seen = (await home.http.get("/v1/counters/stock/entries")).json()["entries"]
+        for entry in seen:
+            assert "key" not in entry
+            forged = {"counter": "stock", "id": entry["id"], "change": "0"}
+            if key is not None:
+                forged["key"] = entry["id"] if key == "its id" else key
+            asked = {"entries": [_proved(away, "other", "1"), forged]}
+            for together in (False, True):
+                answer = await away.post("/v1/retries", asked | {"together": together})
+                assert answer.status_code == (403 if key else 400)
+                assert answer.json()["outcome"] == "not_applied"
+        table.replicate()
+        values = [await service.value("stock") for service in (home, away)]
+        assert [*values, await away.value("other")] == ["1000", "1000", "0"]
+
+
+async def test_an_entry_with_another_key_says_so() -> None:
+    """By a problem of its own, which names the entry."""
+    async with served() as service:
+        entry = _proved(service, "stock", "1") | {"key": "order-18"}
         answer = await service.post("/v1/retries", {"entries": [entry]})
-        assert (answer.status_code, answer.json()["detail"]) == (
-            400,
-            f"body: region must be one of the table's (us-east-1, {AWAY}), got 'mars-north-1'",
-        )
-        for region in (AWAY, None):
-            answer = await service.post("/v1/retries", {"entries": [entry | {"region": region}]})
-            assert answer.status_code == 200
-        assert await service.value("stock") == "1"
+        assert answer.json()["type"] == "/problems/not-proved"
+        assert f"entry {entry['id']!r} of 'stock'" in answer.json()["detail"]
+
+
+async def test_a_spent_or_held_amount_is_not_written_again_by_its_id() -> None:
+    """Its entry has no key to show, and by any other it is not that entry."""
+    table = MemoryGlobalTable([HOME, AWAY], budgets={"key/*": {}})
+    async with served(table) as home, served(table, region=AWAY) as away:
+        await home.http.put("/v1/budgets/key%2F42", json={"limit": "10"})
+        table.replicate()
+        for path, body in (("spends", {}), ("holds", {"expires": 60})):
+            made = await home.post(f"/v1/budgets/key%2F42/{path}", {"amount": "3", **body})
+            forged = {"counter": "key/42", "id": made.json()["id"], "key": "k", "change": "0"}
+            answer = await away.post("/v1/retries", {"entries": [forged]})
+            assert (made.status_code, answer.status_code) == (201, 403)
+        table.replicate()
+        assert await away.value("key%2F42") == "-6"
 
 
 async def test_a_reversal_is_made_once_at_home() -> None:

@@ -11,6 +11,7 @@ from support.serving import Served, served
 from support.silent import SilentStore
 
 from ledger.core.contract_item import Contract, contract_item
+from ledger.core.ids import sort_key, suffix_of
 from ledger.lab.simulator.loop import run
 from ledger.ledger import Ledger
 from ledger.service.waiting import FLEET_SECONDS_MAX
@@ -148,8 +149,8 @@ async def _beside(
     """Return answer and seconds of many changes, and of one that comes beside them."""
     answers: list[tuple[httpx.Response, float]] = []
     headers = {} if prefer is None else {"prefer": prefer}
-    now = clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
-    written = [one | {"id": f"{now}#{n:016x}"} for n, one in enumerate(MANY)]
+    ids = [sort_key(clock.now(), suffix_of(one["counter"], "k")) for one in MANY]
+    written = [one | {"id": id_, "key": "k"} for one, id_ in zip(MANY, ids, strict=True)]
 
     async def ask(path: str, body: Any) -> None:
         began = anyio.current_time()
