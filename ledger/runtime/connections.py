@@ -6,9 +6,13 @@ must not lock others out. So once there are as many as there may be, a new one t
 the one that has waited longest. Where none waits, a few places are kept for requests that are
 answered at once: probes, and all others with the refusal that the listener is full.
 
+Long answers that wait to be taken are bounded in bytes. Beyond it the connection gives way whose
+answer has waited longest, among those of the address that has most.
+
 Pure: no clock, no randomness, no I/O.
 """
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
@@ -20,7 +24,9 @@ HEADERS_MAX = 100
 HEAD_SECONDS_MAX = 10.0
 """How long a head may take, from the start of its connection or from its first byte on."""
 STALL_SECONDS_MAX = 30.0
-"""How long a caller may take nothing of an answer."""
+"""How long a caller may take for a portion of an answer."""
+UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
+"""How much of long answers may wait in all for callers to take them."""
 PLACES_KEPT = 16
 """Places in all, and for each address, for requests that are answered at once."""
 SUBNET_BITS = 64
@@ -58,6 +64,7 @@ class Connections(Generic[Guest]):
         self._all = _Group[Guest](bounds.in_all)
         self._of_address: dict[str, _Group[Guest]] = {}
         self._address_of: dict[Guest, str] = {}
+        self._untaken: dict[Guest, int] = {}
 
     def all(self) -> list[Guest]:
         """Return all that are open."""
@@ -96,8 +103,27 @@ class Connections(Generic[Guest]):
             crowd.busy.add(guest)
         return any(len(crowd.busy) > crowd.bound for crowd in crowds)
 
+    def owe(self, guest: Guest, size: int) -> list[Guest]:
+        """Note that an answer waits to be taken; return those that must be closed for it."""
+        self._untaken[guest] = size
+        leaving: list[Guest] = []
+        while sum(self._untaken.values()) > UNTAKEN_BYTES_MAX:
+            of_address = Counter[str | None]()
+            for other, bytes_ in self._untaken.items():
+                of_address[self._address_of.get(other)] += bytes_
+            (most, _), *_ = of_address.most_common(1)
+            oldest = next(one for one in self._untaken if self._address_of.get(one) == most)
+            leaving.append(oldest)
+            self.leave(oldest)
+        return leaving
+
+    def take(self, guest: Guest) -> None:
+        """Note that an answer was taken."""
+        self._untaken.pop(guest, None)
+
     def leave(self, guest: Guest) -> None:
         """Forget a connection, which may be forgotten already."""
+        self.take(guest)
         for crowd in self._crowds(guest):
             crowd.waiting.pop(guest, None)
             crowd.busy.discard(guest)

@@ -285,6 +285,7 @@ class _Passage:
         self.proxy: str | None = None
         self._context = context
         self._began = context.clock.monotonic()
+        self._seconds = 0.0
         self._send = send
         self._status = int(HTTPStatus.INTERNAL_SERVER_ERROR)
         self._kind: str | None = None
@@ -295,6 +296,7 @@ class _Passage:
         Once the instance leaves, each answer ends its connection: none is idle, with a request on
         the way to it, when all are closed.
         """
+        self._seconds = self._context.clock.monotonic() - self._began  # before the caller takes it
         if message["type"] == "http.response.start":
             self.is_begun = True
             self._status = message["status"]
@@ -319,8 +321,7 @@ class _Passage:
     def seen(self, scope: Scope) -> Seen:
         """Return what log and metrics take; the route is the pattern, so counters are not in it."""
         route = getattr(scope.get("route"), "path", "-")
-        seconds = self._context.clock.monotonic() - self._began
         return Seen(
-            self.id, self.method, route, scope["path"], self.caller, self._status, seconds,
+            self.id, self.method, route, scope["path"], self.caller, self._status, self._seconds,
             self._kind, self.proxy, scope.get(RESULTS, {}),
         )  # fmt: skip

@@ -11,8 +11,11 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
 
 - A head ends at 32 KB and 100 headers, with a 431. So do, in a row, other bytes that are no body:
   trailers, extensions of chunks.
-- A head that is late ends its connection, a body with a 408. Who takes nothing of an answer for
-  30 s is cut off.
+- A head that is late ends its connection, a body with a 408.
+- An answer is handed over in portions, the next one once its caller has taken the one before; who
+  takes 30 s for one is cut off. The request is under way until then: so its caller has no place for
+  another, and the next request of the connection waits. `ledger.runtime.connections` bounds what
+  waits in all.
 - Connections of one address, and all, are bounded: `ledger.runtime.connections` says which gives
   way. TLS begins once a connection is counted, so an unfinished handshake is one, too.
 - An error in what follows a request whose answer is under way ends the connection after the answer:
@@ -22,6 +25,7 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -55,6 +59,8 @@ PIPELINED_MAX = 16
 """Requests that may wait on a connection for the answers of those before them."""
 PIECE_BYTES = 8 * 1024
 """How much is parsed between two looks at what was counted."""
+PORTION_BYTES = 64 * 1024
+"""How much of an answer is handed over at once: as much as a connection may hold that waits."""
 _HEADER_BYTES = len(b": \r\n")
 _BAD_HTTP = Problem(INVALID, "the request is not valid HTTP/1.1", NOT_APPLIED)
 _LONG_HEAD = Problem(
@@ -108,6 +114,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _open(self, transport: asyncio.Transport) -> None:
         self._is_open = True
+        # TLS would hold eight times as much before it says that nothing is taken.
+        transport.set_write_buffer_limits(high=PORTION_BYTES)
         super().connection_made(transport)
 
     async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
@@ -280,7 +288,22 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, partial(self._run, app))
+
+    async def _run(self, app: ASGI3Application, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request; it is under way until its answer is taken."""
+
+        async def hand_over(message: Any) -> None:
+            size = len(message.get("body", b""))
+            if size > PORTION_BYTES:
+                for connection in self._connections.owe(self, size):
+                    connection.end()
+            for portion in _portions(message):
+                await send(portion)  # once the one before is taken
+            self._connections.take(self)
+            await self.flow.drain()
+
+        await app(scope, receive, hand_over)
 
     def on_response_complete(self) -> None:
         """Wait for the next request, unless one waits already, or the connection ends."""
@@ -333,6 +356,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _wait(self, seconds: float) -> None:
         self._late_at = self.loop.time() + seconds
+
+
+def _portions(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a part of an answer in several, none of them long."""
+    body = message.get("body", b"")
+    last = max(0, len(body) - 1) // PORTION_BYTES * PORTION_BYTES
+    for start in range(0, last, PORTION_BYTES):
+        yield {**message, "body": body[start : start + PORTION_BYTES], "more_body": True}
+    yield {**message, "body": body[last:]} if last else message
 
 
 def _answer_of(problem: Problem, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:

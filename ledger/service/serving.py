@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -30,7 +31,7 @@ from ledger.service.context import Context
 from ledger.service.instance import instance_app
 from ledger.service.metrics import ServiceMetrics
 from ledger.service.options import ServiceOptions
-from ledger.service.protocol import BoundedProtocol
+from ledger.service.protocol import PORTION_BYTES, BoundedProtocol
 from ledger.wire.problems import Kind
 
 STOP_SECONDS_MAX = 30
@@ -155,6 +156,8 @@ class _Server(uvicorn.Server):
         listener = await asyncio.get_running_loop().create_server(
             self._connection, self.config.host, self.config.port, backlog=BACKLOG
         )
+        for one in listener.sockets:  # connections have its options
+            _hold_little(one)
         self.servers = [listener]
         self.started = True
         self._on_listening(listener.sockets[0].getsockname()[1])
@@ -185,6 +188,16 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Any:
         """Take no signals: `stopped_by_signals` does."""
         return nullcontext()
+
+
+def _hold_little(listener: socket.socket) -> None:
+    """Let the system say that a caller takes nothing before it holds megabytes of an answer.
+
+    What the caller has been sent and has room for is not bounded by it, so no answer is slower
+    (https://www.kernel.org/doc/html/latest/networking/ip-sysctl.html, tcp_notsent_lowat).
+    """
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PORTION_BYTES)
 
 
 def _config(app: Any, options: ServiceOptions) -> uvicorn.Config:

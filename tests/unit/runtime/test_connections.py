@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.runtime.connections import PLACES_KEPT, Bounds, Connections
+from ledger.runtime.connections import PLACES_KEPT, UNTAKEN_BYTES_MAX, Bounds, Connections
 
 OF_ADDRESS = PLACES_KEPT + 2
 """As many as one address may have while it may have two that are busy."""
@@ -85,3 +85,25 @@ def test_what_left_is_forgotten() -> None:
     connections.wait(1)
     assert connections.work(1) is False
     assert connections.all() == []
+
+
+def test_long_answers_that_wait_are_bounded_in_bytes() -> None:
+    """Of the address that has most the oldest gives way, whoever asked last."""
+    connections = Connections[str](Bounds(1_000, 1_000))
+    for guest, address in (("slow", "10.0.0.2"), ("a", "10.0.0.1"), ("b", "10.0.0.1")):
+        connections.enter(guest, address)
+        assert connections.owe(guest, UNTAKEN_BYTES_MAX // 4) == []
+    connections.enter("late", "10.0.0.3")
+    assert connections.owe("late", UNTAKEN_BYTES_MAX // 2) == ["a"]
+    assert "a" not in connections.all()
+    assert connections.owe("b", UNTAKEN_BYTES_MAX // 4) == []
+
+
+@pytest.mark.parametrize("end", ["take", "leave"])
+def test_an_answer_that_was_taken_or_cut_off_counts_no_more(end: str) -> None:
+    """So there is room for the next one."""
+    connections = Connections[int](Bounds(1_000, 1_000))
+    for guest in range(3):
+        connections.enter(guest, "10.0.0.1")
+        assert connections.owe(guest, UNTAKEN_BYTES_MAX) == []
+        getattr(connections, end)(guest)

@@ -463,6 +463,26 @@ async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
     assert (missing.caller, missing.status, missing.route) == ("shop", 404, "-")
 
 
+async def test_the_time_of_a_request_ends_when_its_answer_is_there() -> None:
+    """However long its caller takes for it: an alert on slow requests is not for slow callers."""
+    async with served() as service:
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await service.table.clock.advance(10)
+
+        scope = {
+            "type": "http", "method": "GET", "scheme": "http", "http_version": "1.1",
+            "path": "/healthz", "raw_path": b"/healthz", "query_string": b"",
+            "headers": [(b"host", b"ledger.test")],
+        }  # fmt: skip
+        await service.app(scope, receive, send)
+    assert [seen.seconds for seen in service.seen] == [0.0]
+
+
 async def test_the_audit_log_says_who_did_what(caplog: pytest.LogCaptureFixture) -> None:
     """As text, too: logger, caller, request and status."""
     seen = Seen("request-1", "POST", "/v1/entries", "/v1/entries", "shop", 201, 0.25, None)

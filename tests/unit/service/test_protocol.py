@@ -26,6 +26,7 @@ from ledger.service.protocol import (
     BODY_SECONDS_MAX,
     PIECE_BYTES,
     PIPELINED_MAX,
+    PORTION_BYTES,
     BoundedProtocol,
 )
 from ledger.wire import schemas
@@ -42,11 +43,18 @@ class Wire(asyncio.Transport):
         super().__init__({"peername": (address, 1)})
         self.sent = b""
         self.is_aborted = self._is_closing = False
+        self.on_write: Callable[[], None] = lambda: None
+        self.high: int | None = None
 
     def write(self, data: Any) -> None:
         """Keep what is written."""
         if not self._is_closing:
             self.sent += data
+            self.on_write()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:  # noqa: ARG002 (as asyncio has it)
+        """Note when writing is to pause."""
+        self.high = high
 
     def is_closing(self) -> bool:
         """Return whether it was closed."""
@@ -315,6 +323,65 @@ async def test_requests_that_wait_on_a_connection_are_bounded() -> None:
     app.may_answer.set()
     await settled()
     assert (caller.wire.statuses, caller.wire.is_closing()) == ([200], True)
+
+
+class Slow(Caller):
+    """A caller that takes a portion of an answer when it is told to."""
+
+    def __init__(self, app: Any) -> None:
+        super().__init__(app)
+        self.is_full = False
+        self.wire.on_write = self._fill
+
+    def _fill(self) -> None:
+        if not self.is_full and len(self.wire.sent) >= PORTION_BYTES:
+            self.is_full = True
+            self.protocol.pause_writing()
+
+    async def take(self) -> None:
+        """Take what was written."""
+        self.wire.sent, self.is_full = b"", False
+        self.protocol.resume_writing()
+        await settled()
+
+
+async def test_a_long_answer_is_under_way_until_it_is_taken() -> None:
+    """It is handed over in portions, so that its caller holds a place for as long as memory."""
+    ended, taken = list[str](), 0
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("x" * 10 * PORTION_BYTES)(scope, receive, send)
+        ended.append(scope["path"])
+
+    caller = Slow(app)
+    await caller.send(WHOLE)
+    assert ended == []
+    while not ended:
+        assert PORTION_BYTES <= len(caller.wire.sent) < 2 * PORTION_BYTES
+        taken += caller.wire.sent.count(b"x")
+        await caller.take()
+    assert taken + caller.wire.sent.count(b"x") >= 10 * PORTION_BYTES
+
+
+async def test_a_request_waits_until_the_answer_before_is_taken() -> None:
+    """Whoever sends many requests and takes no answer has one request worked on."""
+    begun = list[int]()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.append(len(begun))
+        await PlainTextResponse("x" * 3 * PORTION_BYTES)(scope, receive, send)
+
+    caller = Slow(app)
+    await caller.send(WHOLE * 5)
+    assert begun == [0]
+    for _ in range(3):
+        await caller.take()
+    assert begun == [0, 1]
+
+
+async def test_tls_holds_no_more_than_a_portion() -> None:
+    """Its own bound is eight times as much; it is told the one of all connections."""
+    assert Caller(Answers()).wire.high == PORTION_BYTES
 
 
 async def test_who_does_not_take_the_answer_is_cut_off() -> None:

@@ -6,7 +6,7 @@ import socket
 import ssl
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ import pytest
 import trustme
 from prometheus_client import CollectorRegistry
 from support.ledgers import seeded
+from support.tokens import token_header
 
 from ledger.client.ledger import IDLE_SECONDS_MAX
 from ledger.core.errors import LedgerError
@@ -24,7 +25,8 @@ from ledger.runtime.connections import PLACES_KEPT
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.tasks import background_tasks
 from ledger.service import serving
-from ledger.service.access.port import OpenAccess
+from ledger.service.access.keeping import FileAccess
+from ledger.service.access.port import Access, OpenAccess
 from ledger.service.options import ServiceOptions, Tls
 from ledger.service.protocol import BoundedProtocol
 from ledger.service.serving import KEEP_ALIVE_SECONDS, Instance, Running
@@ -87,16 +89,21 @@ def trusted(authority: trustme.CA) -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def listening(options: ServiceOptions) -> AsyncIterator[int]:
+async def listening(
+    options: ServiceOptions,
+    table: MemoryGlobalTable | None = None,
+    access: Access | None = None,
+) -> AsyncIterator[int]:
     """Run a service, and give its port."""
-    table, ports, is_listening = MemoryGlobalTable(["us-east-1"]), list[int](), anyio.Event()
+    table, ports = table or MemoryGlobalTable(["us-east-1"]), list[int]()
+    is_listening = anyio.Event()
 
     def on_listening(port: int) -> None:
         ports.append(port)
         is_listening.set()
 
     instance = Instance(table.ledger(), options, CollectorRegistry(), on_listening)
-    running = Running(instance, OpenAccess(), table.clock, seeded())
+    running = Running(instance, access or OpenAccess(), table.clock, seeded())
     async with background_tasks() as tasks:
         tasks.start_soon(running.run)
         await is_listening.wait()
@@ -204,3 +211,39 @@ def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
     finally:
         gc.enable()
     assert "never retrieved" not in caplog.text
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_a_place_is_held_until_the_answer_is_taken(
+    tls: Tls, trusted: ssl.SSLContext, tmp_path: Path, loop: str, *, is_encrypted: bool
+) -> None:
+    """So a caller's number of requests at a time bounds what the service keeps for it."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    header = token_header(path, table, "read", at_once=1) | {"Accept-Encoding": "identity"}
+    options = ServiceOptions(port=0, drain_seconds=0, tls=tls if is_encrypted else None)
+    scheme, verify = ("https", trusted) if is_encrypted else ("http", False)
+
+    async def ask() -> list[int]:
+        ledger = table.ledger()
+        async with ledger:
+            for _ in range(120):
+                await ledger.record("stock", 1, note="x" * 80_000)
+        access = FileAccess(path, table.clock)
+        async with (
+            listening(options, table, access) as port,
+            httpx.AsyncClient(verify=verify, headers=header) as http,
+        ):
+            url = f"{scheme}://127.0.0.1:{port}/v1/counters/stock"
+            async with AsyncExitStack() as untaken:
+                answers = [
+                    await untaken.enter_async_context(
+                        http.stream("GET", f"{url}/entries?limit=1000")
+                    )
+                ]
+                answers.append(await http.get(url))
+                await answers[0].aread()
+            answers.append(await http.get(url))
+            return [answer.status_code for answer in answers]
+
+    assert run_on_loop(ask(), loop=loop) == [200, 429, 200]
