@@ -61,6 +61,7 @@ PIECE_BYTES = 8 * 1024
 """How much is parsed between two looks at what was counted."""
 PORTION_BYTES = 64 * 1024
 """How much of an answer is handed over at once: as much as a connection may hold that waits."""
+_FRAMING = frozenset({b"connection", b"proxy-connection"})
 _HEADER_BYTES = len(b": \r\n")
 _BAD_HTTP = Problem(INVALID, "the request is not valid HTTP/1.1", NOT_APPLIED)
 _LONG_HEAD = Problem(
@@ -237,6 +238,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._count(HEAD_BYTES_MAX)
         if self._is_in_head:
             super().on_header(name, value)
+        elif name.lower() in _FRAMING:  # the parser takes it all the same, and refuses the others
+            raise ValueError("a trailer says nothing of the connection (RFC 9110, 6.5.1)")
 
     def _count(self, size: int) -> None:
         """Count bytes of a head.

@@ -155,6 +155,11 @@ async def test_a_proxy_names_who_asks_and_a_token_of_that_name_says_what_it_may(
         assert service.seen[-1].proxy is None
         for name in ("other", "Shop", "shop, other", ""):
             assert (await _post(service, {"X-Caller": name})).status_code == 401
+        for sent in (b"\xa0shop", b"shop\xa0", b"\xc2\xa0shop", b"shop\x85", b"shop\x1c"):
+            answer = await service.http.get(SHOP, headers=[(b"X-Caller", sent)])
+            assert answer.status_code == 401, (
+                name
+            )  # what looks like a space is none (RFC 9110, 5.5)
         revoke_tokens(path, "shop", now=table.clock.now())
         await access.look_again()
         assert (await _post(service, named)).status_code == 401

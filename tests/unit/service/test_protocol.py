@@ -212,6 +212,25 @@ async def test_a_trailer_is_no_header(
     assert app.read == [b"{}", b"{}"]
 
 
+@pytest.mark.parametrize("size", [1, 1_000])
+@pytest.mark.parametrize(
+    "trailer",
+    [
+        b"Content-Length: 5", b"Transfer-Encoding: chunked", b"Connection: close",
+        b"Connection: keep-alive", b"Proxy-Connection: close",
+    ],
+)  # fmt: skip
+async def test_a_trailer_that_would_frame_is_refused(trailer: bytes, size: int) -> None:
+    """It ends the connection: nothing that follows is taken for a body, or left unanswered."""
+    app = Answers()
+    caller = Caller(app)
+    sent = CHUNKED + b"2\r\n{}\r\n0\r\n" + trailer + b"\r\n\r\n" + WHOLE
+    await caller.send(*in_steps(sent, size))
+    await settled()
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([400], True)
+    assert len(app.heads) == 1
+
+
 @pytest.mark.parametrize(
     ("sent", "status", "name"),
     [
