@@ -20,13 +20,10 @@ import anyio
 
 from ledger.core.errors import (
     ArchiveError,
-    ContractConflict,
     InvalidInput,
     KeyConflict,
-    NotSent,
     OutcomeUnknown,
     ReadTooSlow,
-    StoreError,
 )
 from ledger.core.values import Entry
 from ledger.lab.simulator.correction_audit import COUNTED, REVERSED
@@ -34,6 +31,7 @@ from ledger.lab.simulator.forger import signing
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.process import RELIABLE, Process, Reliability
 from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.refusals import REFUSALS
 from ledger.lab.simulator.scenario import draw
 from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
@@ -50,16 +48,7 @@ AT_LOSS_SHARE, AT_LOSS_SECONDS = 0.7, 60.0
 REST_TRIES, REST_SECONDS = 8, 30.0
 LAST_COUNT = 777
 OPERATOR = Reliability(60.0, crash_share=0.3, stall_seconds_max=(30.0, 600.0))
-REFUSALS = (
-    ArchiveError,
-    ContractConflict,
-    InvalidInput,
-    KeyConflict,
-    NotSent,
-    OutcomeUnknown,
-    ReadTooSlow,
-    StoreError,
-)
+_MAY_BE = (ArchiveError, InvalidInput, KeyConflict, OutcomeUnknown, ReadTooSlow, *REFUSALS)
 """What may be said of a call in a world with faults: not now, not here, not known."""
 Call = Callable[[Ledger], Awaitable[None]]
 
@@ -254,7 +243,7 @@ class Correctors:
             try:
                 async with ledger:
                     await call(ledger)
-            except REFUSALS as error:
+            except _MAY_BE as error:
                 self._world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
                 return False
         return True

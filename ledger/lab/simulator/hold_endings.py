@@ -11,7 +11,7 @@ from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput, LedgerError, NotSent, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.lab.simulator.budgets import PlannedBulk, PlannedEnding, PlannedSpend
-from ledger.lab.simulator.spending_processes import REFUSALS, Spender, SpendingProcesses
+from ledger.lab.simulator.spending_processes import SPEND_REFUSALS, Spender, SpendingProcesses
 from ledger.lab.simulator.supervisor import Supervisor
 from ledger.limits.budget import Outcome
 from ledger.limits.light import LightHold
@@ -20,7 +20,7 @@ from ledger.limits.outcomes import Granted, Refused
 RETRIES_MAX = 3
 RETRY_SECONDS_MAX = 60.0
 BULK_MAX = 8
-_MAY_BE = (OutcomeUnknown, InvalidInput, *REFUSALS)
+_MAY_BE = (OutcomeUnknown, InvalidInput, *SPEND_REFUSALS)
 """What may become of a hold: it ended in another way, is merged, or is not known."""
 
 
@@ -56,7 +56,7 @@ class HoldEndings:
             spender = await self._processes.alive(ending.by or own)
             try:
                 await self._ended(spender, planned, entry, ending)
-            except (OutcomeUnknown, *REFUSALS):
+            except (OutcomeUnknown, *SPEND_REFUSALS):
                 await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
             except InvalidInput:  # it ended in another way, or is merged
                 return

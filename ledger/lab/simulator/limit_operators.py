@@ -7,7 +7,7 @@ import anyio
 from ledger.core.errors import BudgetMissing, InvalidInput, OutcomeUnknown
 from ledger.lab.simulator.budgets import Place, PlannedChange
 from ledger.lab.simulator.spending_processes import (
-    REFUSALS,
+    SPEND_REFUSALS,
     Spender,
     SpendingProcesses,
 )
@@ -45,7 +45,7 @@ class LimitOperators:
                 if await call(spender):
                     self._audit.changes.done(change.budget)
                     return
-            except (BudgetMissing, OutcomeUnknown, *REFUSALS):
+            except (BudgetMissing, OutcomeUnknown, *SPEND_REFUSALS):
                 pass
             except InvalidInput:  # it is lower by now, or another step is announced
                 if change.raises and not self._has_windows(change.budget):
@@ -82,7 +82,7 @@ class LimitOperators:
             try:
                 with self._processes.calling(spender):
                     await spender.budget(budget).raise_limit(1, id=raise_id)
-            except (OutcomeUnknown, *REFUSALS):
+            except (OutcomeUnknown, *SPEND_REFUSALS):
                 await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
             else:
                 self._audit.was_raised(budget, raise_id)

@@ -15,15 +15,13 @@ from ledger.contract.opening import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.errors import (
     BudgetMissing,
-    ContractChangeRefused,
-    ContractConflict,
     HomeMoving,
     OutcomeUnknown,
-    StoreError,
 )
 from ledger.lab.simulator.losses import Loss
 from ledger.lab.simulator.process import Process, Reliability
 from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.refusals import REFUSALS
 from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import Supervisor
 from ledger.lab.simulator.takeover import Takeover
@@ -32,13 +30,7 @@ from ledger.settings import Settings
 
 POLL_SECONDS = 60.0
 OPERATOR = Reliability(300.0, crash_share=0.6, stall_seconds_max=(60.0, 600.0))
-_REFUSALS = (
-    BudgetMissing,
-    ContractChangeRefused,
-    ContractConflict,
-    OutcomeUnknown,
-    StoreError,
-)
+_MAY_BE = (BudgetMissing, OutcomeUnknown, *REFUSALS)
 ALONE_SECONDS = 3_600.0
 SEARCH_SECONDS = 1_800.0
 LONGEST_SECONDS = 50_000.0
@@ -84,7 +76,7 @@ class LostRightsOperator:
             try:
                 await self._reclaim_all(process, loss.region, stores)
                 self.is_done.set()
-            except _REFUSALS as error:
+            except _MAY_BE as error:
                 self._world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
             await process.clock.sleep(POLL_SECONDS)
 

@@ -33,7 +33,7 @@ from ledger.lab.simulator.hold_endings import HoldEndings, key_of
 from ledger.lab.simulator.limit_operators import LimitOperators
 from ledger.lab.simulator.spending_processes import (
     PAUSE_SECONDS,
-    REFUSALS,
+    SPEND_REFUSALS,
     Spender,
     SpendingProcesses,
 )
@@ -105,7 +105,7 @@ class Spenders:
             try:
                 with self._processes.calling(spender):
                     await spender.budget(name).create(self._audit.limits[name])
-            except (OutcomeUnknown, *REFUSALS):
+            except (OutcomeUnknown, *SPEND_REFUSALS):
                 await anyio.sleep(PAUSE_SECONDS)
             except InvalidInput:  # it was made, and its limit has changed since
                 if not any(change.budget == name for change in self._plan.changes):
@@ -139,7 +139,7 @@ class Spenders:
         try:
             with self._processes.calling(spender):
                 state = await spender.budget(budget).state()
-        except (BudgetMissing, *REFUSALS):
+        except (BudgetMissing, *SPEND_REFUSALS):
             return
         if state.limit > self._audit.changes.most(budget):
             self._supervisor.auditor.fail("limit", f"{budget} is shown as {state}")
@@ -157,7 +157,7 @@ class Spenders:
         except OutcomeUnknown as error:
             await self._retry(spender, planned, note, error)
         except LedgerError as error:
-            if not isinstance(error, (BudgetMissing, InvalidEntry, StateConflict, *REFUSALS)):
+            if not isinstance(error, (BudgetMissing, InvalidEntry, StateConflict, *SPEND_REFUSALS)):
                 raise
             if error.outcome == "not_applied":
                 self._audit.was_refused(note)
@@ -171,7 +171,7 @@ class Spenders:
         """Hold in memory, and spend what it comes to by an entry, or nothing."""
         try:
             held = await self._holds.keep_aside(spender, planned, note)
-        except (BudgetMissing, InvalidEntry, StateConflict, *REFUSALS):
+        except (BudgetMissing, InvalidEntry, StateConflict, *SPEND_REFUSALS):
             return
         if held is None:
             return
@@ -198,7 +198,7 @@ class Spenders:
                 error = again
             except (RetryHorizonPassed, ArchiveError):
                 return
-            except (InvalidEntry, *REFUSALS):  # a hold is repeated in its region alone
+            except (InvalidEntry, *SPEND_REFUSALS):  # a hold is repeated in its region alone
                 continue
             else:
                 await self._granted(spender, planned, note, entry)
@@ -221,7 +221,7 @@ class Spenders:
         for _ in range(RETRIES_MAX):
             try:
                 entry = await self._spend(spender, planned, note, at)
-            except (OutcomeUnknown, *REFUSALS):
+            except (OutcomeUnknown, *SPEND_REFUSALS):
                 await anyio.sleep(self._random.random() * RETRY_SECONDS_MAX)
                 spender = await self._processes.alive(self._processes.any())
             except (RetryHorizonPassed, ArchiveError, BudgetMissing, InvalidEntry, StateConflict):
@@ -327,7 +327,7 @@ class Spenders:
                 spender = await self._processes.alive((region, 0))
                 try:
                     total = await spender.ledger.total(counter, max_age=0)
-                except (*REFUSALS, ReadTooSlow):
+                except (*SPEND_REFUSALS, ReadTooSlow):
                     continue
                 if total.value != -self._audit.applied(counter):
                     said = f"{region} reads {counter} as {total.value}"

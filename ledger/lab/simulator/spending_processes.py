@@ -14,18 +14,16 @@ import anyio
 
 from ledger.core.errors import (
     BudgetUndecided,
-    ContractChangeRefused,
     ContractConflict,
-    HomeMoving,
     KeyConflict,
     LedgerError,
     NotSent,
-    StoreError,
 )
 from ledger.core.keys import BUDGET_PREFIX
 from ledger.lab.simulator.budgets import BudgetPlan, Place
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.refusals import REFUSALS
 from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
 from ledger.ledger import Ledger, budget_parts
@@ -60,15 +58,8 @@ class OffStore(ForwardingStore):
                 self._fail(f"{action.key} is written by a clock that is off")
 
 
-REFUSALS = (
-    StoreError,
-    BudgetUndecided,
-    ContractChangeRefused,
-    ContractConflict,
-    HomeMoving,
-    NotSent,
-)
-"""What says that nothing was written, or read."""
+SPEND_REFUSALS = (BudgetUndecided, *REFUSALS)
+"""What says that nothing was spent, or read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +162,7 @@ class SpendingProcesses:
             except ContractConflict as error:
                 self._world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
                 await process.clock.sleep(PAUSE_SECONDS)
-            except REFUSALS:  # the contract cannot be read
+            except SPEND_REFUSALS:  # the contract cannot be read
                 await process.clock.sleep(PAUSE_SECONDS)
 
     async def _close(self, at: float, place: Place) -> None:

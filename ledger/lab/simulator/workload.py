@@ -19,12 +19,10 @@ from ledger.core.errors import (
     ArchiveDamaged,
     ArchiveError,
     ArchiveMissing,
-    ContractChangeRefused,
     ContractConflict,
     InvalidEntry,
     LedgerError,
     NeverApplied,
-    NotSent,
     OutcomeUnknown,
     ReadTooSlow,
     RetryHorizonPassed,
@@ -42,6 +40,7 @@ from ledger.lab.simulator.period_audit import effective_of, kinds_of
 from ledger.lab.simulator.planned import Operation, Outage, SteadyRead
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.refusals import REFUSALS
 from ledger.lab.simulator.signers import Signers
 from ledger.lab.simulator.spenders import Spenders
 from ledger.lab.simulator.store import SimStore
@@ -66,9 +65,6 @@ HISTORY_SHARE = 0.3
 """Until a process whose file is refused starts with the right one."""
 READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 _PAUSE_SECONDS = 5.0
-_REFUSALS = (StoreError, ContractChangeRefused, ContractConflict, NotSent)
-"""What says that nothing was written, or read: `ContractConflict` to a region that has left the
-table, `NotSent` where the contract could not be read in the time of a write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +159,7 @@ class Workload:
                 self.world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
                 file = files.right
                 await process.clock.sleep(self._random.random() * FILE_SECONDS_MAX)
-            except _REFUSALS:  # the contract cannot be read
+            except REFUSALS:  # the contract cannot be read
                 await process.clock.sleep(_PAUSE_SECONDS)
 
     def _ledger(self, process: Process, store: SimStore, file: Settings) -> Ledger:
@@ -344,7 +340,7 @@ class Workload:
             if not self.scenario.clocks_off:  # the key of a process whose clock is ahead
                 raise
             return False
-        except _REFUSALS:
+        except REFUSALS:
             if not is_repeated:
                 self.auditor.refused(operation.changes)
             return False
@@ -383,7 +379,7 @@ class Workload:
                 return
             except OutcomeUnknown as again:
                 error = again
-            except _REFUSALS:
+            except REFUSALS:
                 continue
             else:
                 self._confirm(app, _numbered(error.entries))
@@ -471,7 +467,7 @@ class Workload:
         read = self.auditor.read_begins(region, counter, staleness=staleness)
         try:
             total = await app.ledger.total(counter, max_age=max_age, steady=is_steady)
-        except (*_REFUSALS, ReadTooSlow):
+        except (*REFUSALS, ReadTooSlow):
             return
         if not self.world.is_over:
             self.auditor.read_ended(read, int(total.value), app.process.name, steady=is_steady)
@@ -488,7 +484,7 @@ class Workload:
         read = self.auditor.read_begins(app.ledger.region, counter, staleness=staleness)
         try:
             found = await app.ledger.periods(counter, by=by, effective=effective)
-        except (*_REFUSALS, ReadTooSlow):
+        except (*REFUSALS, ReadTooSlow):
             return
         if not self.world.is_over:
             self.auditor.periods_read(read, found, app.process.name)
@@ -503,7 +499,7 @@ class Workload:
             changes = [entry.change async for entry in app.ledger.history(counter)]
         except ArchiveError as error:
             self._too_late(app, error)
-        except _REFUSALS:
+        except REFUSALS:
             return
         else:
             if not self.world.is_over:
