@@ -22,12 +22,18 @@ NOTE_BYTES_MAX = 350 * 1024
 """Of a spend's note: an item has up to 400 KB, and names each grant, of a hold maybe twice."""
 
 
+def always() -> bool:
+    """Return that a call goes on."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What is to be spent: from these budgets, the narrowest first.
 
     `hold` is when it expires as a hold, in whole seconds since 1970. `wait` is for how many seconds
-    rights that are elsewhere are waited for. `noted` is told the entry before it is sent.
+    rights that are elsewhere are waited for, while `goes_on` says so. `noted` is told the entry
+    before it is sent.
     """
 
     budgets: tuple[str, ...]
@@ -38,6 +44,7 @@ class Asked:
     hold: int | None = None
     wait: float = 0.0
     noted: Callable[[Entry], None] | None = None
+    goes_on: Callable[[], bool] = always
 
     def __post_init__(self) -> None:
         """Check what would else be found out once rights were asked for.

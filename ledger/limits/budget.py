@@ -12,7 +12,7 @@ from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
 from ledger.limits import holds
-from ledger.limits.asked import Asked, checked_budgets, checked_hold
+from ledger.limits.asked import Asked, always, checked_budgets, checked_hold
 from ledger.limits.explaining import explained
 from ledger.limits.holding import expiry_of
 from ledger.limits.light import LightHold
@@ -107,12 +107,20 @@ class Budgets:
     400 open grants, and of each budget but the first there is one for each first counter.
 
     The entry is one, in the first budget's counter, and to that a key belongs: repeats keep the
-    order, else they may be other spends. Any number of tasks may use it.
+    order, else they may be other spends. Any number of tasks may use it. A spend that waits for
+    rights gives up once `goes_on` says that it may not.
     """
 
-    def __init__(self, names: Sequence[str], parts: Callable[[], BudgetParts]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        parts: Callable[[], BudgetParts],
+        *,
+        goes_on: Callable[[], bool] = always,
+    ) -> None:
         self.names: tuple[str, ...] = checked_budgets(names)
         self._parts = parts
+        self._goes_on = goes_on
 
     async def spend(
         self,
@@ -144,7 +152,13 @@ class Budgets:
             StoreError: DynamoDB could not do it; nothing was spent.
         """
         asked = Asked(
-            budgets=self.names, amount=amount, note=note, key=key, at=at, wait=_waited(wait)
+            budgets=self.names,
+            amount=amount,
+            note=note,
+            key=key,
+            at=at,
+            wait=_waited(wait),
+            goes_on=self._goes_on,
         )
         parts, end = self._parts(), end_of(timeout)
         await bounded(end, parts.settings.renew(), not_sent)
@@ -212,6 +226,7 @@ class Budgets:
             at=at,
             hold=expiry_of(expires, parts.spender.now() if light else parts.spender.latest()),
             wait=_waited(wait),
+            goes_on=self._goes_on,
         )
         await bounded(end, parts.settings.renew(), not_sent)
         if light:

@@ -326,9 +326,8 @@ class Spender:
                 continue
             if found := await self._applied_before(asked, sought):
                 return found
-            if (left := until - self._clock.monotonic()) <= 0:
+            if not await self._waits_on(asked, until, end):
                 break
-            await bounded(end, self._clock.sleep(min(WAIT_SECONDS, left)), not_sent)
         if refused is None:
             raise NotSent(
                 f"{sought.counter!r}: {RENEWALS_MAX} grants were over, or used up by other calls,"
@@ -336,6 +335,13 @@ class Spender:
                 " grants live longer (`grant_life`)"
             )
         return refused
+
+    async def _waits_on(self, asked: Asked, until: float, end: float) -> bool:
+        """Wait a moment for rights; return whether they may be asked for again."""
+        if (left := until - self._clock.monotonic()) <= 0:
+            return False
+        await bounded(end, self._clock.sleep(min(WAIT_SECONDS, left)), not_sent)
+        return asked.goes_on()
 
     async def _renewed(self, keeper: Keeper, sought: _Sought) -> Refused | None:
         """Renew a grant, once what was let through is charged: else as much would be granted."""

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from ledger.core import errors
 from ledger.core.errors import LedgerError, NotSent
 from ledger.runtime.deadline import TIMEOUT
-from ledger.wire.problems import MEDIA_TYPE, Kind, Problem, problem_of
+from ledger.wire.problems import MEDIA_TYPE, UNAUTHORIZED, Kind, Problem, problem_of
 
 RETRY_SECONDS = 1
 """What Retry-After says where nothing better is known."""
@@ -55,6 +55,11 @@ class Refused(Exception):
         super().__init__(detail)
         self.problem = Problem(kind, detail, {**NOT_APPLIED, "retryable": retryable})
         self.headers = headers or {}
+
+
+def unauthorized(detail: str) -> Refused:
+    """Return the refusal of a request whose caller is not known, or not any more."""
+    return Refused(UNAUTHORIZED, detail, headers={"WWW-Authenticate": 'Bearer realm="ledger"'})
 
 
 def answer(fields: Any, status: int = HTTPStatus.OK) -> Response:

@@ -11,14 +11,13 @@ from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import Grant, Scope
-from ledger.service.answers import Refused, problem_in_http, unavailable
+from ledger.service.answers import Refused, problem_in_http, unauthorized, unavailable
 from ledger.service.fleet.looking import Fleet
 from ledger.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN
 
-GRANT = "ledger_grant"
-"""Where the gate leaves, in a request's scope, what its caller may do."""
 GRANT_NOW = "ledger_grant_now"
-"""Where it leaves how to ask again, for answers that go on: a token may be revoked meanwhile."""
+"""Where the gate leaves, in a request's scope, what tells what its caller may do by now: while a
+body comes, or a request waits, its token may be revoked or expire."""
 LOOK = "ledger_look"
 """Where it leaves what counts the looks of an answer that goes on, against its caller's rate."""
 RESULTS = "ledger_results"
@@ -96,21 +95,37 @@ def context_of(request: Request) -> Context:
     return cast("Context", request.app.state.context)
 
 
-def allow(request: Request, scope: Scope, *counters: str) -> Context:
-    """Return what requests share, if this one's caller may do this to these counters.
+def granted(request: Request) -> Grant:
+    """Return what a request's caller may do by now.
 
-    Else the request is refused: the problem says what the caller lacks.
+    Raises:
+        Refused: nothing any more.
     """
-    grant = cast("Grant", request.scope[GRANT])
-    if lack := grant.lacks(scope, counters):
+    grant = _grant_now(request)
+    if grant is None:
+        raise unauthorized("the token was revoked, or expired, while the request was under way")
+    return grant
+
+
+def allow(request: Request, scope: Scope, *counters: str) -> Context:
+    """Return what requests share, if this one's caller may by now do this to these counters.
+
+    Else the request is refused: the problem says what the caller lacks. So it is asked once all of
+    the request has come, just before what it asks for is done.
+    """
+    if lack := granted(request).lacks(scope, counters):
         raise Refused(FORBIDDEN, lack)
     return context_of(request)
 
 
 def is_still_allowed(request: Request, scope: Scope, *counters: str) -> bool:
     """Return whether the caller's token is still valid, and allows this."""
-    grant: Grant | None = request.scope[GRANT_NOW]()
+    grant = _grant_now(request)
     return grant is not None and not grant.lacks(scope, counters)
+
+
+def _grant_now(request: Request) -> Grant | None:
+    return cast("Grant | None", request.scope[GRANT_NOW]())
 
 
 def may_look(request: Request) -> float:

@@ -34,10 +34,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ledger.core.errors import InvalidInput
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
-from ledger.service.answers import Refused, problem_answer, request_id, retry_after, unavailable
+from ledger.service.answers import (
+    Refused,
+    problem_answer,
+    request_id,
+    retry_after,
+    unauthorized,
+    unavailable,
+)
 from ledger.service.asking import wait_of
 from ledger.service.compressing import Compressed, takes_gzip
-from ledger.service.context import GRANT, GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
+from ledger.service.context import GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
 from ledger.service.heads import check_headers, check_query
 from ledger.service.options import BODY_BYTES_MAX, BODY_OF_ONE_MAX
 from ledger.wire.problems import (
@@ -47,7 +54,6 @@ from ledger.wire.problems import (
     SHUTTING_DOWN,
     TOO_LARGE,
     TOO_MANY_REQUESTS,
-    UNAUTHORIZED,
 )
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
@@ -119,7 +125,6 @@ class Gate:
         try:
             grant = self._admitted(scope, passage)
             passage.caller = grant.name
-            scope[GRANT] = grant
             try:
                 bounded = self._bounded(receive, path)
                 await self._app(scope, bounded, self._sending(scope, passage))
@@ -163,7 +168,7 @@ class Gate:
         scope[LOOK] = self._looking(granted)
         grant = granted()
         if grant is None:
-            raise _unauthorized("the token is missing or not valid")
+            raise unauthorized("the token is missing or not valid")
         if wait := self._access.enter(grant):
             raise Refused(
                 TOO_MANY_REQUESTS,
@@ -201,10 +206,10 @@ class Gate:
             try:
                 name = proxy.caller(headers.getlist(proxy.name), peer)
             except ValueError as error:
-                raise _unauthorized(str(error)) from None
+                raise unauthorized(str(error)) from None
             if name is not None:
                 if authorization is not None:
-                    raise _unauthorized(f"there is a token beside the header {proxy.name}")
+                    raise unauthorized(f"there is a token beside the header {proxy.name}")
                 passage.proxy = peer
                 return partial(self._access.named, name)
         return partial(self._access.grant, authorization)
@@ -239,10 +244,6 @@ class Gate:
             f"a body may have up to {self._most(path):,} bytes",
             headers={"Connection": "close"},
         )
-
-
-def _unauthorized(detail: str) -> Refused:
-    return Refused(UNAUTHORIZED, detail, headers={"WWW-Authenticate": 'Bearer realm="ledger"'})
 
 
 def _check_host(host: str | None) -> None:

@@ -28,7 +28,7 @@ from ledger.service.answers import Spoken, answer
 from ledger.service.apart import problems, read_apart
 from ledger.service.api.bodies import body_of
 from ledger.service.asking import checked_region, counter_in, entry_in
-from ledger.service.context import Context, allow
+from ledger.service.context import Context, allow, is_still_allowed
 from ledger.service.openapi import asks, returns, written
 from ledger.service.spending import (
     BudgetBody,
@@ -76,7 +76,7 @@ async def spend(request: Request) -> Response:
         )
     except OutcomeUnknown as error:
         raise _unknown(error, budgets, key) from error
-    return _made(outcome)
+    return _spent(request, budgets, outcome)
 
 
 @router.post("/budgets/{counter}/holds", openapi_extra=written(HoldBody, "Entry", keyed=True))
@@ -100,7 +100,7 @@ async def hold(request: Request) -> Response:
         )
     except OutcomeUnknown as error:
         raise _unknown(error, budgets, key) from error
-    return _made(outcome)
+    return _spent(request, budgets, outcome)
 
 
 @router.post("/holds/{entry}/settle", openapi_extra=written(SettleBody, "Entry"))
@@ -140,8 +140,8 @@ async def create(request: Request) -> Response:
     pattern of the contract's `budgets` must have the counter.
     """
     counter = counter_in(request.path_params["counter"])
-    context = allow(request, "admin", counter)
     body = await body_of(request, _BUDGET)
+    context = allow(request, "admin", counter)
     budget = Budget(counter, partial(budget_parts, context.ledger))
     is_new = await budget.create(
         body.limit, id=body.id, weights=body.weights, timeout=for_change(request)
@@ -183,10 +183,11 @@ async def _asked(
 ) -> tuple[Budgets, AnySpend, float | None, float]:
     """Return the budgets to spend from, what is asked, how long is preferred, and may be taken."""
     counter = counter_in(request.path_params["counter"])
-    allow(request, "write", counter)
     body = await body_of(request, kind)
-    context = allow(request, "write", *body.also)
-    budgets = Budgets([counter, *body.also], partial(budget_parts, context.ledger))
+    names = [counter, *body.also]
+    context = allow(request, "write", *names)
+    goes_on = partial(is_still_allowed, request, "write", *names)
+    budgets = Budgets(names, partial(budget_parts, context.ledger), goes_on=goes_on)
     wait = preferred(request)
     seconds = for_change(request) + ((body.wait or 0.0) if wait is None else 0.0)
     return budgets, body, wait, seconds
@@ -203,6 +204,13 @@ async def _held(request: Request, body: VoidBody) -> Hold:
     names = known.spending.grants if known.spending else ()
     allow(request, "write", *filter(None, (GrantName.parse(name).budget for name in names)))
     return Hold(known, partial(budget_parts, context.ledger))
+
+
+def _spent(request: Request, budgets: Budgets, outcome: Granted | Hold | Refused) -> Response:
+    """Return the answer of a spend, which ends to wait for rights once its token does."""
+    if not outcome:
+        allow(request, "write", *budgets.names)
+    return _made(outcome)
 
 
 def _made(outcome: Granted | Hold | Refused) -> Response:

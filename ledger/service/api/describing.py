@@ -40,8 +40,8 @@ async def describe(request: Request) -> Response:
     with all of its attributes.
     """
     counter = counter_in(request.path_params["counter"])
-    context = allow(request, "write", counter)
     body = await body_of(request, _DESCRIPTION)
+    context = allow(request, "write", counter)
     seconds = for_change(request)
     return _answer(counter, await context.ledger.describe(counter, body.asked, timeout=seconds))
 

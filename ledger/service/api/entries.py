@@ -60,8 +60,8 @@ async def record(request: Request) -> Response:
     """
     headers = request.headers
     counter = counter_in(request.path_params["counter"])
-    context = allow(request, "write", counter)
     body = await body_of(request, _ENTRY)
+    context = allow(request, "write", counter)
     key, at = key_of(headers.get("idempotency-key"), headers.get("idempotency-time"))
     entry = await context.ledger.record(
         counter,
@@ -90,7 +90,7 @@ async def record_many(request: Request) -> Response:
         entries = await context.ledger.record_together(asked, timeout=timeout)
         return await _answered(request, [_result(entry) for entry in entries])
     end = end_of(timeout)
-    jobs = [partial(_each, context.ledger, asked, end) for asked in body.entries]
+    jobs = [partial(_each, request, context.ledger, asked, end) for asked in body.entries]
     return await _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
 
 
@@ -137,8 +137,8 @@ async def reverse(request: Request) -> Response:
 async def reconcile(request: Request) -> Response:
     """Correct a total by a physical count, in the home region, once for each count."""
     counter = counter_in(request.path_params["counter"])
-    context = allow(request, "reverse", counter)
     body = await body_of(request, _RECONCILE)
+    context = allow(request, "reverse", counter)
     # A count without a name gets one that its caller can repeat it by.
     token = request.scope[REQUEST] if body.at is None and body.token is None else body.token
     try:
@@ -157,9 +157,12 @@ async def reconcile(request: Request) -> Response:
     return answer(reconciled_fields(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED)
 
 
-async def _each(ledger: Ledger, asked: NamedEntryBody, end: float) -> dict[str, Any]:
+async def _each(
+    request: Request, ledger: Ledger, asked: NamedEntryBody, end: float
+) -> dict[str, Any]:
     """Return what became of one change of several, which all end together."""
     try:
+        allow(request, "write", asked.counter)  # its turn may come long after the first one's
         seconds = left_until(end, not_sent)
         change = asked.asked
         entry = await ledger.record(
@@ -171,10 +174,13 @@ async def _each(ledger: Ledger, asked: NamedEntryBody, end: float) -> dict[str, 
             at=change.at,
             timeout=seconds,
         )
+    except Refused as error:
+        problem = error.problem
     except LedgerError as error:
         problem = problem_in_http(_shortened(error))
-        return {"status": int(problem.kind.status), "problem": problem.fields()}
-    return _result(entry)
+    else:
+        return _result(entry)
+    return {"status": int(problem.kind.status), "problem": problem.fields()}
 
 
 def _shortened(error: LedgerError) -> LedgerError:

@@ -1,6 +1,6 @@
 """Endpoints about the service itself: who asks, the state of the fleet, totals of every region."""
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from prometheus_client import CollectorRegistry
@@ -10,7 +10,7 @@ from ledger.administration.diagnosis.observed import Failed
 from ledger.ledger import live_settings
 from ledger.service.access.tokens import Grant
 from ledger.service.answers import answer
-from ledger.service.context import GRANT, Context, allow, context_of
+from ledger.service.context import Context, allow, context_of, granted
 from ledger.service.fleet.fields import fleet_fields
 from ledger.service.fleet.looking import FleetSeen
 from ledger.service.metrics import answered_in
@@ -31,7 +31,7 @@ def fleet_router(registry: CollectorRegistry) -> APIRouter:
     @router.get("/session", openapi_extra=returns("Session", waits=False))
     async def session(request: Request) -> Response:
         """Return what the caller may do, and where: any valid token may ask."""
-        return answer(_session(cast("Grant", request.scope[GRANT]), context_of(request)))
+        return answer(_session(granted(request), context_of(request)))
 
     @router.get("/fleet", openapi_extra=returns("Fleet"))
     async def look(request: Request) -> Response:

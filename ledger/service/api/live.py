@@ -52,7 +52,10 @@ async def _events(
     said_at, left = context.clock.monotonic(), 0.0
     while not context.is_leaving and is_still_allowed(request, "read", *counters):
         if left <= 0 and (left := may_look(request)) == 0:
-            for event in await _news(context, counters, every, shown):
+            news = await _news(context, counters, every, shown)
+            if not is_still_allowed(request, "read", *counters):
+                return
+            for event in news:
                 yield event
                 said_at = context.clock.monotonic()
             if context.is_brief:

@@ -177,7 +177,7 @@ async def test_what_a_token_no_longer_allows_is_not_shown(
 
         monkeypatch.setattr(Context, "pause", pause)
         answer = await service.http.get("/v1/feed", params={**asked, "wait": 1}, headers=headers)
-    assert answer.status_code == 401, answer.text
+    assert answer.status_code == 403, answer.text
 
 
 async def test_what_merging_deleted_is_passed_all_the_same() -> None:

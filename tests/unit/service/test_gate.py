@@ -1,17 +1,21 @@
 """The gate: tokens, limits, bodies that are too long, and an instance that shuts down."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import httpx
+import orjson
 import pytest
 from anyio import create_task_group, fail_after
 from starlette.types import Message
 from support.ledgers import seeded
 from support.serving import Served, served
 
+from ledger.core.values import Entry
 from ledger.runtime.logs import TEXT_FORMAT, TextFormatter
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.proxies import ProxyHeader
@@ -447,6 +451,123 @@ async def test_without_tokens_no_page_of_another_site_acts() -> None:
             assert (await other.http.get("/healthz", headers=sent)).status_code == 200
         sent = {"host": "localhost", "origin": "null", "content-type": "text/plain"}
         assert (await service.http.post("/v1/fleet/probe", headers=sent)).status_code == 421
+
+
+class _HeldUp:
+    """A body of which the end comes once something was done."""
+
+    def __init__(self, body: bytes, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._body = body
+        self._meanwhile = meanwhile
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._body[:1]
+        await self._meanwhile()
+        yield self._body[1:]
+
+
+BODIES: dict[str, Any] = {
+    "/v1/counters/{counter}/entries": ENTRY,
+    "/v1/entries": {"entries": [{"counter": "shop/a", "change": "1"}]},
+    "/v1/retries": {"entries": [{"counter": "shop/a", "id": "x", "key": "k", "change": "1"}]},
+    "/v1/entries/{entry}/reverse": {"counter": "shop/a"},
+    "/v1/counters/{counter}/reconciliations": {"counted": "4"},
+    "/v1/counters/{counter}/description": {"attributes": {"a": "b"}},
+    "/v1/budgets/{counter}": {"limit": "10"},
+    "/v1/budgets/{counter}/spends": {"amount": "1"},
+    "/v1/budgets/{counter}/holds": {"amount": "1", "expires": 60},
+    "/v1/holds/{entry}/settle": {"counter": "shop/a", "actual": "1"},
+    "/v1/holds/{entry}/void": {"counter": "shop/a"},
+    "/v1/holds/{entry}/extend": {"counter": "shop/a", "expires": 60},
+}
+
+
+@pytest.mark.parametrize("ends", ["revoked", "expired"])
+async def test_nothing_is_done_for_a_token_that_ended_while_the_body_came(
+    tmp_path: Path, ends: str
+) -> None:
+    """Whatever takes a body: the caller is asked for again once all of it is there."""
+    table, path = MemoryGlobalTable(["us-east-1"], budgets={"*": {}}), tmp_path / "tokens.json"
+    token_of(path, table, "read", name="other")
+    access = FileAccess(path, table.clock)
+    async with served(table, access=access) as service:
+        paths = (await service.http.get("/openapi.json")).json()["paths"]
+        taking = {
+            (verb, path)
+            for path, verbs in paths.items()
+            for verb, said in verbs.items()
+            if "requestBody" in said
+        }
+        assert {path for _, path in taking} == BODIES.keys()
+
+        async def end() -> None:
+            if ends == "revoked":
+                revoke_tokens(path, "shop", now=table.clock.now())
+                await access.look_again()
+            else:
+                table.clock.pass_by(86_401.0)
+
+        for verb, template in sorted(taking):
+            headers = token_of(path, table, "read", "write", "reverse", "admin")
+            await access.look_again()
+            url = template.format(
+                counter="shop%2Fa", entry="2026-11-21T06:50:00.000000Z%23" + "0" * 16
+            )
+            content = _HeldUp(orjson.dumps(BODIES[template]), end)
+            answer = await service.http.request(
+                verb, url, content=content, headers={**headers, **JSON}
+            )
+            assert (answer.status_code, template) == (401, template)
+            assert answer.json()["outcome"] == "not_applied"
+            assert answer.headers["www-authenticate"] == 'Bearer realm="ledger"'
+        async with table.ledger() as ledger:
+            assert not [entry async for entry in ledger.history("shop/a")]
+
+
+async def test_of_many_changes_none_begins_once_the_token_ended(tmp_path: Path) -> None:
+    """Each is asked for when its turn comes; the others say what became of them."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    headers = token_of(path, table, "write")
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        record, turns = service.ledger.record, count()
+
+        async def recorded(*asked: Any, **named: Any) -> Entry:
+            if next(turns) == 2:
+                table.clock.pass_by(86_401.0)
+            return await record(*asked, **named)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", recorded)
+            body = {"entries": [{"counter": "shop/a", "change": "1"}] * 300}
+            answer = await service.http.post("/v1/entries", json=body, headers=headers)
+    statuses = [result["status"] for result in answer.json()["results"]]
+    assert statuses == [201] * 3 + [401] * 297
+    assert answer.json()["results"][-1]["problem"]["type"] == "/problems/unauthorized"
+
+
+async def test_a_spend_waits_for_rights_no_longer_than_its_token_holds(tmp_path: Path) -> None:
+    """Nothing is spent then, however long it was to wait."""
+    table, path = MemoryGlobalTable(["us-east-1"], budgets={"*": {}}), tmp_path / "tokens.json"
+    headers = token_of(path, table, "write", "admin")
+    access = FileAccess(path, table.clock)
+    async with served(table, access=access) as service:
+        await service.http.put("/v1/budgets/shop%2Fa", json={"limit": "1"}, headers=headers)
+        answers = list[httpx.Response]()
+
+        async def spend(what: str, more: dict[str, Any]) -> None:
+            body = {"amount": "2", "wait": 50, **more}
+            url = f"/v1/budgets/shop%2Fa/{what}"
+            answers.append(await service.http.post(url, json=body, headers=headers))
+
+        async with create_task_group() as tasks:
+            tasks.start_soon(spend, "spends", {})
+            tasks.start_soon(spend, "holds", {"expires": 60})
+            await table.clock.advance(5)
+            assert not answers
+            revoke_tokens(path, "shop", now=table.clock.now())
+            await access.look_again()
+            await table.clock.advance(2)
+        assert [answer.status_code for answer in answers] == [401, 401]
 
 
 async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
