@@ -212,4 +212,5 @@ def _unpacked(text: str) -> Cursor:
         raise ValueError("no name of a stream")
     if not isinstance(prefix, str) or not is_digest(names):
         raise TypeError("no filter")
+    "".join((prefix, names, *positions)).encode()  # JSON may spell half a pair of surrogates
     return Cursor(stream, looked, since, positions, Filter(prefix, names))

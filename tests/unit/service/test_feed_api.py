@@ -10,6 +10,7 @@ from support.serving import AWAY, served
 from support.tokens import token_header
 
 from ledger.feed.cursors import Cursor, to_text
+from ledger.feed.wanted import Filter
 from ledger.service.access.keeping import FileAccess
 from ledger.service.context import Context
 from ledger.testing import MemoryGlobalTable
@@ -227,6 +228,8 @@ async def test_a_cursor_that_is_too_old_is_a_410() -> None:
             for cursor in (
                 Cursor("x" * 10_000),
                 Cursor("\ud800"),
+                Cursor("us-east-1/memory", filter=Filter("\ud800")),
+                Cursor("us-east-1/memory", filter=Filter("", "\udfff")),
                 Cursor("us-east-1/memory", positions={"shardId-0": 10**50}),
             )
         ],
