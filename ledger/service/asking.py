@@ -19,7 +19,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from ledger.core import amounts
+from ledger.core import amounts, ids
 from ledger.core.descriptions import Value
 from ledger.core.errors import (
     AmountOverflow,
@@ -79,9 +79,15 @@ def entry_in(segment: str) -> str:
     """Return the id of the entry that a percent-encoded segment of a path names.
 
     Raises:
-        InvalidEntry: it is not percent-encoded UTF-8.
+        InvalidEntry: it is not percent-encoded UTF-8, or no id that the ledger made.
     """
-    return _decoded(segment, "entry", InvalidEntry)
+    found = _decoded(segment, "entry", InvalidEntry)
+    if ids.parse(found) is None:
+        raise InvalidEntry(
+            "entry must be the id of an entry, such as"
+            f" 2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887, got {found!r:.100}"
+        )
+    return found
 
 
 def _decoded(segment: str, what: str, error: type[InvalidInput]) -> str:

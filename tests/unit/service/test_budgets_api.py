@@ -169,17 +169,6 @@ async def test_a_hold_is_extended_and_voided() -> None:
         assert (await service.post(SPENDS, {"amount": "10"})).status_code == 201
 
 
-@pytest.mark.parametrize(
-    ("act", "more"), [("settle", {"actual": "1"}), ("void", {}), ("extend", {"expires": 60})]
-)
-async def test_what_no_entry_can_have_as_its_id_is_no_hold(act: str, more: dict[str, Any]) -> None:
-    """It is named; DynamoDB, which would refuse it as a key, is not asked."""
-    async with spending() as service:
-        answer = await service.post(f"/v1/holds/{'x' * 2_000}/{act}", {"counter": "key/42", **more})
-    assert answer.status_code == 400
-    assert "a hold has the id of its entry" in answer.json()["detail"]
-
-
 async def test_a_hold_that_came_to_more_than_there_is_is_refused() -> None:
     """Unless it is charged all the same."""
     async with spending() as service:
@@ -423,6 +412,27 @@ async def test_a_spend_whose_outcome_is_unknown_is_repeated_by_its_key(
                 assert (answer.status_code, problem["retryable"]) == (503, is_safe)
                 assert problem["outcome"] == "unknown"
                 assert "retries" not in problem["detail"]
+
+
+@pytest.mark.parametrize("id_", ["a", "a" * 1_025, "~net%230", "~x", "%00", "é%23"])
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [
+        ("holds/{}/settle", {"actual": "1"}),
+        ("holds/{}/void", {}),
+        ("holds/{}/extend", {"expires": 900}),
+        ("entries/{}/reverse", {}),
+    ],
+)
+async def test_an_id_that_no_entry_has_is_refused(
+    id_: str, what: str, more: dict[str, Any]
+) -> None:
+    """Before DynamoDB is asked, which would refuse a long one."""
+    async with spending() as service:
+        path = f"/v1/{what.format(id_)}"
+        answer = await service.post(path, {"counter": "key/42", **more})
+        assert (answer.status_code, answer.json()["type"]) == (400, "/problems/invalid-entry")
+        assert len(answer.content) < 1_000
 
 
 async def test_an_entry_that_was_spent_is_not_retried() -> None:

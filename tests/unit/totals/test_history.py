@@ -159,6 +159,9 @@ async def test_nothing_lies_between_equal_adjacent_or_crossed_bounds(
         ({"after": ""}, "must be a time with a zone or the id of an entry"),
         ({"before": date(2026, 1, 1)}, "must be a time with a zone or the id of an entry"),
         ({"after": 5}, "bound must be .*, got 5"),
+        ({"after": "x" * 1_025}, "bound must be .*, got 'xxx"),
+        ({"before": "é" * 513}, "bound must be .*, got 'ééé"),
+        ({"before": "\ud800"}, "bound must be .*, got '.ud800'"),
     ],
 )
 async def test_bad_bound_is_named(bounds: dict[str, Any], named: str) -> None:
