@@ -70,6 +70,10 @@ class Connections(Generic[Guest]):
         """Return all that are open."""
         return [*self._address_of]
 
+    def address_of(self, guest: Guest) -> str | None:
+        """Return that by which an open connection is counted."""
+        return self._address_of.get(guest)
+
     def enter(self, guest: Guest, peer: str | None) -> list[Guest]:
         """Add a new connection from an address; return those that must be closed for it.
 
@@ -110,9 +114,9 @@ class Connections(Generic[Guest]):
         while sum(self._untaken.values()) > UNTAKEN_BYTES_MAX:
             of_address = Counter[str | None]()
             for other, bytes_ in self._untaken.items():
-                of_address[self._address_of.get(other)] += bytes_
+                of_address[self.address_of(other)] += bytes_
             (most, _), *_ = of_address.most_common(1)
-            oldest = next(one for one in self._untaken if self._address_of.get(one) == most)
+            oldest = next(one for one in self._untaken if self.address_of(one) == most)
             leaving.append(oldest)
             self.leave(oldest)
         return leaving
@@ -134,7 +138,7 @@ class Connections(Generic[Guest]):
                 del self._of_address[address]
 
     def _crowds(self, guest: Guest) -> tuple[_Group[Guest], ...]:
-        address = self._address_of.get(guest)
+        address = self.address_of(guest)
         return () if address is None else (self._all, self._of_address[address])
 
 

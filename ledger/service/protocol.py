@@ -18,6 +18,8 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
   waits in all.
 - Connections of one address, and all, are bounded: `ledger.runtime.connections` says which gives
   way. TLS begins once a connection is counted, so an unfinished handshake is one, too.
+- Requests begin in turn (`ledger.service.turns`), probes in a row of their own; one whose caller
+  has left before its turn is dropped.
 - An error in what follows a request whose answer is under way ends the connection after the answer:
   the answer of a change is never replaced by that of the next request.
 """
@@ -50,7 +52,9 @@ from ledger.runtime.connections import (
 )
 from ledger.service.answers import NOT_APPLIED
 from ledger.service.context import IS_FULL
+from ledger.service.gate import OPEN_PATHS
 from ledger.service.heads import check_target
+from ledger.service.turns import Turns
 from ledger.wire.problems import HEAD_TOO_LARGE, INVALID, MEDIA_TYPE, TOO_SLOW, Kind, Problem
 
 BODY_SECONDS_MAX = 30.0
@@ -85,10 +89,13 @@ class BoundedProtocol(HttpToolsProtocol):
         server_state: ServerState,
         *,
         connections: "Connections[BoundedProtocol]",
+        turns: Turns,
+        turns_of_probes: Turns,
         on_refused: Callable[[Kind], None],
     ) -> None:
         super().__init__(config, server_state, {})
         self._connections = connections
+        self._turns, self._turns_of_probes = turns, turns_of_probes
         self._on_refused = on_refused
         self._problem = _BAD_HTTP
         self._answered: RequestResponseCycle | None = None
@@ -291,7 +298,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
-        super()._start_asgi_task(cycle, partial(self._run, app))
+        is_probe = cycle.scope["path"] in OPEN_PATHS
+        turns = self._turns_of_probes if is_probe else self._turns
+        turns.enter(self._connections.address_of(self), partial(self._begin, cycle, app))
+
+    def _begin(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        if not cycle.disconnected:
+            super()._start_asgi_task(cycle, partial(self._run, app))
 
     async def _run(self, app: ASGI3Application, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request; it is under way until its answer is taken."""

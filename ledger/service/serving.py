@@ -32,6 +32,7 @@ from ledger.service.instance import instance_app
 from ledger.service.metrics import ServiceMetrics
 from ledger.service.options import ServiceOptions
 from ledger.service.protocol import PORTION_BYTES, BoundedProtocol
+from ledger.service.turns import Turns
 from ledger.wire.problems import Kind
 
 STOP_SECONDS_MAX = 30
@@ -153,7 +154,9 @@ class _Server(uvicorn.Server):
         """
         if is_gc_tuned():  # a collection, at each client that is opened, passes over what is there
             tune_gc()
-        listener = await asyncio.get_running_loop().create_server(
+        loop = asyncio.get_running_loop()
+        self._turns, self._turns_of_probes = Turns(loop.call_soon), Turns(loop.call_soon)
+        listener = await loop.create_server(
             self._connection, self.config.host, self.config.port, backlog=BACKLOG
         )
         for one in listener.sockets:  # connections have its options
@@ -167,6 +170,8 @@ class _Server(uvicorn.Server):
             self.config,
             self.server_state,
             connections=self._connections,
+            turns=self._turns,
+            turns_of_probes=self._turns_of_probes,
             on_refused=self._on_refused,
         )
 

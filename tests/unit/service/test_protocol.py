@@ -29,6 +29,7 @@ from ledger.service.protocol import (
     PORTION_BYTES,
     BoundedProtocol,
 )
+from ledger.service.turns import BEGUN_AT_ONCE, Turns
 from ledger.wire import schemas
 
 HEAD = b"POST /v1/x HTTP/1.1\r\nHost: x\r\n"
@@ -108,7 +109,9 @@ class Caller:
         app: Any,
         connections: Connections[BoundedProtocol] | None = None,
         address: str = "10.0.0.1",
+        turns: Turns | None = None,
     ) -> None:
+        call_soon = asyncio.get_running_loop().call_soon
         self.wire, self.refused = Wire(address), list[str]()
         config = uvicorn.Config(app, lifespan="off", http="httptools", log_config=None)
         config.load()
@@ -116,6 +119,8 @@ class Caller:
             config,
             ServerState(),
             connections=connections or Connections(Bounds(100, 100)),
+            turns=turns or Turns(call_soon),
+            turns_of_probes=Turns(call_soon),
             on_refused=lambda kind: self.refused.append(kind.name),
         )
         self.protocol.connection_made(self.wire)
@@ -396,6 +401,39 @@ async def test_a_request_waits_until_the_answer_before_is_taken() -> None:
     for _ in range(3):
         await caller.take()
     assert begun == [0, 1]
+
+
+async def test_requests_begin_in_turn_and_probes_beside_them() -> None:
+    """However many have come from one address, a probe, and another address, wait for a few."""
+    rounds = list[Callable[[], None]]()
+    turns, connections = Turns(rounds.append), Connections[BoundedProtocol](Bounds(1_000, 1_000))
+    flood = [Caller(Answers(), connections, turns=turns) for _ in range(10 * BEGUN_AT_ONCE)]
+    for caller in flood:
+        await caller.send(WHOLE)
+    probe = Caller(Answers(), connections, turns=turns)
+    await probe.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    other = Caller(Answers(), connections, "10.0.0.2", turns=turns)
+    await other.send(WHOLE)
+    assert sum(caller.wire.statuses == [200] for caller in flood) == BEGUN_AT_ONCE
+    assert (probe.wire.statuses, other.wire.statuses) == ([200], [])
+    rounds.pop()()
+    await settled()
+    assert sum(caller.wire.statuses == [200] for caller in flood) == 2 * BEGUN_AT_ONCE - 1
+    assert other.wire.statuses == [200]
+
+
+async def test_a_request_whose_caller_has_left_before_its_turn_is_dropped() -> None:
+    """Nobody would take its answer."""
+    rounds = list[Callable[[], None]]()
+    turns, app = Turns(rounds.append), Answers()
+    callers = [Caller(app, turns=turns) for _ in range(BEGUN_AT_ONCE + 1)]
+    for caller in callers:
+        await caller.send(WHOLE)
+    callers[-1].protocol.connection_lost(None)
+    while rounds:
+        rounds.pop()()
+        await settled()
+    assert len(app.read) == BEGUN_AT_ONCE
 
 
 async def test_tls_holds_no_more_than_a_portion() -> None:
