@@ -67,10 +67,14 @@ class Compressed:
 
 
 def _may_be(headers: MutableHeaders) -> bool:
-    """Return whether an answer, whose length is known, is text that is long enough."""
+    """Return whether an answer, whose length is known, is text that is long enough.
+
+    One that depends on what is taken already (`ledger.service.static`) is as it should be.
+    """
     kind = headers.get("content-type", "")
     is_text = kind.startswith(KINDS) and not kind.startswith(_EVENTS)
-    return is_text and int(headers.get("content-length", "0")) > BYTES_MIN
+    is_chosen = "vary" in headers
+    return is_text and not is_chosen and int(headers.get("content-length", "0")) > BYTES_MIN
 
 
 async def _gzipped(body: bytes) -> bytes:

@@ -10,6 +10,7 @@ from ledger.runtime.threaded import ThreadedCall
 from ledger.service.answers import Refused, answer
 from ledger.service.context import allow, context_of
 from ledger.service.openapi import probe, text
+from ledger.service.static import StaticFile, file_answer
 from ledger.wire.problems import KINDS, NOT_FOUND
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
@@ -74,14 +75,18 @@ def metrics_router(registry: CollectorRegistry) -> APIRouter:
 def document_router(make: Callable[[], bytes]) -> APIRouter:
     """Return the path of the OpenAPI document, which is made once, when it is first asked for."""
     router = APIRouter(include_in_schema=False)
-    making = ThreadedCall(make, what="the OpenAPI document", seconds_max=DOCUMENT_SECONDS_MAX)
-    made = list[bytes]()
+    making = ThreadedCall(
+        lambda: StaticFile.of(make(), "application/json"),
+        what="the OpenAPI document",
+        seconds_max=DOCUMENT_SECONDS_MAX,
+    )
+    made = list[StaticFile]()
 
     @router.get("/openapi.json")
-    async def document() -> Response:
+    async def document(request: Request) -> Response:
         """Return the document."""
         if not made:
             made.append(await making.result())
-        return Response(made[0], media_type="application/json")
+        return file_answer(request, made[0])
 
     return router

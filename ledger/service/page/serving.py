@@ -5,15 +5,13 @@ token that its user entered.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from hashlib import sha256
-from http import HTTPStatus
 from importlib.resources import files
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from ledger.service.answers import Refused
+from ledger.service.static import StaticFile, file_answer
 from ledger.wire.problems import NOT_FOUND
 
 ROOT = "/"
@@ -54,15 +52,6 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StaticFile:
-    """A file of the page, and the tag by which a browser knows that it has it."""
-
-    content: bytes
-    kind: str
-    tag: str
-
-
 def is_page(path: str) -> bool:
     """Return whether a path is one of the page's, answered without a token."""
     return path == ROOT or path.startswith(PREFIX)
@@ -76,14 +65,14 @@ def page_router() -> APIRouter:
     @router.get(ROOT)
     async def index(request: Request) -> Response:
         """Return the page."""
-        return _answered(request, found[INDEX])
+        return file_answer(request, found[INDEX], HEADERS)
 
     @router.get(PREFIX + "{name}")
     async def part(request: Request, name: str) -> Response:
         """Return a script, a style sheet or the icon of the page."""
         if name not in found or name == INDEX:
             raise Refused(NOT_FOUND, f"the page has no file {name!r}")
-        return _answered(request, found[name])
+        return file_answer(request, found[name], HEADERS)
 
     return router
 
@@ -95,15 +84,5 @@ def page_files() -> Mapping[str, StaticFile]:
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
         kind = TYPES.get(f".{file.name.rpartition('.')[2]}")
         if kind is not None:
-            content = file.read_bytes()
-            tag = f'"{sha256(content).hexdigest()[:32]}"'
-            found[file.name] = StaticFile(content, kind, tag)
+            found[file.name] = StaticFile.of(file.read_bytes(), kind)
     return found
-
-
-def _answered(request: Request, file: StaticFile) -> Response:
-    headers = HEADERS | {"ETag": file.tag}
-    known = request.headers.get("if-none-match", "")
-    if file.tag in {tag.strip().removeprefix("W/") for tag in known.split(",")}:
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    return Response(file.content, headers=headers, media_type=file.kind)

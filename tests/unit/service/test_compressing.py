@@ -9,6 +9,7 @@ from starlette.types import Message
 from support.serving import served
 from support.tokens import token_header
 
+from ledger.service import compressing
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import set_proxy
@@ -110,6 +111,22 @@ async def test_an_answer_of_more_than_a_kilobyte_is_compressed(path: str) -> Non
         assert packed.content == plain.content
         short = await service.http.get("/v1/counters/a", headers=TAKEN)
         assert "content-encoding" not in short.headers
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/", "/page/main.js"])
+async def test_what_anybody_may_ask_for_is_compressed_once(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it is made; by its tag a client that has it is sent nothing."""
+    async with served() as service:
+        first = await service.http.get(path, headers=NOT_TAKEN)
+        monkeypatch.setattr(compressing, "_gzipped", None)
+        packed = await service.http.get(path, headers=TAKEN)
+        assert (packed.headers["content-encoding"], packed.content) == ("gzip", first.content)
+        assert packed.headers["etag"] == f"W/{first.headers['etag']}"
+        for known in (first.headers["etag"], packed.headers["etag"]):
+            again = await service.http.get(path, headers=TAKEN | {"If-None-Match": known})
+            assert (again.status_code, again.content) == (304, b"")
 
 
 async def test_a_stream_of_events_is_not_compressed() -> None:
