@@ -18,6 +18,8 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
   waits in all.
 - Connections of one address, and all, are bounded: `ledger.runtime.connections` says which gives
   way. TLS begins once a connection is counted, so an unfinished handshake is one, too.
+- What follows a request that waits for the answer before is not parsed, nor read on: whoever asks
+  and takes no answer costs one request.
 - Requests begin in turn (`ledger.service.turns`), probes in a row of their own; one whose caller
   has left before its turn is dropped.
 - An error in what follows a request whose answer is under way ends the connection after the answer:
@@ -59,10 +61,13 @@ from ledger.wire.problems import HEAD_TOO_LARGE, INVALID, MEDIA_TYPE, TOO_SLOW, 
 
 BODY_SECONDS_MAX = 30.0
 """How long a body may take, from the end of the head on."""
-PIPELINED_MAX = 16
-"""Requests that may wait on a connection for the answers of those before them."""
+HELD_BYTES_MAX = 1024 * 1024
+"""How much may come behind a request that waits for the answer before; nothing of it is parsed."""
 PIECE_BYTES = 8 * 1024
-"""How much is parsed between two looks at what was counted."""
+CHUNKED_PIECE_BYTES_MIN = 64
+"""How much is parsed between two looks at what was counted; a piece ends with a request's end."""
+_PART_END = b"\r\n\r\n"
+"""The end of a head, and of a body in chunks."""
 PORTION_BYTES = 64 * 1024
 """How much of an answer is handed over at once: as much as a connection may hold that waits."""
 _FRAMING = frozenset({b"connection", b"proxy-connection"})
@@ -99,11 +104,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._on_refused = on_refused
         self._problem = _BAD_HTTP
         self._answered: RequestResponseCycle | None = None
-        self._early = b""
+        self._early = self._held = b""
         self._handshake: asyncio.Task[None] | None = None
         self._late_at = self._stalled_at = inf
-        self._is_open = self._is_resting = self._is_deaf = self._is_in_head = False
-        self._head_bytes = self._fields = self._bytes_in_a_row = 0
+        self._is_open = self._is_resting = self._is_deaf = False
+        self._is_in_head = True
+        self._head_bytes = self._fields = self._bytes_in_a_row = self._body_left = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and begin TLS, or take requests."""
@@ -204,21 +210,41 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._answered is not None and not self._answered.response_complete
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, in pieces, so that nothing is parsed after what is refused."""
+        """Parse what came; it comes while a request waits only where one looks for its caller."""
         if not self._is_open:
             self._early += data
             return
         if self._is_resting:
             self._is_resting = False
             self._wait(HEAD_SECONDS_MAX)
-        for start in range(0, len(data), PIECE_BYTES):
+        self._held += data
+        self._parse()
+        if len(self._held) > HELD_BYTES_MAX:
+            self._refuse(_BAD_HTTP)
+
+    def _parse(self) -> None:
+        """Parse in pieces, so that nothing is parsed after what is refused, or after what waits."""
+        data, self._held, start = self._held, b"", 0
+        while start < len(data) and not self.pipeline:
             if self._is_deaf or self.transport.is_closing():
                 return
-            piece = data[start : start + PIECE_BYTES]
+            piece = data[start : self._piece_end(data, start)]
+            start += len(piece)
             self._bytes_in_a_row += len(piece)
             super().data_received(piece)
             if self._bytes_in_a_row > HEAD_BYTES_MAX:
                 self._refuse(_LONG_HEAD)
+        if start < len(data) and not self._is_deaf:
+            self._held = data[start:]
+            self.flow.pause_reading()
+
+    def _piece_end(self, data: bytes, start: int) -> int:
+        """Return where a piece ends: with a head or a body, as far as that can be told."""
+        if self._body_left:
+            return start + min(self._body_left, PIECE_BYTES)
+        least = 0 if self._is_in_head else CHUNKED_PIECE_BYTES_MIN
+        end = data.find(_PART_END, start + least, start + PIECE_BYTES)
+        return start + PIECE_BYTES if end < 0 else end + len(_PART_END)
 
     def on_message_begin(self) -> None:
         """Begin a request, whose head may begin while the one before it is answered."""
@@ -261,22 +287,21 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin to answer, or to wait for the answers before."""
-        if len(self.pipeline) >= PIPELINED_MAX:
-            raise ValueError("too many requests wait for answers")
         self._is_in_head = False
         self._bytes_in_a_row = 0
-        self._check_target()
+        headers = dict(self.headers)
+        self._check_target(headers.get(b"host"))
+        self._body_left = int(headers.get(b"content-length", b"0"))
         self._wait(BODY_SECONDS_MAX)
         self.scope["state"][IS_FULL] = self._connections.work(self)
         super().on_headers_complete()
 
-    def _check_target(self) -> None:
+    def _check_target(self, host: bytes | None) -> None:
         """Check what the application gets in parts.
 
         Raises:
             InvalidInput: it is refused, so the parser stops, and `send_400_response` is called.
         """
-        host = dict(self.headers).get(b"host")
         try:
             check_target(
                 self.url.decode("latin-1"), None if host is None else host.decode("latin-1")
@@ -288,11 +313,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""
         self._bytes_in_a_row = 0
+        self._body_left = max(0, self._body_left - len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Note that the request is whole: from now on its caller waits."""
-        self._bytes_in_a_row = 0
+        self._bytes_in_a_row = self._body_left = 0
+        self._is_in_head = True  # of the next one
         self._late_at = inf
         super().on_message_complete()
 
@@ -333,6 +360,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._is_resting = True
                 # uvicorn closes it before, but waits for what was not taken.
                 self._wait(self.timeout_keep_alive + STALL_SECONDS_MAX)
+        if self._held:
+            self._parse()
 
     def pause_writing(self) -> None:
         """Note that the caller does not take the answer."""

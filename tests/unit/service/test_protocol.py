@@ -24,8 +24,8 @@ from ledger.runtime.connections import (
 )
 from ledger.service.protocol import (
     BODY_SECONDS_MAX,
+    HELD_BYTES_MAX,
     PIECE_BYTES,
-    PIPELINED_MAX,
     PORTION_BYTES,
     BoundedProtocol,
 )
@@ -335,18 +335,51 @@ async def test_no_later_request_takes_the_answer_of_one_before(follows: bytes) -
     assert (caller.wire.statuses, caller.wire.is_closing()) == ([200], True)
 
 
-async def test_requests_that_wait_on_a_connection_are_bounded() -> None:
-    """Beyond it nothing is parsed: the connection ends after the answer under way."""
+@pytest.mark.parametrize(
+    "asked",
+    [b"GET /v1/x HTTP/1.1\r\nHost: x\r\n\r\n", WHOLE, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"],
+    ids=["without a body", "of a length", "in chunks"],
+)
+async def test_what_follows_a_request_that_waits_is_not_parsed(asked: bytes) -> None:
+    """Each has its turn once the answers before it are taken, however many come together."""
     app = Answers()
     app.may_answer.clear()
     caller = Caller(app)
-    await caller.send(WHOLE * (PIPELINED_MAX + 1))
-    assert len(caller.protocol.pipeline) == PIPELINED_MAX
-    await caller.send(WHOLE * 1_000)
-    assert len(caller.protocol.pipeline) == 0
+    await caller.send(asked * 200)
+    assert len(caller.protocol.pipeline) == 1
+    app.may_answer.set()
+    for _ in range(200):
+        await settled()
+    assert caller.wire.statuses == [200] * 200
+    await caller.send(asked)
+    assert len(caller.wire.statuses) == 201
+
+
+async def test_what_may_come_behind_a_request_that_waits_is_bounded() -> None:
+    """Beyond it the connection ends after the answer under way."""
+    app = Answers()
+    app.may_answer.clear()
+    caller = Caller(app)
+    await caller.send(WHOLE * (HELD_BYTES_MAX // len(WHOLE)))
+    assert caller.refused == []
+    await caller.send(WHOLE * 10)
+    assert caller.refused == ["invalid-request"]
     app.may_answer.set()
     await settled()
     assert (caller.wire.statuses, caller.wire.is_closing()) == ([200], True)
+
+
+@pytest.mark.parametrize("framed", [WHOLE, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"])
+async def test_a_body_that_has_ends_of_heads_in_it_is_one_body(framed: bytes) -> None:
+    """It is parsed in larger pieces than heads, and comes whole."""
+    body = b"\r\n\r\n" * 20_000
+    app = Answers()
+    caller = Caller(app)
+    await caller.send(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body + framed)
+    chunk = b"%x\r\n" % len(body) + body
+    await caller.send(CHUNKED + chunk + b"\r\n0\r\n\r\n" + framed)
+    await settled()
+    assert app.read == [body, b"{}", body, b"{}"]
 
 
 class Slow(Caller):
