@@ -133,7 +133,7 @@ class Readings(OpenedLedger):
 
         Kept for the counters that match a pattern of `periods` in the table's contract, from the
         first merge under it on; entries that are not merged yet count in their period as well.
-        `since` is by default as far back as sums of this kind are kept, 10,000 periods at most;
+        `since` is by default as far back as sums of this kind are kept, 1,000 periods at most;
         without `until` the period of now is the last: what is effective later is in `total` alone.
         A date begins in the zone of the pattern, and so do days and months. By default a
         change counts when it was made (the time in its id); with `effective`, on its effective
@@ -142,7 +142,7 @@ class Readings(OpenedLedger):
         Raises:
             InvalidCounter: not a counter id.
             InvalidInput: no such sums are kept for this counter, or not so far back; a bound is
-                neither a date nor an aware time; `since` is after `until`; or more than 10,000
+                neither a date nor an aware time; `since` is after `until`; or more than 1,000
                 periods are asked for.
             ReadTooSlow: a shard has over a million entries that are not merged; or as `total`.
             DamagedItem, NetVanished, AmountOverflow, StoreError: as `total`.

@@ -17,8 +17,8 @@ from ledger.core.periods import NEVER, Axis, Borders, PeriodRule, Place, Unit
 By = Literal["hour", "day", "month"]
 """The kinds of periods."""
 UNITS: Mapping[str, Unit] = {"hour": Unit.HOUR, "day": Unit.DAY, "month": Unit.MONTH}
-PERIODS_MAX = 10_000
-"""The most periods that one call returns: more than a year of hours."""
+PERIODS_MAX = 1_000
+"""The most periods that one call returns, 41 days of hours: each takes some 10 microseconds."""
 QUARTERS = 4
 """Quarters of an hour; hours are numbered by their first quarter."""
 _INSTANT = timedelta(microseconds=1)

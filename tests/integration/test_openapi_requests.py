@@ -33,7 +33,7 @@ BETWEEN_PARAMETERS = (
     "after is a cursor of the feed of",  # other counters
     "after must begin with the prefix",
     "since must not be after until",
-    "at most 10,000 periods are returned",
+    "at most 1,000 periods are returned",
     "budgets must be a list of different counters",  # that of the path, and those of the body
 )
 """Rules between two headers, two parameters, or one and the body: OpenAPI has no words for them."""

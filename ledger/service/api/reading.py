@@ -95,7 +95,7 @@ async def history(request: Request, asked: Annotated[HistoryQuery, Query()]) -> 
 
 @router.get("/counters/{counter}/periods", openapi_extra=returns("Periods"))
 async def periods(request: Request, asked: Annotated[PeriodsQuery, Query()]) -> Response:
-    """Return what a counter came to by hour, day or month."""
+    """Return what a counter came to by hour, day or month: 1,000 periods at most."""
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "read", counter)
     found = await context.ledger.periods(

@@ -502,6 +502,23 @@ async def test_sums_by_day() -> None:
         assert [period.value for period in found.periods][-1] == "5"
 
 
+@pytest.mark.parametrize(("days", "status"), [(1_000, 200), (1_001, 400)])
+async def test_sums_by_period_are_so_few_that_others_are_answered_meanwhile(
+    days: int, status: int
+) -> None:
+    """Also of a counter without entries, of which every period is 0; the 400 names the rule."""
+    table = MemoryGlobalTable(["us-east-1"], periods={"*": {"days": 62}})
+    async with served(table) as service:
+        since = table.clock.now() - timedelta(days=days - 1)
+        asked = {"by": "day", "since": since.isoformat()}
+        answer = await service.http.get("/v1/counters/none/periods", params=asked)
+        assert answer.status_code == status
+        if status == 200:
+            assert len(answer.json()["periods"]) == days
+        else:
+            assert "at most 1,000 periods" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
