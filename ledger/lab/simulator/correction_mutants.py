@@ -1,6 +1,6 @@
 """Mutants of the rules by which reversals and corrections are made once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from compactor import plan
@@ -9,7 +9,7 @@ from ledger.core import once
 from ledger.core.entry import Item
 from ledger.earlier import EarlierCalls, Made
 from ledger.lab.simulator.correctors import is_correcting, is_losing
-from ledger.lab.simulator.mutant import Mutant
+from ledger.lab.simulator.mutant import Mutant, worlds_from
 from ledger.reversing import Reverser
 
 
@@ -47,11 +47,6 @@ async def take_for_unmerged(_earlier: EarlierCalls, _record: Item) -> None:
     """Take an entry that is nowhere for one that never was."""
 
 
-def losing_from(first: int) -> Callable[[int], bool]:
-    """Return the choice of worlds that lose their home, from a seed on."""
-    return lambda seed: seed >= first and is_losing(seed)
-
-
 CORRECTION_MUTANTS = (
     Mutant(
         "record-believed",
@@ -75,15 +70,15 @@ CORRECTION_MUTANTS = (
         "the record is lost, and the entry in no table any more: the call is made twice",
         10,
         ((plan, "_unrecorded", wait_for_none),),
-        worlds=losing_from(1560),
+        worlds=worlds_from(1560, is_losing),
     ),
     Mutant(
         "made-while-arriving",
         "for a day after a loss nothing is made again that the lost region may have made",
         "its entry arrives late, beside the second one",
-        10,
+        30,
         ((EarlierCalls, "check_arrived", take_for_arrived),),
-        worlds=losing_from(1230),
+        worlds=worlds_from(2130, is_losing),
     ),
     Mutant(
         "forgotten-is-unmade",

@@ -7,7 +7,7 @@ from compactor.indexing import Indexer
 from ledger.core.entry import Key
 from ledger.core.index import IndexState, index_key
 from ledger.lab.simulator.losses import is_lossy
-from ledger.lab.simulator.mutant import Mutant
+from ledger.lab.simulator.mutant import Mutant, worlds_from
 from ledger.lab.simulator.scenario import draw, keeps_index
 from ledger.store.conditions import Condition, Has
 
@@ -44,9 +44,9 @@ INDEX_MUTANTS = (
         "index-any-order",
         "an index item is put in place of an older state, no other",
         "a process that slept between its fold and the index sets it back to what was before",
-        100,
+        40,
         ((indexing, "not_newer", whatever_is_there),),
-        worlds=keeps_index,
+        worlds=worlds_from(790, keeps_index),
     ),
     Mutant(
         "index-before-fold",

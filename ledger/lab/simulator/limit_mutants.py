@@ -16,6 +16,7 @@ from ledger.lab.simulator.budget_mutants import budget_mutant
 from ledger.lab.simulator.budgets import NAMES, has_windows, keeps_budgets, lets_through
 from ledger.lab.simulator.budgets import let_through as let_through_of
 from ledger.lab.simulator.losses import is_lossy
+from ledger.lab.simulator.mutant import worlds_from
 from ledger.lab.simulator.scenario import draw
 from ledger.limits import changing, holds, let_through, plan, shares
 from ledger.limits.allowance import Settling, Taken
@@ -222,9 +223,9 @@ LIMIT_MUTANTS = (
         "through-put-again",
         "what was let through is not put again over what is there",
         "its mark is gone, and it is charged twice",
-        100,
+        30,
         (Planned, "is_conditional", property(conditional_by_key)),
-        worlds=lets_late_through,
+        worlds=worlds_from(103_900, lets_late_through),
     ),
     budget_mutant(
         "limit-of-the-lost",

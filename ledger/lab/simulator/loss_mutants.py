@@ -4,7 +4,7 @@ from compactor import deciding, pass_terms, taking
 from ledger.contract import changing
 from ledger.lab.simulator import loss_mutations as mutations
 from ledger.lab.simulator.losses import is_lossy
-from ledger.lab.simulator.mutant import Mutant
+from ledger.lab.simulator.mutant import Mutant, worlds_from
 from ledger.lab.simulator.scenario import draw
 
 
@@ -64,7 +64,7 @@ LOSS_MUTANTS = (
         "a repeat of the write, late and with a stamp ahead, brings the entry back: counted twice",
         60,
         ((pass_terms, "rules_of", mutations.forget_at_once),),
-        worlds=is_lossy,
+        worlds=worlds_from(530, is_lossy),
     ),
     Mutant(
         "left-not-lost",

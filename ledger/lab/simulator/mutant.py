@@ -15,6 +15,11 @@ def every_world(seed: int) -> bool:
     return True
 
 
+def worlds_from(first: int, worlds: Callable[[int], bool]) -> Callable[[int], bool]:
+    """Return the choice of worlds from a seed on: those before it show nothing of a rare fault."""
+    return lambda seed: seed >= first and worlds(seed)
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """One rule broken.
