@@ -169,10 +169,11 @@ class BrokenRow(InvalidInput):
 class KeyConflict(LedgerError):
     """The same id already stands for another change.
 
-    `ours` is the change that was refused, `theirs` the one in the table.
+    `ours` is the change that was refused, `theirs` the one in the table; None from a service whose
+    caller may not read it.
     """
 
-    def __init__(self, message: str, *, ours: Entry, theirs: Entry) -> None:
+    def __init__(self, message: str, *, ours: Entry, theirs: Entry | None) -> None:
         super().__init__(message)
         self.ours = ours
         self.theirs = theirs

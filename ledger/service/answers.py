@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ledger.core import errors
-from ledger.core.errors import LedgerError, NotSent
+from ledger.core.errors import LedgerError
 from ledger.runtime.deadline import TIMEOUT
 from ledger.wire.problems import MEDIA_TYPE, UNAUTHORIZED, Kind, Problem, problem_of
 
@@ -114,15 +114,6 @@ def _fixed(error: LedgerError, problem: Problem) -> str:
         case errors.NotSent():
             return "nothing was sent in the time of the request: it is not written"
     return f"{problem.kind.title}: the service's log has more, under the request's id"
-
-
-async def on_ledger_error(_request: Request, error: Exception) -> Response:
-    """Answer an error of the ledger."""
-    if not isinstance(error, LedgerError):  # as Starlette types handlers
-        raise error
-    problem = problem_in_http(error)
-    is_busy = problem.kind.status == HTTPStatus.SERVICE_UNAVAILABLE or isinstance(error, NotSent)
-    return problem_answer(problem, retry_after(RETRY_SECONDS) if is_busy else None)
 
 
 async def on_refused(_request: Request, error: Exception) -> Response:

@@ -16,20 +16,21 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Scope
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LedgerError, NotSent
 from ledger.ledger import Ledger, with_own_keys
 from ledger.runtime.clock import Clock, system_random
 from ledger.service.access.port import Access
 from ledger.service.answers import (
     NOT_APPLIED,
+    RETRY_SECONDS,
     Refused,
-    on_ledger_error,
     on_refused,
     problem_answer,
+    retry_after,
 )
 from ledger.service.api import budgets, describing, entries, feed, live, probes, reading
 from ledger.service.api.fleet import fleet_router
-from ledger.service.context import REQUEST, Context
+from ledger.service.context import REQUEST, Context, problem_for
 from ledger.service.fleet.looking import Fleet
 from ledger.service.gate import Gate, Seen
 from ledger.service.openapi import add_models
@@ -87,7 +88,7 @@ def create_app(
     for router in routers:
         app.include_router(router)
     app.state.endpoints = [route for router in routers for route in router.routes]
-    app.add_exception_handler(LedgerError, on_ledger_error)
+    app.add_exception_handler(LedgerError, _on_ledger_error)
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -113,6 +114,15 @@ class _PlainRoute(Route):
         """Return whether a request is this route's."""
         match, found = super().matches(scope)
         return match, {**found, "route": self}
+
+
+async def _on_ledger_error(request: Request, error: Exception) -> Response:
+    """Answer an error of the ledger."""
+    if not isinstance(error, LedgerError):  # as Starlette types handlers
+        raise error
+    problem = problem_for(request, error)
+    is_busy = problem.kind.status == HTTPStatus.SERVICE_UNAVAILABLE or isinstance(error, NotSent)
+    return problem_answer(problem, retry_after(RETRY_SECONDS) if is_busy else None)
 
 
 async def _on_defect(request: Request, _error: Exception) -> Response:

@@ -1,19 +1,19 @@
 """What every request shares: the ledger, the clock, and whether this instance goes on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import anyio
 from starlette.requests import Request
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import KeyConflict, LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
 from ledger.service.access.tokens import Grant, Scope
 from ledger.service.answers import Refused, problem_in_http, unauthorized, unavailable
 from ledger.service.fleet.looking import Fleet
-from ledger.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN
+from ledger.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN, Problem
 
 GRANT_NOW = "ledger_grant_now"
 """Where the gate leaves, in a request's scope, what tells what its caller may do by now: while a
@@ -122,6 +122,20 @@ def is_still_allowed(request: Request, scope: Scope, *counters: str) -> bool:
     """Return whether the caller's token is still valid, and allows this."""
     grant = _grant_now(request)
     return grant is not None and not grant.lacks(scope, counters)
+
+
+def problem_for(request: Request, error: LedgerError) -> Problem:
+    """Return an error of the ledger as a problem, without what its caller may not read.
+
+    Who may only write learns that a key is taken, and nothing of the change that it stands for.
+    """
+    problem = problem_in_http(error)
+    if isinstance(error, KeyConflict):
+        ours = error.ours
+        if not is_still_allowed(request, "read", ours.counter):
+            detail = f"counter {ours.counter!r} id {ours.id}: the key stands for another change"
+            return replace(problem, detail=detail, members={**problem.members, "theirs": None})
+    return problem
 
 
 def _grant_now(request: Request) -> Grant | None:

@@ -259,7 +259,7 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             HTTPStatus.CONFLICT,
             "The key already stands for another change",
             "Nothing was written. `ours` is the change that was refused, `theirs` the one in the"
-            " table.",
+            " table; null for a token that may not read the counter.",
         ),
         errors.OutcomeUnknown: Kind(
             "outcome-unknown",
@@ -398,7 +398,8 @@ def problem_of(error: LedgerError) -> Problem:
             members["entries"] = [proved_fields(entry) for entry in error.entries]
             members["together"] = error.together
         case errors.KeyConflict():
-            members["ours"], members["theirs"] = map(entry_fields, (error.ours, error.theirs))
+            members["ours"] = entry_fields(error.ours)
+            members["theirs"] = None if error.theirs is None else entry_fields(error.theirs)
         case errors.RetryHorizonPassed():
             members["entry"] = None if error.entry is None else entry_fields(error.entry)
         case errors.Throttled():
@@ -442,8 +443,12 @@ def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> Le
         entries = [entry_of(entry) for entry in fields.get("entries", ())]
         return errors.OutcomeUnknown(detail, entries=entries, together=bool(fields.get("together")))
     if kind is errors.KeyConflict:
-        ours, theirs = entry_of(fields["ours"]), entry_of(fields["theirs"])
-        return errors.KeyConflict(detail, ours=ours, theirs=theirs)
+        theirs = fields["theirs"]
+        return errors.KeyConflict(
+            detail,
+            ours=entry_of(fields["ours"]),
+            theirs=None if theirs is None else entry_of(theirs),
+        )
     if issubclass(kind, errors.RetryHorizonPassed):
         entry = fields.get("entry")
         return kind(detail, entry=entry_of(entry) if entry else None)

@@ -41,7 +41,9 @@ async def test_another_change_under_the_key() -> None:
         await late.merge()
         with pytest.raises(KeyConflict) as conflict:
             await ledger.record("counter", 4, key="k", at=at)
-        assert conflict.value.theirs.change == 3
+        found = conflict.value.theirs
+        assert found is not None
+        assert found.change == 3
         assert (await ledger.total("counter", max_age=0)).value == 3
 
 

@@ -10,7 +10,7 @@ from ledger.core.descriptions import Value
 from ledger.service.answers import answer
 from ledger.service.api.bodies import body_of
 from ledger.service.asking import DescriptionBody, counter_in
-from ledger.service.context import allow
+from ledger.service.context import allow, is_still_allowed
 from ledger.service.openapi import asks, returns
 from ledger.service.waiting import for_change, for_total
 from ledger.wire.values import typed
@@ -36,14 +36,17 @@ async def description(request: Request) -> Response:
 async def describe(request: Request) -> Response:
     """Set attributes of a counter, remove those given as null; return all that it has then.
 
-    Repeated it sets the same. Of two regions that describe a counter at once, the later one counts,
-    with all of its attributes.
+    A token without the scope `read` gets those of the request alone. Repeated it sets the same. Of
+    two regions that describe a counter at once, the later one counts, with all of its attributes.
     """
     counter = counter_in(request.path_params["counter"])
     body = await body_of(request, _DESCRIPTION)
     context = allow(request, "write", counter)
     seconds = for_change(request)
-    return _answer(counter, await context.ledger.describe(counter, body.asked, timeout=seconds))
+    found = await context.ledger.describe(counter, body.asked, timeout=seconds)
+    if not is_still_allowed(request, "read", counter):
+        found = {name: value for name, value in found.items() if name in body.attributes}
+    return _answer(counter, found)
 
 
 def _answer(counter: str, attributes: dict[str, Value]) -> Response:

@@ -18,7 +18,7 @@ from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.deadline import end_of, left_until, not_sent
 from ledger.runtime.tasks import run_all
-from ledger.service.answers import Refused, Spoken, answer, problem_in_http
+from ledger.service.answers import Refused, Spoken, answer
 from ledger.service.api.bodies import body_of, let_others_go_on
 from ledger.service.asking import (
     EntriesBody,
@@ -31,7 +31,7 @@ from ledger.service.asking import (
     entry_in,
     key_of,
 )
-from ledger.service.context import REQUEST, RESULTS, allow
+from ledger.service.context import REQUEST, RESULTS, allow, problem_for
 from ledger.service.openapi import written
 from ledger.service.waiting import for_change
 from ledger.wire.problems import NOT_PROVED
@@ -177,7 +177,7 @@ async def _each(
     except Refused as error:
         problem = error.problem
     except LedgerError as error:
-        problem = problem_in_http(_shortened(error))
+        problem = problem_for(request, _shortened(error))
     else:
         return _result(entry)
     return {"status": int(problem.kind.status), "problem": problem.fields()}
@@ -188,11 +188,12 @@ def _shortened(error: LedgerError) -> LedgerError:
 
     So an answer is about as long as its request, whatever the entries of the table are.
     """
-    if isinstance(error, KeyConflict) and len(error.theirs.note or "") > NOTE_SHOWN_MAX:
-        note = f"{error.theirs.note:.{NOTE_SHOWN_MAX}}\N{HORIZONTAL ELLIPSIS}"
-        theirs = replace(error.theirs, note=note)
-        return KeyConflict(str(error), ours=error.ours, theirs=theirs)
-    return error
+    if not isinstance(error, KeyConflict) or (theirs := error.theirs) is None:
+        return error
+    if len(theirs.note or "") <= NOTE_SHOWN_MAX:
+        return error
+    note = f"{theirs.note:.{NOTE_SHOWN_MAX}}\N{HORIZONTAL ELLIPSIS}"
+    return KeyConflict(str(error), ours=error.ours, theirs=replace(theirs, note=note))
 
 
 async def _answered(request: Request, results: Sequence[Mapping[str, Any]]) -> Response:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from starlette.types import Message
 from support.ledgers import seeded
 from support.serving import Served, served
 
+from ledger.core.errors import KeyConflict
 from ledger.core.values import Entry
 from ledger.runtime.logs import TEXT_FORMAT, TextFormatter
 from ledger.service.access.keeping import FileAccess
@@ -26,6 +28,7 @@ from ledger.service.heads import QUERY_PARTS_MAX
 from ledger.service.metrics import log_request
 from ledger.service.options import BODY_OF_ONE_MAX
 from ledger.testing import MemoryGlobalTable
+from ledger.wire.problems import error_of
 
 
 def token_of(
@@ -568,6 +571,69 @@ async def test_a_spend_waits_for_rights_no_longer_than_its_token_holds(tmp_path:
             await access.look_again()
             await table.clock.advance(2)
         assert [answer.status_code for answer in answers] == [401, 401]
+
+
+async def test_who_may_only_write_reads_no_description(tmp_path: Path) -> None:
+    """The answer of a change of one shows what the request set, and nothing else."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    one, both = (
+        token_of(path, table, "write"),
+        token_of(path, table, "read", "write", name="reader"),
+    )
+    url = f"{SHOP}/description"
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+
+        async def patched(attributes: dict[str, Any], headers: dict[str, str]) -> Any:
+            body = {"attributes": attributes}
+            return (await service.http.patch(url, json=body, headers=headers)).json()["attributes"]
+
+        assert await patched({"owner": "team 7", "open": True}, both) == {
+            "owner": "team 7",
+            "open": True,
+        }
+        assert await patched({"zz": None}, one) == {}
+        assert await patched({"open": False}, one) == {"open": False}
+        assert await patched({"zz": None}, both) == {"owner": "team 7", "open": False}
+
+
+async def test_who_may_only_write_learns_nothing_of_the_change_under_a_key(tmp_path: Path) -> None:
+    """But that there is one: alone, among many, together, and of a spend."""
+    table, path = MemoryGlobalTable(["us-east-1"], budgets={"*": {}}), tmp_path / "tokens.json"
+    one, both = (
+        token_of(path, table, "write"),
+        token_of(path, table, "read", "write", name="reader"),
+    )
+    admin = token_of(path, table, "admin", name="admin")
+    named = {"key": "order-17", "at": table.clock.now().isoformat()}
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        limit = await service.http.put("/v1/budgets/shop%2Fa", json={"limit": "10"}, headers=admin)
+        assert limit.is_success
+
+        async def conflicts(headers: dict[str, str]) -> list[Any]:
+            change = {"counter": "shop/a", "change": "2", **named}
+            alone = {"Idempotency-Key": named["key"], "Idempotency-Time": named["at"], **headers}
+            post = partial(service.http.post, headers=headers)
+            many = (await post("/v1/entries", json={"entries": [change]})).json()["results"]
+            together = {"entries": [change], "together": True}
+            spend = {"amount": "2", **named}
+            return [
+                (await service.http.post(f"{SHOP}/entries", json=ENTRY, headers=alone)).json(),
+                (await post("/v1/entries", json=together)).json(),
+                (await post("/v1/budgets/shop%2Fa/spends", json=spend)).json(),
+                many[0]["problem"],
+            ]
+
+        written = {"counter": "shop/a", "change": "4711", "note": "secret", **named}
+        await service.http.post("/v1/entries", json={"entries": [written]}, headers=both)
+        for problem in await conflicts(one):
+            assert (problem["type"], problem["theirs"]) == ("/problems/key-conflict", None)
+            assert "4711" not in str(problem)
+            assert "secret" not in str(problem)
+            error = error_of(problem)
+            assert isinstance(error, KeyConflict)
+            assert error.theirs is None
+        for problem in await conflicts(both):
+            assert problem["theirs"]["note"] == "secret"
 
 
 async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
