@@ -2,10 +2,16 @@
 
 ::
 
-    each name once? ── host right? ── draining, full? ── body too large? ── whose token? ── rate?
-          400              421             503                413              401           429
-                                                                                              │
-    access log, metrics, X-Request-Id, no-store  <── answer ── endpoint  <────────────────────┘
+    headers clear? ── host right? ── query clear? ── draining, full? ── body too large?
+          400              421     │      400              503                413
+                                   │                                           │
+                              whose token?                                token valid? ── rate?
+                                                                              401          429
+                                                                                            │
+    access log, metrics, X-Request-Id, no-store  <── answer ── endpoint  <──────────────────┘
+
+Whose token it is, is asked before a request can be refused for anything but its headers: log and
+metrics name the caller of each refusal from there on.
 
 No answer is kept by a cache on the way, but for the page's files, which say so themselves.
 
@@ -124,7 +130,6 @@ class Gate:
         request_id.set(passage.id)
         try:
             grant = self._admitted(scope, passage)
-            passage.caller = grant.name
             try:
                 bounded = self._bounded(receive, path)
                 await self._app(scope, bounded, self._sending(scope, passage))
@@ -142,15 +147,60 @@ class Gate:
             Refused: it may not.
         """
         path, headers = scope["path"], Headers(scope=scope)
+        self._check_head(scope, headers)
+        grant = self._recognised(scope, headers, passage)
+        self._check_taken(scope, path, headers)
+        if grant is None:
+            raise unauthorized("the token is missing or not valid")
+        if wait := self._access.enter(grant):
+            raise Refused(
+                TOO_MANY_REQUESTS,
+                f"token {grant.name!r} has used its share",
+                headers=retry_after(wait),
+                retryable=True,
+            )
+        return grant
+
+    def _check_head(self, scope: Scope, headers: Headers) -> None:
+        """Check whether it is clear whose request this is: each header has one meaning.
+
+        Raises:
+            Refused: it breaks a rule.
+        """
         try:
             check_headers(headers.raw, scope["http_version"])
-            check_query(scope["query_string"])
-            wait_of(headers.getlist("prefer"))
         except InvalidInput as error:
             raise Refused(INVALID, str(error)) from None
         if self._loopback_only:
             _check_host(headers.get("host"))
             _check_origin(headers.get("origin"))
+
+    def _recognised(self, scope: Scope, headers: Headers, passage: "_Passage") -> Grant | None:
+        """Return what the caller may do; from now on log and metrics name the caller.
+
+        Raises:
+            Refused: as `_granted`.
+        """
+        grant: Grant | None = ANYONE
+        if not self._is_public(scope["path"]):
+            scope[GRANT_NOW] = granted = self._granted(scope, headers, passage)
+            scope[LOOK] = self._looking(granted)
+            grant = granted()
+        if grant is not None:
+            passage.caller = grant.name
+        return grant
+
+    def _check_taken(self, scope: Scope, path: str, headers: Headers) -> None:
+        """Check whether this instance takes a request, by its query, and the length of its body.
+
+        Raises:
+            Refused: it does not.
+        """
+        try:
+            check_query(scope["query_string"])
+            wait_of(headers.getlist("prefer"))
+        except InvalidInput as error:
+            raise Refused(INVALID, str(error)) from None
         if self._context.is_draining and path not in OPEN_PATHS:
             raise unavailable(SHUTTING_DOWN, "this instance is shutting down")
         if scope.get("state", {}).get(IS_FULL) and path not in OPEN_PATHS:
@@ -162,21 +212,6 @@ class Gate:
         length = headers.get("content-length", "0")
         if not _LENGTH.fullmatch(length) or int(length) > self._most(path):
             raise self._too_large(path)
-        if self._is_public(path):
-            return ANYONE
-        scope[GRANT_NOW] = granted = self._granted(scope, headers, passage)
-        scope[LOOK] = self._looking(granted)
-        grant = granted()
-        if grant is None:
-            raise unauthorized("the token is missing or not valid")
-        if wait := self._access.enter(grant):
-            raise Refused(
-                TOO_MANY_REQUESTS,
-                f"token {grant.name!r} has used its share",
-                headers=retry_after(wait),
-                retryable=True,
-            )
-        return grant
 
     def _looking(self, granted: Callable[[], Grant | None]) -> Callable[[], float]:
         """Return what counts the looks of one request: the first was counted with it."""

@@ -14,6 +14,7 @@ from ledger.wire.problems import Kind
 REQUESTS = "ledger_service_requests"
 access_log = logging.getLogger("ledger.service.access")
 audit_log = logging.getLogger("ledger.service.audit")
+_REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -80,7 +81,7 @@ def answered_in(registry: CollectorRegistry) -> dict[str, int]:
 
 
 def log_request(seen: Seen) -> None:
-    """Write what changed something, or was refused for its token, to the audit log.
+    """Write what was to change something, or was refused to its caller, to the audit log.
 
     The access log has the others, at level DEBUG.
     """
@@ -93,8 +94,7 @@ def log_request(seen: Seen) -> None:
         "seconds": round(seen.seconds, 6),
         **({} if seen.proxy is None else {"proxy": seen.proxy}),
     }
-    is_refusal = seen.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-    if is_refusal or seen.method not in _READING:
+    if seen.status in _REFUSALS or seen.method not in _READING:
         audit_log.info("%s %s", seen.method, seen.path, extra=fields)
     else:
         access_log.debug("%s %s", seen.method, seen.path, extra=fields)

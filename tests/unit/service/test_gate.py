@@ -655,6 +655,37 @@ async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
     assert (missing.caller, missing.status, missing.route) == ("shop", 404, "-")
 
 
+@pytest.mark.parametrize(
+    ("status", "request_"),
+    [
+        (400, {"url": "/v1/totals?id=shop/a&max_age=1&max_age=2"}),
+        (400, {"url": "/v1/totals?id=shop/a", "headers": {"Prefer": "wait=99"}}),
+        (403, {"url": "/v1/totals?id=other"}),
+        (404, {"url": "/nothing"}),
+        (405, {"url": SHOP, "method": "DELETE"}),
+        (413, {"url": f"{SHOP}/entries", "method": "POST", "content": bytes(BODY_OF_ONE_MAX + 1)}),
+        (415, {"url": f"{SHOP}/entries", "method": "POST", "content": b"{}"}),
+        (429, {"url": "/v1/totals?id=shop/a"}),
+        (503, {"url": "/v1/totals?id=shop/a"}),
+    ],
+)
+async def test_the_caller_of_every_refusal_is_named(
+    tmp_path: Path, status: int, request_: dict[str, Any]
+) -> None:
+    """Whatever the request is refused for, once its token is known."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    token = token_of(path, table, "read", "write", rate=1)
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        for _ in range(10 if status == 429 else 0):
+            await service.http.get(SHOP, headers=token)
+        if status == 503:
+            service.context.drain()
+        headers = token | request_.get("headers", {})
+        asked = {"method": "GET"} | request_ | {"headers": headers}
+        assert (await service.http.request(**asked)).status_code == status
+    assert (service.seen[-1].status, service.seen[-1].caller) == (status, "shop")
+
+
 async def test_the_time_of_a_request_ends_when_its_answer_is_there() -> None:
     """However long its caller takes for it: an alert on slow requests is not for slow callers."""
     async with served() as service:
@@ -685,6 +716,17 @@ async def test_the_audit_log_says_who_did_what(caplog: pytest.LogCaptureFixture)
         "INFO ledger.service.audit POST /v1/entries request=request-1 caller=shop method=POST"
         " path=/v1/entries status=201 seconds=0.25"
     )
+
+
+@pytest.mark.parametrize("status", [401, 403, 429])
+def test_a_read_that_is_refused_for_who_asks_is_in_the_audit_log(
+    caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """Any other read is in the access log alone."""
+    with caplog.at_level(logging.INFO):
+        for each in (status, 200):
+            log_request(Seen("request-1", "GET", "/v1/totals", "/v1/totals", "shop", each, 0, None))
+    assert [record.name for record in caplog.records] == ["ledger.service.audit"]
 
 
 async def _post(service: Served, headers: dict[str, str]) -> httpx.Response:
