@@ -26,6 +26,8 @@ REQUEST = "ledger_request"
 """Where it leaves the request's id, which log and answer have."""
 IS_FULL = "ledger_is_full"
 """Where a connection leaves, in the `state` of a scope, that too many requests are under way."""
+PAGES_AT_ONCE = 4
+"""Pages that are read at a time for one caller: each takes megabytes until it is an answer."""
 READY_COUNTER = "ledger-service-ready"
 """The counter whose total is read to see whether the table answers; it need not have entries."""
 READY_SECONDS_MAX = 2.0
@@ -46,6 +48,7 @@ class Context:
     is_brief: bool = False
     """Whether an answer cannot go on: streams of events end after one look."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
+    _pages: dict[str, anyio.Semaphore] = field(default_factory=dict)
 
     @property
     def region(self) -> str:
@@ -61,6 +64,10 @@ class Context:
         """Take no more requests; those under way go on."""
         self.leave()
         self.is_draining = True
+
+    def page_for(self, caller: str) -> anyio.Semaphore:
+        """Return what a page for a caller is read in."""
+        return self._pages.setdefault(caller, anyio.Semaphore(PAGES_AT_ONCE))
 
     async def left(self) -> None:
         """Wait until the instance leaves."""
@@ -116,6 +123,15 @@ def allow(request: Request, scope: Scope, *counters: str) -> Context:
     if lack := granted(request).lacks(scope, counters):
         raise Refused(FORBIDDEN, lack)
     return context_of(request)
+
+
+def its_page(request: Request) -> anyio.Semaphore:
+    """Return what a page of a request is read in: one caller has a few at a time.
+
+    Raises:
+        Refused: the caller may do nothing any more.
+    """
+    return context_of(request).page_for(granted(request).name)
 
 
 def is_still_allowed(request: Request, scope: Scope, *counters: str) -> bool:

@@ -11,7 +11,7 @@ from ledger.feed.page import FeedPage
 from ledger.feed.reading import awaited
 from ledger.service.answers import answer
 from ledger.service.asking import moment
-from ledger.service.context import allow, context_of, may_look
+from ledger.service.context import allow, context_of, its_page, may_look
 from ledger.service.openapi import returns
 from ledger.service.queries import FeedQuery
 from ledger.service.waiting import for_total, preferred, read_within
@@ -61,10 +61,11 @@ async def _page(
     if may_look(request) > 0 and after is not None:
         return FeedPage((), after, more=False)
     is_first = after == asked.after  # later looks of a wait go on from the first one's cursor
-    return await context_of(request).ledger.feed_page(
-        asked.prefix,
-        counters=asked.counter or None,
-        after=after,
-        since=since if is_first else None,
-        limit=asked.limit,
-    )
+    async with its_page(request):
+        return await context_of(request).ledger.feed_page(
+            asked.prefix,
+            counters=asked.counter or None,
+            after=after,
+            since=since if is_first else None,
+            limit=asked.limit,
+        )

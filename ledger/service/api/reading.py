@@ -11,7 +11,7 @@ from ledger.ledger import live_settings, store_here
 from ledger.service.answers import answer
 from ledger.service.apart import problems
 from ledger.service.asking import bound, counter_in, edge
-from ledger.service.context import Context, allow
+from ledger.service.context import Context, allow, context_of, its_page
 from ledger.service.openapi import returns
 from ledger.service.pages import page_of
 from ledger.service.queries import (
@@ -81,8 +81,8 @@ async def history(request: Request, asked: Annotated[HistoryQuery, Query()]) -> 
     A page ends sooner than by its `limit` once its entries have a megabyte.
     """
     counter = counter_in(request.path_params["counter"])
-    context = allow(request, "read", counter)
-    page, more, merged = await read_within(for_pages(request), _entries(context, counter, asked))
+    allow(request, "read", counter)
+    page, more, merged = await read_within(for_pages(request), _entries(request, counter, asked))
     return answer(
         {
             "entries": page,
@@ -124,8 +124,12 @@ async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -
         exact=asked.exact,
         described=asked.described,
     )
-    read = page_of(listed, asked.limit, fields=listed_typed_fields, by="counter")
-    page, more = await read_within(for_pages(request), read)
+
+    async def read() -> tuple[list[orjson.Fragment], str | None]:
+        async with its_page(request):
+            return await page_of(listed, asked.limit, fields=listed_typed_fields, by="counter")
+
+    page, more = await read_within(for_pages(request), read())
     return answer({"counters": page, "next": more})
 
 
@@ -154,13 +158,15 @@ def _total(context: Context, total: Total) -> dict[str, Any]:
 
 
 async def _entries(
-    context: Context, counter: str, asked: HistoryQuery
+    request: Request, counter: str, asked: HistoryQuery
 ) -> tuple[list[orjson.Fragment], str | None, Merged]:
     """Return a page of entries, where the next one begins, and what is merged before them."""
+    context = context_of(request)
     entries = context.ledger.history(
         counter, after=edge("after", asked.after), before=edge("before", asked.before)
     )
-    page, more = await page_of(entries, asked.limit, fields=entry_fields, by="id")
+    async with its_page(request):
+        page, more = await page_of(entries, asked.limit, fields=entry_fields, by="id")
     shards = live_settings(context.ledger).current.shards_max(counter)
     merged = await merged_without_archive(store_here(context.ledger), counter, shards=shards)
     return page, more, merged

@@ -1,11 +1,14 @@
 """The service's endpoints over a ledger in memory."""
 
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
@@ -27,8 +30,11 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.core.own_keys import is_proved
+from ledger.core.values import Entry
+from ledger.ledger import Ledger
 from ledger.service import app
 from ledger.service.access.port import OpenAccess
+from ledger.service.context import PAGES_AT_ONCE
 from ledger.service.metrics import ServiceMetrics
 from ledger.service.openapi import add_models
 from ledger.testing import MemoryGlobalTable
@@ -402,6 +408,25 @@ async def test_a_page_of_a_history_ends_after_a_megabyte() -> None:
         assert len(ids_) == len(set(ids_)) == 10
         assert len(sizes) == 3
         assert max(sizes) < 1_500_000
+
+
+async def test_a_caller_has_a_few_pages_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others wait within their time: each takes megabytes until it is an answer."""
+    under_way = most = 0
+
+    async def history(*_: Any, **__: Any) -> AsyncIterator[Entry]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await anyio.lowlevel.checkpoint()
+        under_way -= 1
+        yield Entry("stock", "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", Decimal(1))
+
+    async with served() as service, anyio.create_task_group() as tasks:
+        monkeypatch.setattr(Ledger, "history", history)
+        for _ in range(3 * PAGES_AT_ONCE):
+            tasks.start_soon(service.http.get, "/v1/counters/stock/entries")
+    assert most == PAGES_AT_ONCE
 
 
 async def test_a_page_of_counters_ends_after_a_megabyte() -> None:
