@@ -36,15 +36,23 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such flag
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, *, bytes_max: int, what: str) -> None:
     """Replace a file whole: a reader, and a crash, leaves the old one or the new one.
+
+    `bytes_max` is that of those who read it, by `read_bounded`: it stays a file that they read.
 
     Owner, group, mode and access list stay those of the file that is there, also behind a symbolic
     link. A new file is its writer's alone.
 
     Raises:
+        LedgerError: it would be larger than that; the old file stays.
         OSError: it cannot be written, or not with the same owner.
     """
+    if len(content) > bytes_max:
+        raise LedgerError(
+            f"{path} is left as it was: a {what} may have up to {bytes_max:,} bytes, and this one"
+            f" would have {len(content):,}"
+        )
     target = path.resolve()
     with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as new:
         made = Path(new.name)

@@ -25,15 +25,26 @@ def test_what_is_replaced_keeps_its_mode(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     path.chmod(mode)
-    replace_file(path, b"new")
+    replace_file(path, b"new", bytes_max=3, what="file")
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", mode)
     assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("old", [b"old", None])
+def test_what_nobody_would_read_is_not_written(tmp_path: Path, old: bytes | None) -> None:
+    """A file beyond its readers' bound would hold them up, and stay: the error says how large."""
+    path = tmp_path / "file"
+    if old is not None:
+        path.write_bytes(old)
+    with pytest.raises(LedgerError, match=r"a thing may have up to 3 bytes, .* would have 4"):
+        replace_file(path, b"long", bytes_max=3, what="thing")
+    assert (path.read_bytes() if path.exists() else None) == old
 
 
 def test_what_is_new_is_its_writers_alone(tmp_path: Path) -> None:
     """Who else may read it is said by its mode, once it is there."""
     path = tmp_path / "file"
-    replace_file(path, b"new")
+    replace_file(path, b"new", bytes_max=3, what="file")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -43,7 +54,7 @@ def test_what_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
     target.parent.mkdir()
     target.write_bytes(b"old")
     link.symlink_to(target)
-    replace_file(link, b"new")
+    replace_file(link, b"new", bytes_max=3, what="file")
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
 
@@ -73,7 +84,7 @@ def test_what_is_replaced_keeps_its_owner_and_group(
 
     monkeypatch.setattr(os, "chown", refused)
     with pytest.raises(PermissionError, match="user 1234, group 5678"):
-        replace_file(old, b"new")
+        replace_file(old, b"new", bytes_max=3, what="file")
     assert old.read_bytes() == b""
     assert {*tmp_path.iterdir()} == {old, new}
 

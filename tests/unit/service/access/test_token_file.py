@@ -3,7 +3,9 @@
 import json
 import logging
 import stat
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -88,6 +90,28 @@ def test_a_name_has_one_token(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="'shop' has a valid token: rotate it"):
         make(path, seed=8)
     assert path.read_text() == before
+
+
+def test_a_full_file_takes_no_more_and_tokens_in_it_can_be_revoked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would be too long to read is not written; a revocation makes room, of what ended too."""
+    path = tmp_path / "tokens.json"
+    ends = NOW + timedelta(days=1)
+    make(path, expires=ends)
+    monkeypatch.setattr("ledger.service.access.token_file.FILE_BYTES_MAX", path.stat().st_size)
+    other = checked_grant("other", ["read"], ["shop/"])
+    adding: list[Callable[[], object]] = [
+        partial(create_token, path, other, now=NOW, randomness=seeded(8), expires=None),
+        partial(rotate_token, path, "shop", now=NOW, randomness=seeded(8), overlap=timedelta(1)),
+        partial(set_proxy, path, ProxyHeader.of("X-Caller", ["10.0.7.0/24"])),
+    ]
+    for add in adding:
+        with pytest.raises(LedgerError, match=r"a file of tokens may have up to [0-9]+ bytes"):
+            add()
+    assert [record.grant for record in read_tokens(path).records.values()] == [GRANT]
+    assert revoke_tokens(path, "shop", now=ends) == 0
+    assert adding[0]()
 
 
 async def test_after_a_rotation_both_are_valid_for_a_while(tmp_path: Path) -> None:
