@@ -73,7 +73,8 @@ def export(
     """Write the entries of counters, from table and archive, each once, in order.
 
     Amounts are exact: text in JSON Lines and CSV, decimal(38, SCALE) in Parquet (extra `parquet`).
-    In CSV a text that a spreadsheet would run as a formula begins with an apostrophe.
+    In CSV an apostrophe is put before what a spreadsheet would run as a formula: where a text
+    begins, and after each semicolon, tab and line end in it, where some spreadsheets begin a cell.
     The file appears under its name once it is complete.
     """
     asked = [keys.checked_counter(counter) for counter in counters or ()]

@@ -28,7 +28,9 @@ _BLANK = (
     "\U00016fe4"  # Khitan small script filler
     "\U0001d159"  # musical symbol null notehead
 )
-_UNSEEN = re.compile(f"[{_IGNORABLE}{_BLANK}]")
+UNSEEN = _IGNORABLE + _BLANK
+"""Characters of a class of a regular expression, that no category tells."""
+_UNSEEN = re.compile(f"[{UNSEEN}]")
 
 
 def is_invisible(sign: str) -> bool:
