@@ -17,9 +17,10 @@ leaves out the entries that one net names, so it is valid only for that net (`is
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from ledger.core import amounts, ids, keys, once
@@ -39,6 +40,8 @@ COPIES = "copies"
 _NOT_COMPARED = {"change", COPIES}
 DATED = (*ATTRIBUTES, "effective")
 """The attributes that sums by period depend on."""
+PORTION = 1_000
+"""Entries that are calculated with at once, each by its own time: some milliseconds."""
 
 _NONE = Decimal(0)
 Amount = TypeVar("Amount", str, Decimal)
@@ -258,6 +261,13 @@ class Collection:
             LedgerError: the collection is not sound.
         """
         return self._subtotal(self.net, None)
+
+    def unmerged_entries(self) -> Iterator[list[tuple[str, Decimal]]]:
+        """Yield sort key and change of those entries, at most `PORTION` at a time."""
+        named = {*named_by(self.net)}
+        left = (each for each in self.entries.items() if each[0] not in named)
+        while portion := list(islice(left, PORTION)):
+            yield portion
 
     def total(self) -> Decimal:
         """Return the exact sum of every change that this region shows, each counted once.

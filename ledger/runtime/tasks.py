@@ -7,14 +7,16 @@ from collections.abc import (
     Callable,
     Collection,
     Coroutine,
+    Generator,
     Iterator,
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 Result = TypeVar("Result")
 
@@ -49,6 +51,16 @@ async def background_tasks() -> AsyncIterator[anyio.abc.TaskGroup]:
 def is_cancelled() -> bool:
     """Return whether a scope around the calling task is cancelled, which ends each wait of it."""
     return anyio.current_effective_deadline() <= anyio.current_time()
+
+
+async def in_portions(work: Generator[None, None, Result]) -> Result:
+    """Return the result of a calculation that yields between its portions: others go on there."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return cast("Result", end.value)
+        await anyio.lowlevel.checkpoint()
 
 
 async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:

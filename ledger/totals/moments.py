@@ -9,7 +9,7 @@ refused. By effective date every entry of the archive is read, unless sums by pe
 The result is exact: late and back-dated entries count where they belong, once they have arrived.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,9 +19,10 @@ from ledger.archive.reading import ArchiveReader
 from ledger.core import amounts, ids
 from ledger.core.archived import Archived
 from ledger.core.errors import InvalidInput
-from ledger.core.fold import Collection, named_by
+from ledger.core.fold import PORTION, Collection
 from ledger.core.ids import EPOCH, MICROSECOND
 from ledger.core.periods import zone_of
+from ledger.runtime.tasks import in_portions
 
 _YEARS = (1970, 9998)
 
@@ -83,7 +84,7 @@ async def part_before(
             f"a pipeline adds to {partition!r}: what it adds has no times, so there is no total at"
             " a moment"
         )
-    entries = _unmerged_before(moment, collection)
+    entries = await in_portions(_unmerged_before(moment, collection))
     net = collection.net
     if net is None:
         return Part(amounts.total_wide(entries), len(entries), 0)
@@ -99,13 +100,15 @@ async def part_before(
     return Part(amounts.total_wide([change, *entries]), len(entries), count)
 
 
-def _unmerged_before(moment: Moment, collection: Collection) -> list[Decimal]:
-    named, dates = {*named_by(collection.net)}, collection.dates or {}
-    return [
-        change
-        for key, change in collection.entries.items()
-        if key not in named and _counts(moment, key, dates.get(key))
-    ]
+def _unmerged_before(
+    moment: Moment, collection: Collection
+) -> Generator[None, None, list[Decimal]]:
+    found, dates = list[Decimal](), collection.dates or {}
+    for portion in collection.unmerged_entries():
+        found += [change for key, change in portion if _counts(moment, key, dates.get(key))]
+        if len(portion) == PORTION:
+            yield
+    return found
 
 
 def _counts(moment: Moment, key: str, effective: str | None) -> bool:

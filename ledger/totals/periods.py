@@ -3,7 +3,7 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -11,7 +11,7 @@ from typing import Literal
 
 from ledger.core import amounts, ids, periods
 from ledger.core.errors import InvalidInput
-from ledger.core.fold import Collection, named_by
+from ledger.core.fold import PORTION, Collection
 from ledger.core.periods import NEVER, Axis, Borders, PeriodRule, Place, Unit
 
 By = Literal["hour", "day", "month"]
@@ -140,8 +140,8 @@ def _bound(name: str, bound: object, zone: str) -> datetime | None:
 
 def period_totals(
     asked: Asked, collections: Sequence[Collection], *, region: str, as_of: datetime
-) -> PeriodTotals:
-    """Return the sums by period of a counter's shards.
+) -> Generator[None, None, PeriodTotals]:
+    """Return the sums by period of a counter's shards, after yields between portions of entries.
 
     Raises:
         InvalidInput: sums of this kind are not kept so far back, or too many are asked for; or a
@@ -153,7 +153,7 @@ def period_totals(
             f"a pipeline adds to counter {asked.counter!r}: what it adds has no times, so there are"
             " no sums by period"
         )
-    axis, whole_from = _added_up(asked, collections)
+    axis, whole_from = yield from _added_up(asked, collections)
     changes = [collection.unmerged().change for collection in collections]
     changes += [one.net.change for one in collections if one.net is not None]
     total = amounts.total(changes)
@@ -176,7 +176,9 @@ def period_totals(
     )
 
 
-def _added_up(asked: Asked, collections: Sequence[Collection]) -> tuple[Axis, datetime | None]:
+def _added_up(
+    asked: Asked, collections: Sequence[Collection]
+) -> Generator[None, None, tuple[Axis, datetime | None]]:
     """Return the sums of all shards behind the latest borders, and from when they are complete.
 
     None if they are from the beginning.
@@ -195,22 +197,27 @@ def _added_up(asked: Asked, collections: Sequence[Collection]) -> tuple[Axis, da
     total = Axis(lowest)
     for collection, axis in zip(collections, kept, strict=True):
         total = total.added(axis.behind(lowest, zone).sums.items())
-        total = total.added(_unmerged(asked, collection, lowest))
+        for portion in collection.unmerged_entries():
+            placed = _placed(asked, portion, collection.dates or {}, lowest)
+            total = total.added(placed)
+            if len(portion) == PORTION:
+                yield
     return total, ids.moment_of(since) if since else None
 
 
-def _unmerged(
-    asked: Asked, collection: Collection, borders: Borders
+def _placed(
+    asked: Asked,
+    entries: Sequence[tuple[str, Decimal]],
+    dates: Mapping[str, str],
+    borders: Borders,
 ) -> Iterator[tuple[Place | None, Decimal]]:
-    """Yield period and change of each entry that the net does not name."""
-    zone, dates = asked.rule.zone, collection.dates or {}
-    named = {*named_by(collection.net)}
-    for key, change in collection.entries.items():
-        if key not in named:
-            if asked.effective:
-                yield periods.place_effective(borders, key, dates.get(key), zone), change
-            else:
-                yield periods.place_made(borders, key, zone), change
+    """Yield period and change of each of some entries."""
+    zone = asked.rule.zone
+    for key, change in entries:
+        if asked.effective:
+            yield periods.place_effective(borders, key, dates.get(key), zone), change
+        else:
+            yield periods.place_made(borders, key, zone), change
 
 
 def _by_unit(axis: Axis, unit: Unit, zone: str) -> dict[int, Decimal]:

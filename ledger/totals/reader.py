@@ -16,7 +16,7 @@ from ledger.core.periods import rule_of
 from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.deadline import bounded, end_of
 from ledger.runtime.metrics import Metrics
-from ledger.runtime.tasks import run_all
+from ledger.runtime.tasks import in_portions, run_all
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
@@ -169,7 +169,8 @@ class Reader:
             And as `_timed`.
         """
         as_of, collections = await self._timed(asked.counter, self._settings.current)
-        return period_totals(asked, collections, region=self._store.region, as_of=as_of)
+        sums = period_totals(asked, collections, region=self._store.region, as_of=as_of)
+        return await in_portions(sums)
 
     async def _timed(self, counter: str, settings: Settings) -> tuple[datetime, list[Collection]]:
         """Return a counter's collections with the times of their entries, and when they were read.

@@ -1,7 +1,7 @@
 """Many jobs at once, within a bound, with plain errors."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Self
@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from ledger.runtime.tasks import background_tasks, run_all, run_requests
+from ledger.runtime.tasks import background_tasks, in_portions, run_all, run_requests
 
 WAYS = pytest.mark.parametrize("run", [run_all, run_requests])
 Run = Callable[..., Coroutine[Any, Any, object]]
@@ -203,3 +203,24 @@ async def test_a_cancellation_that_a_group_loses_is_raised(
     monkeypatch.setattr("ledger.runtime.tasks.anyio.create_task_group", Forgetful)
     with pytest.raises(asyncio.CancelledError):
         await run_all([cancelled, cancelled], at_once=2)
+
+
+async def test_others_go_on_between_the_portions_of_a_calculation() -> None:
+    """Each portion is a turn of its own; the result comes at the end."""
+    seen: list[str] = []
+
+    def work() -> Generator[None, None, int]:
+        for _ in range(3):
+            seen.append("portion")
+            yield
+        return 7
+
+    async def other() -> None:
+        for _ in range(3):
+            seen.append("other")
+            await checkpoint()
+
+    async with background_tasks() as tasks:
+        tasks.start_soon(other)
+        assert await in_portions(work()) == 7
+    assert seen == ["portion", "other"] * 3

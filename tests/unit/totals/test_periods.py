@@ -6,6 +6,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from anyio.lowlevel import checkpoint
 from support.ledgers import HOME, seeded
 
 from compactor.pass_terms import rules_of
@@ -14,6 +15,7 @@ from ledger import Ledger
 from ledger.core.entry import net_item
 from ledger.core.errors import InvalidInput, ReadTooSlow
 from ledger.core.fold import Collection
+from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Put
@@ -198,6 +200,38 @@ async def test_a_date_of_another_kind_is_none() -> None:
     item = desk.store.table.partitions["usage/a"][key]
     desk.store.table.set(("usage/a", key), {**item, "effective": {"N": "20260101"}})
     assert shown(await desk.periods("day", effective=True)) == {"03-29 00:00": 7}
+
+
+@pytest.mark.parametrize("effective", [False, True])
+async def test_others_go_on_while_many_entries_are_added_up(
+    monkeypatch: pytest.MonkeyPatch, *, effective: bool
+) -> None:
+    """A portion of them at a time, by period and at a moment; the sums are the same."""
+    desk = Desk(periods={"usage/*": {**USAGE, "effective": True}})
+    await desk.record(*range(1, 6), at=NOW)
+    turns: list[int] = []
+
+    async def other() -> None:
+        while True:
+            turns[-1] += 1
+            await checkpoint()
+
+    for portion in (10, 2):
+        for module in ("core.fold", "totals.periods", "totals.moments"):
+            monkeypatch.setattr(f"ledger.{module}.PORTION", portion)
+        for at in (None, date(2026, 3, 30)):
+            turns.append(0)
+            async with background_tasks() as tasks:
+                tasks.start_soon(other)
+                if at is None:
+                    found = await desk.periods("day", effective=effective)
+                    assert shown(found) == {"03-29 00:00": 15}
+                else:
+                    desk.clock.wall = NOW
+                    async with desk.ledger() as ledger:
+                        total = await ledger.total("usage/a", at=at, effective=effective)
+                    assert total.value == 15
+    assert [more - few for few, more in zip(turns[:2], turns[2:], strict=True)] == [2, 2]
 
 
 async def test_as_many_periods_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
