@@ -9,8 +9,13 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
                  ^                                                  │
                  └───────────────── a byte comes ───────────────────┘
 
-- A head ends at 32 KB and 100 headers, with a 431. So do, in a row, other bytes that are no body:
-  trailers, extensions of chunks.
+- A head ends at 32 KB and 100 headers, with a 431. So does a body in chunks, where trailers and the
+  frames of chunks are 32 KB more than what is in the chunks.
+- What came is parsed in turns of 16 KB, the next one once the endpoint has taken the body so far.
+  Until then nothing more is read.
+- An answer that begins before the body has come ends its connection (`Connection: close`). The rest
+  of the body is dropped, not parsed. After 1 MB or 30 s of that the connection is cut off; a caller
+  who sends all before it reads has its answer by then.
 - A head that is late ends its connection, a body with a 408.
 - An answer is handed over in portions, the next one once its caller has taken the one before; who
   takes 30 s for one is cut off. The request is under way until then: so its caller has no place for
@@ -28,16 +33,14 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from typing import Any
 
-import orjson
 from uvicorn import Config
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
     HttpToolsProtocol,
     RequestResponseCycle,
 )
@@ -56,26 +59,29 @@ from ledger.service.answers import NOT_APPLIED
 from ledger.service.context import IS_FULL
 from ledger.service.gate import OPEN_PATHS
 from ledger.service.heads import check_target
+from ledger.service.transports import PORTION_BYTES, Flow, answer_of, hand_over, portions
 from ledger.service.turns import Turns
-from ledger.wire.problems import HEAD_TOO_LARGE, INVALID, MEDIA_TYPE, TOO_SLOW, Kind, Problem
+from ledger.wire.problems import HEAD_TOO_LARGE, INVALID, TOO_SLOW, Kind, Problem
 
 BODY_SECONDS_MAX = 30.0
 """How long a body may take, from the end of the head on."""
 HELD_BYTES_MAX = 1024 * 1024
-"""How much may come behind a request that waits for the answer before; nothing of it is parsed."""
+"""How much may come behind a request that waits for the answer before, or behind an answer that
+ends its connection; nothing of it is parsed."""
+TURN_BYTES = 16 * 1024
+"""How much is parsed in one round of the event loop: a byte may be a chunk, with its own call."""
 PIECE_BYTES = 8 * 1024
 CHUNKED_PIECE_BYTES_MIN = 64
 """How much is parsed between two looks at what was counted; a piece ends with a request's end."""
 _PART_END = b"\r\n\r\n"
 """The end of a head, and of a body in chunks."""
-PORTION_BYTES = 64 * 1024
-"""How much of an answer is handed over at once: as much as a connection may hold that waits."""
 _FRAMING = frozenset({b"connection", b"proxy-connection"})
 _HEADER_BYTES = len(b": \r\n")
 _BAD_HTTP = Problem(INVALID, "the request is not valid HTTP/1.1", NOT_APPLIED)
 _LONG_HEAD = Problem(
     HEAD_TOO_LARGE,
-    f"a head may have up to {HEAD_BYTES_MAX:,} bytes and {HEADERS_MAX} headers",
+    f"a head may have up to {HEAD_BYTES_MAX:,} bytes and {HEADERS_MAX} headers, and the frames of"
+    f" chunks {HEAD_BYTES_MAX:,} bytes more than what is in them",
     NOT_APPLIED,
 )
 _LATE = Problem(
@@ -107,9 +113,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._early = self._held = b""
         self._handshake: asyncio.Task[None] | None = None
         self._late_at = self._stalled_at = inf
-        self._is_open = self._is_resting = self._is_deaf = False
+        self._is_open = self._is_resting = self._is_deaf = self._is_due = False
         self._is_in_head = True
-        self._head_bytes = self._fields = self._bytes_in_a_row = self._body_left = 0
+        self._head_bytes = self._fields = self._overhead = self._body_left = self._dropped = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and begin TLS, or take requests."""
@@ -131,6 +137,7 @@ class BoundedProtocol(HttpToolsProtocol):
         # TLS would hold eight times as much before it says that nothing is taken.
         transport.set_write_buffer_limits(high=PORTION_BYTES)
         super().connection_made(transport)
+        self.flow = Flow(transport, self._parse_held)
 
     async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         """Begin TLS; what came with the end of the handshake is parsed after it."""
@@ -139,7 +146,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 transport, self, context, server_side=True, ssl_handshake_timeout=HEAD_SECONDS_MAX
             )
         )
-        await self._hand_over(transport)
+        await hand_over(transport, self, self._take_early)
         try:
             encrypted = await handshake
         except (OSError, RuntimeError, asyncio.CancelledError) as error:  # it closes already
@@ -154,26 +161,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._early:
             self.data_received(self._early)
 
-    async def _hand_over(self, transport: asyncio.Transport) -> None:
-        """Give TLS what came before it was there, as soon as it is.
-
-        A loop may read between `connection_made` and the first step of `start_tls`; uvloop does,
-        and begins to read after `connection_made` whatever that has paused. The first of the two
-        turns of the loop puts the protocol of TLS at the transport, which is paused until the
-        second tells that protocol of the connection: so nothing comes in between.
-        """
-        for _ in range(2):
-            await asyncio.sleep(0)
-        layer: Any = transport.get_protocol()  # an asyncio.BufferedProtocol
-        early, self._early = memoryview(self._early), b""
-        if layer is self or layer is None:  # it closes already
-            return
-        while early:
-            buffer = layer.get_buffer(len(early))
-            size = min(len(early), len(buffer))
-            buffer[:size] = early[:size]
-            layer.buffer_updated(size)
-            early = early[size:]
+    def _take_early(self) -> bytes:
+        early, self._early = self._early, b""
+        return early
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection; a request that is answered meanwhile learns of it."""
@@ -214,29 +204,58 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._is_open:
             self._early += data
             return
+        if self._is_deaf:
+            self._dropped += len(data)
+            if self._dropped > HELD_BYTES_MAX and not self._is_answering:
+                self.end()
+            return
         if self._is_resting:
             self._is_resting = False
             self._wait(HEAD_SECONDS_MAX)
         self._held += data
-        self._parse()
+        if not self._is_due:
+            self._parse()
         if len(self._held) > HELD_BYTES_MAX:
             self._refuse(_BAD_HTTP)
 
+    def _parse_held(self) -> bool:
+        """Parse what is held in the next round; return whether there is any that may be parsed."""
+        if not self._held or self.pipeline:
+            return False
+        if not self._is_due:
+            self._is_due = True
+            self.loop.call_soon(self._parse)
+        return True
+
     def _parse(self) -> None:
+        """Parse for one turn, and go on once the endpoint has taken what came of a body."""
+        self._is_due = False
+        if not self._is_untaken:
+            self._parse_turn()
+        if self._held:
+            self.flow.pause_reading()
+        if not self._is_untaken and not self.pipeline:
+            self.flow.resume_reading()
+
+    @property
+    def _is_untaken(self) -> bool:
+        """Return whether the endpoint will ask for more of a body, but has not yet."""
+        return self.cycle is not None and self.cycle.more_body and bool(self.cycle.body)
+
+    def _parse_turn(self) -> None:
         """Parse in pieces, so that nothing is parsed after what is refused, or after what waits."""
         data, self._held, start = self._held, b"", 0
-        while start < len(data) and not self.pipeline:
+        while start < min(len(data), TURN_BYTES) and not self.pipeline:
             if self._is_deaf or self.transport.is_closing():
                 return
             piece = data[start : self._piece_end(data, start)]
             start += len(piece)
-            self._bytes_in_a_row += len(piece)
+            self._overhead += len(piece)
             super().data_received(piece)
-            if self._bytes_in_a_row > HEAD_BYTES_MAX:
+            if self._overhead > HEAD_BYTES_MAX:
                 self._refuse(_LONG_HEAD)
-        if start < len(data) and not self._is_deaf:
+        if not self._is_deaf:
             self._held = data[start:]
-            self.flow.pause_reading()
 
     def _piece_end(self, data: bytes, start: int) -> int:
         """Return where a piece ends: with a head or a body, as far as that can be told."""
@@ -288,7 +307,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin to answer, or to wait for the answers before."""
         self._is_in_head = False
-        self._bytes_in_a_row = 0
+        self._overhead = 0
         headers = dict(self.headers)
         self._check_target(headers.get(b"host"))
         self._body_left = int(headers.get(b"content-length", b"0"))
@@ -311,14 +330,14 @@ class BoundedProtocol(HttpToolsProtocol):
             raise
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body."""
-        self._bytes_in_a_row = 0
+        """Take a part of a body; its frames may be as long as itself."""
+        self._overhead -= 2 * len(body)
         self._body_left = max(0, self._body_left - len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Note that the request is whole: from now on its caller waits."""
-        self._bytes_in_a_row = self._body_left = 0
+        self._overhead = self._body_left = 0
         self._is_in_head = True  # of the next one
         self._late_at = inf
         super().on_message_complete()
@@ -331,18 +350,31 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _begin(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         if not cycle.disconnected:
-            super()._start_asgi_task(cycle, partial(self._run, app))
+            super()._start_asgi_task(cycle, partial(self._run, cycle, app))
 
-    async def _run(self, app: ASGI3Application, scope: Any, receive: Any, send: Any) -> None:
+    async def _run(
+        self,
+        cycle: RequestResponseCycle,
+        app: ASGI3Application,
+        scope: Any,
+        receive: Any,
+        send: Any,
+    ) -> None:
         """Answer a request; it is under way until its answer is taken."""
 
         async def hand_over(message: Any) -> None:
+            is_early = cycle.more_body and not cycle.response_started
+            if is_early:
+                self._is_deaf, self._held = True, b""
+                cycle.keep_alive = False  # the answer says so
             size = len(message.get("body", b""))
             if size > PORTION_BYTES:
                 for connection in self._connections.owe(self, size):
                     connection.end()
-            for portion in _portions(message):
+            for portion in portions(message):
                 await send(portion)  # once the one before is taken
+            if is_early:
+                cycle.keep_alive = True  # it is `_drop_rest` that ends the connection
             self._connections.take(self)
             await self.flow.drain()
 
@@ -354,14 +386,26 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing():
             self._wait(STALL_SECONDS_MAX)
+        elif self._answered is not None and self._answered.more_body:
+            self._drop_rest()
         elif is_last:
             self._connections.wait(self)
             if self._late_at == inf:  # else a part of a request has come already
                 self._is_resting = True
                 # uvicorn closes it before, but waits for what was not taken.
                 self._wait(self.timeout_keep_alive + STALL_SECONDS_MAX)
-        if self._held:
-            self._parse()
+        self._parse_held()
+
+    def _drop_rest(self) -> None:
+        """End the answer, and drop the rest of the body until the caller has left.
+
+        Closed at once, with bytes unread, the connection would be reset, and the answer lost
+        (RFC 9112, 9.6).
+        """
+        self._connections.wait(self)
+        self._wait(STALL_SECONDS_MAX)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
 
     def pause_writing(self) -> None:
         """Note that the caller does not take the answer."""
@@ -395,33 +439,9 @@ class BoundedProtocol(HttpToolsProtocol):
             if answered.response_started:
                 self.end()
                 return
-        self.transport.write(b"".join(_answer_of(problem, self.server_state.default_headers)))
+        self.transport.write(b"".join(answer_of(problem, self.server_state.default_headers)))
         self.transport.close()
         self._wait(STALL_SECONDS_MAX)
 
     def _wait(self, seconds: float) -> None:
         self._late_at = self.loop.time() + seconds
-
-
-def _portions(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a part of an answer in several, none of them long."""
-    body = message.get("body", b"")
-    last = max(0, len(body) - 1) // PORTION_BYTES * PORTION_BYTES
-    for start in range(0, last, PORTION_BYTES):
-        yield {**message, "body": body[start : start + PORTION_BYTES], "more_body": True}
-    yield {**message, "body": body[last:]} if last else message
-
-
-def _answer_of(problem: Problem, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
-    """Yield an answer that ends its connection."""
-    body = orjson.dumps(problem.fields())
-    yield STATUS_LINE[problem.kind.status]
-    for name, value in (
-        *headers,
-        (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-length", b"%d" % len(body)),
-        (b"cache-control", b"no-store"),
-        (b"connection", b"close"),
-    ):
-        yield b"%b: %b\r\n" % (name, value)
-    yield b"\r\n" + body

@@ -31,7 +31,8 @@ from ledger.service.context import Context
 from ledger.service.instance import instance_app
 from ledger.service.metrics import ServiceMetrics
 from ledger.service.options import ServiceOptions
-from ledger.service.protocol import PORTION_BYTES, BoundedProtocol
+from ledger.service.protocol import BoundedProtocol
+from ledger.service.transports import PORTION_BYTES
 from ledger.service.turns import Turns
 from ledger.wire.problems import Kind
 

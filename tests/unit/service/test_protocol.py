@@ -26,9 +26,10 @@ from ledger.service.protocol import (
     BODY_SECONDS_MAX,
     HELD_BYTES_MAX,
     PIECE_BYTES,
-    PORTION_BYTES,
+    TURN_BYTES,
     BoundedProtocol,
 )
+from ledger.service.transports import PORTION_BYTES
 from ledger.service.turns import BEGUN_AT_ONCE, Turns
 from ledger.wire import schemas
 
@@ -43,7 +44,7 @@ class Wire(asyncio.Transport):
     def __init__(self, address: str = "10.0.0.1") -> None:
         super().__init__({"peername": (address, 1)})
         self.sent = b""
-        self.is_aborted = self._is_closing = False
+        self.is_aborted = self.is_paused = self.is_ended = self._is_closing = False
         self.on_write: Callable[[], None] = lambda: None
         self.high: int | None = None
 
@@ -69,11 +70,21 @@ class Wire(asyncio.Transport):
         """Cut it off."""
         self._is_closing = self.is_aborted = True
 
+    def can_write_eof(self) -> bool:
+        """Return whether it can be ended while more is read."""
+        return True
+
+    def write_eof(self) -> None:
+        """Note that nothing more is written."""
+        self.is_ended = True
+
     def pause_reading(self) -> None:
-        """Do nothing."""
+        """Note that nothing is to be read."""
+        self.is_paused = True
 
     def resume_reading(self) -> None:
-        """Do nothing."""
+        """Note that reading goes on."""
+        self.is_paused = False
 
     @property
     def statuses(self) -> list[int]:
@@ -138,7 +149,7 @@ class Caller:
 
 async def settled() -> None:
     """Let tasks run until they wait."""
-    for _ in range(20):
+    for _ in range(100):
         await asyncio.sleep(0)
 
 
@@ -156,6 +167,7 @@ LONG_HEADS = [
     CHUNKED + b"2\r\n{}\r\n0\r\nA: " + LONG,
     CHUNKED + b"2\r\n{}\r\n0\r\n" + b"a: b\r\n" * (HEADERS_MAX + 1) + b"\r\n",
     CHUNKED + b"2;" + LONG + b"\r\n{}\r\n0\r\n\r\n",
+    CHUNKED + b"1\r\n \r\n" * 10_000 + b"0\r\n\r\n",
 ]
 
 
@@ -183,8 +195,9 @@ async def test_a_head_within_the_bounds_is_taken() -> None:
     room = HEAD_BYTES_MAX - 2_000
     head = HEAD + filler + b"Z: " + b"z" * room + b"\r\nContent-Length: 300000\r\n\r\n"
     await caller.send(head + b" " * 300_000)
-    await caller.send(CHUNKED + b"1\r\n \r\n" * 10_000 + b"0\r\n\r\n")
-    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, 200], False)
+    await caller.send(CHUNKED + b"1\r\n \r\n" * 8_000 + b"0\r\n\r\n")
+    await caller.send(CHUNKED + b"5\r\n12345\r\n" * 40_000 + b"0\r\n\r\n")
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, 200, 200], False)
 
 
 @pytest.mark.parametrize(
@@ -307,6 +320,77 @@ async def test_a_body_that_nobody_reads_ends_in_its_time() -> None:
     assert caller.wire.statuses == [401]
     caller.later(BODY_SECONDS_MAX)
     assert caller.wire.is_aborted
+
+
+class Counted:
+    """What a parser is given, and what it finds; it stands before the parser of a connection."""
+
+    def __init__(self, protocol: BoundedProtocol) -> None:
+        self._parser, protocol.parser = protocol.parser, self  # type: ignore[assignment]
+        self.taken = 0
+
+    def feed_data(self, data: bytes) -> None:
+        """Count what is parsed."""
+        self.taken += len(data)
+        self._parser.feed_data(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+
+CHUNKS = b"1\r\n \r\n" * 5_000
+BODIES = [(CHUNKED, CHUNKS), (HEAD + b"Content-Length: 900000\r\n\r\n", b" " * 30_000)]
+
+
+@pytest.mark.parametrize(("head", "part"), BODIES, ids=["in chunks", "of a length"])
+async def test_after_an_answer_the_rest_of_a_body_is_dropped(head: bytes, part: bytes) -> None:
+    """The answer ends its connection; the rest is not parsed, and comes to an end itself."""
+    caller = Caller(PlainTextResponse("no", 401))
+    counted = Counted(caller.protocol)
+    await caller.send(head + part)
+    assert b"connection: close" in caller.wire.sent
+    assert (caller.wire.is_ended, caller.wire.is_closing()) == (True, False)
+    for _ in range(HELD_BYTES_MAX // len(part)):
+        await caller.send(part)
+    assert (caller.wire.statuses, caller.wire.is_aborted) == ([401], False)
+    await caller.send(part)
+    assert caller.wire.is_aborted
+    assert counted.taken <= len(head) + TURN_BYTES + PIECE_BYTES
+
+
+@pytest.mark.parametrize(("head", "part"), BODIES, ids=["in chunks", "of a length"])
+async def test_a_body_is_parsed_as_it_is_taken(head: bytes, part: bytes) -> None:
+    """One turn before the endpoint asks for more, whatever has come; until then none is read."""
+    may_take = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await may_take.wait()
+        await Request(scope, receive).body()
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    caller = Caller(app)
+    counted = Counted(caller.protocol)
+    await caller.send(head, part)
+    assert counted.taken <= len(head) + TURN_BYTES + PIECE_BYTES
+    assert caller.wire.is_paused
+    may_take.set()
+    await settled()
+    assert counted.taken == len(head + part)
+    assert not caller.wire.is_paused
+
+
+async def test_a_body_is_parsed_in_turns() -> None:
+    """Others go on between two turns, although the endpoint takes at once what has come."""
+    caller = Caller(Answers())
+    counted = Counted(caller.protocol)
+    await caller.send(CHUNKED)
+    caller.protocol.data_received(b"5\r\n12345\r\n" * 20_000)
+    before = 0
+    for _ in range(200):
+        assert counted.taken - before <= TURN_BYTES + PIECE_BYTES
+        before = counted.taken
+        await asyncio.sleep(0)
+    assert counted.taken == len(CHUNKED) + 200_000
 
 
 async def test_a_request_under_way_has_the_time_that_it_takes() -> None:
