@@ -73,7 +73,7 @@ SECTIONS = {
     ],
     "Inside": [
         "ledger/ARCHITECTURE",
-        "ledger/lab/*/README",
+        "tests/lab/*/README",
         "tests/*/README",
         ".github/CONTRIBUTING",
         "CHANGELOG",

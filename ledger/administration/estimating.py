@@ -5,7 +5,7 @@ of folds follows from how often a counter changes: the compactor visits a counte
 its hint is over (`settle` / 3), and folds what has settled then, if at least `fold_min` entries, or
 after `fold_age` any number. The popularity of counters follows Zipf's law, with exponent `skew`.
 
-The work of one core is measured (`ledger bench`, the page beside it), on two shared cores; the
+The work of one core is measured (`lab bench`, the page beside it), on two shared cores; the
 limits of DynamoDB are documented ones. Storage, backups, transfer between regions, writers' and
 readers' machines and AWS's free tier are not in the dollars.
 

@@ -10,8 +10,6 @@ from typer.core import TyperCommand
 
 from ledger.runtime.command_line import COMMANDS
 
-LABORATORY = "Laboratory"
-
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:

@@ -1,6 +1,6 @@
 """The `ledger` command: the table of its commands, each imported when it is used."""
 
-from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
+from ledger.commands.lazy import LazyCommand, add_lazily
 from ledger.runtime.command_line import new_app, run
 
 COMMANDS = (
@@ -122,33 +122,8 @@ COMMANDS = (
     LazyCommand("local", "ledger.commands.local", "Run a DynamoDB global table on this machine."),
     LazyCommand(
         "demo",
-        "ledger.lab.demos.changes.demo_command",
+        "ledger.demo.demo_command",
         "Write real bank changes from three regions, and compare the ledger with single items.",
-        LABORATORY,
-    ),
-    LazyCommand(
-        "compare",
-        "ledger.lab.compare.compare_command",
-        "Compare all ways of counting on one workload, and show which met which need.",
-        LABORATORY,
-    ),
-    LazyCommand(
-        "chaos",
-        "ledger.lab.chaos.chaos_command",
-        "Inject faults into a local global table and verify every read.",
-        LABORATORY,
-    ),
-    LazyCommand(
-        "soak",
-        "ledger.lab.soak.soak_command",
-        "Load the service while instances, regions and requests fail; verify every answer.",
-        LABORATORY,
-    ),
-    LazyCommand(
-        "bench",
-        "ledger.lab.bench.bench_command",
-        "Measure the ledger's throughput and cost, each case beside its baseline.",
-        LABORATORY,
     ),
 )
 

@@ -14,7 +14,7 @@ So after the wait no request can be signed under only the old terms, and none th
 still be accepted. A read obeys the shorter `read_deadline` of the terms known when it began and
 when it ends, because plans made meanwhile were bound by the old terms.
 
-`ledger.lab.simulator.explorer.terms` shows what breaks without each of these.
+`proof.simulator.explorer.terms` shows what breaks without each of these.
 
 Pure: no clock, no randomness, no I/O.
 """

@@ -20,7 +20,7 @@ request that names it can land any more, its entries are what was spent.
 has taken to what its own region shows as sent (`take_up`). Nothing else is written, so nothing is
 to be cleaned up, and a repeat does nothing.
 
-`ledger.lab.simulator.explorer.limits` runs these functions in every order of events, and shows what
+`proof.simulator.explorer.limits` runs these functions in every order of events, and shows what
 breaks without each rule.
 
 Pure: no clock, no randomness, no I/O.

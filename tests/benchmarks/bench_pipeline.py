@@ -15,10 +15,10 @@ from random import Random
 from tempfile import TemporaryDirectory
 from time import process_time
 
+from lab.pipeline_demo.options import CATEGORIES, DESKS, PLACES, RISKS
 from prometheus_client import CollectorRegistry
 
 from ledger.administration.contract import establish
-from ledger.lab.demos.pipeline.options import CATEGORIES, DESKS, PLACES, RISKS
 from ledger.local.engines.dynoxide import lone_table
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.running import open_stores

@@ -17,10 +17,10 @@ from time import perf_counter, process_time
 from typing import Annotated
 
 import typer
+from lab.bench.control import running_stub
+from lab.bench.stub_pages import counter_name
 
-from ledger.lab.bench.control import running_stub
-from ledger.lab.bench.stub_pages import counter_name
-from ledger.lab.harness.processes import spare_cores
+from ledger.demo.harness.processes import spare_cores
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings

@@ -1,4 +1,4 @@
-"""`ledger bench` in small: every part runs, and units and requests are those of the design."""
+"""`lab bench` in small: every part runs, and units and requests are those of the design."""
 
 import csv
 import json
@@ -8,15 +8,14 @@ from pathlib import Path
 
 import anyio
 import pytest
+from lab.__main__ import app
+from lab.bench import archive, budgets, cases, life, scale
+from lab.bench.report import NOTE, VERSION, BenchReport
+from lab.bench.rounds import Round, Task
+from lab.bench.scale_stages import STAGES
 from pydantic import TypeAdapter
 from support.killing import all_ended, running
 from typer.testing import CliRunner
-
-from ledger.commands.main import app
-from ledger.lab.bench import archive, budgets, cases, life, scale
-from ledger.lab.bench.report import NOTE, VERSION, BenchReport
-from ledger.lab.bench.rounds import Round, Task
-from ledger.lab.bench.scale_stages import STAGES
 
 SECONDS = "1"
 STARTED_SECONDS_MAX = 60.0
@@ -172,7 +171,7 @@ async def test_an_interrupted_round_removes_what_it_made(
 ) -> None:
     """Its table and compactors end, and their folders are gone, however the command ends."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    words = [sys.executable, "-m", "ledger", "bench", "--cases", cases.ONE_COMPACTOR]
+    words = [sys.executable, "-m", "lab", "bench", "--cases", cases.ONE_COMPACTOR]
     async with running(words, tmp_path) as command:
         with anyio.fail_after(STARTED_SECONDS_MAX):
             while not has(tmp_path, "ledger-lab-*/compactor-0/compactor.log"):

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from conformance.store_items import KEY, item
 from conformance.store_suite import StoreSuite
+from proof.simulator.loop import VirtualLoop
+from proof.simulator.process import RELIABLE, Process
+from proof.simulator.randomness import stream
+from proof.simulator.store import NO_FAULTS, SimStore
+from proof.simulator.world import World
 
-from ledger.lab.simulator.loop import VirtualLoop
-from ledger.lab.simulator.process import RELIABLE, Process
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.store import NO_FAULTS, SimStore
-from ledger.lab.simulator.world import World
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Put

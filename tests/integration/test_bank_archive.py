@@ -18,14 +18,14 @@ from ledger.administration.archive.checking import ArchiveCheck, Wrong
 from ledger.administration.archive.rebuilding import Rebuild
 from ledger.archive.places.opening import open_places
 from ledger.core.values import Entry
-from ledger.lab.harness.options import REGIONS, LabOptions
-from ledger.lab.harness.table import TestTable, open_table
+from ledger.demo.harness.options import REGIONS, LabOptions
+from ledger.demo.harness.table import TestTable, open_table
 from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock
 from ledger.writing.plan import Change
 
 WHOLE = Path(__file__).parents[3] / "shared" / "data" / "bank-changes.csv"
-SAMPLE = Path(__file__).parents[2] / "ledger" / "lab" / "demos" / "changes" / "bank-changes.csv"
+SAMPLE = Path(__file__).parents[2] / "ledger" / "demo" / "bank-changes.csv"
 ROWS = 20_000 if os.environ.get("LEDGER_WHOLE") else 1_500
 TIMES: dict[str, Any] = {
     "settle": 3.0,

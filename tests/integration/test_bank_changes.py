@@ -3,7 +3,7 @@
 Half of the changes are written and checked before anything is merged. The other half is written
 while the compactor merges behind and the home region is cut off from another for a while. What
 has replicated where at such a moment is not known, so those reads are checked by probes
-(`ledger.lab.harness.probes`): counters whose totals tell which changes they count.
+(`ledger.demo.harness.probes`): counters whose totals tell which changes they count.
 """
 
 import csv
@@ -24,12 +24,12 @@ from support.worlds import counted_items, cut, is_net, merge_all, open_ledgers
 
 from compactor import Compactor, CompactorReport
 from ledger import Ledger
-from ledger.lab.harness.probes import Probe
+from ledger.demo.harness.probes import Probe
 from ledger.local import LocalGlobalTable
 from ledger.runtime.tasks import run_all
 from ledger.store.opening import open_stores
 
-SAMPLE = Path(str(files("ledger.lab.demos.changes") / "bank-changes.csv"))
+SAMPLE = Path(str(files("ledger.demo") / "bank-changes.csv"))
 WHOLE = Path(__file__).parents[3] / "shared" / "data" / "bank-changes.csv"
 WHOLE_ROWS, WHOLE_ACCOUNTS = 20_000, 986
 CHUNK = 10

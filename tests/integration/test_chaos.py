@@ -1,4 +1,4 @@
-"""`ledger chaos` as a user runs it: right on every engine, and not blind to a wrong merge."""
+"""`lab chaos` as a user runs it: right on every engine, and not blind to a wrong merge."""
 
 import json
 import re
@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import typer
+from lab.chaos import processes, run, strangers
+from lab.chaos.chaos_command import chaos
 from support import usual_merge
 from support.engines import ENGINES, LONG_ON_DYNOXIDE
 from support.faulty_runs import FOLD_AGE_SECONDS, SHORT_TIMES
@@ -16,9 +18,7 @@ from support.killing import all_ended, running
 from support.mutant_process import mutant_words
 from typer.testing import CliRunner, Result
 
-from ledger.lab.chaos import processes, run, strangers
-from ledger.lab.chaos.chaos_command import chaos
-from ledger.lab.harness import command
+from ledger.demo.harness import command
 from ledger.local.front.faults import PASSING, SLOW_SECONDS_MAX
 
 SMALL_MINUTES = "0.1"
@@ -131,7 +131,7 @@ def test_a_process_that_obeys_its_own_settings_is_caught(
     monkeypatch.setattr(strangers, "COMPACTOR_SHARE", 0.0)
     words = mutant_words("own-terms")
     monkeypatch.setattr(
-        strangers, "command_words", lambda *given: words("ledger.lab.harness.command", *given)
+        strangers, "command_words", lambda *given: words("ledger.demo.harness.command", *given)
     )
     options = ["--seed", "1", "--minutes", "0.5", "--profile", "settings"]
     result, report = run_chaos(tmp_path, *options)
@@ -185,7 +185,7 @@ def test_the_usual_merge_is_caught(
     assert result.exit_code == 1, result.output
     assert report["verdict"] == "broken"
     assert report["wrong"][0]["rule"] in {"P1", "P5"}, report["wrong"]
-    assert f"ledger chaos --seed 3 --minutes 1 --engine {engine}" in result.stdout
+    assert f"python -m lab chaos --seed 3 --minutes 1 --engine {engine}" in result.stdout
     assert "a promise was broken" in result.stdout
     assert any("~net#0001" in line for line in report["context"])
 
@@ -219,7 +219,7 @@ async def test_ctrl_c_ends_it_with_a_report(
 ) -> None:
     """Ctrl-C in the midst of it: what was checked so far, status 130, and no process left."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    words = [sys.executable, "-m", "ledger", "chaos", "--minutes", "5"]
+    words = [sys.executable, "-m", "lab", "chaos", "--minutes", "5"]
     async with running(words, tmp_path) as command:
         await command.says("process faults")
         command.process.send_signal(signal.SIGINT)

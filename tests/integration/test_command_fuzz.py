@@ -16,7 +16,7 @@ def fuzz(cases: int, folder: Path) -> None:
     """Run so many cases, and assert that none misbehaved; only their number ends it."""
     seed = os.environ.get("LEDGER_SIM_FIRST_SEED", "7")
     words = ("--cases", str(cases), "--seconds", str(10 * CASES_SECONDS_MAX), "--seed", seed)
-    ran = run_command("ledger.lab.fuzz", *words, folder=folder, seconds_max=10 * CASES_SECONDS_MAX)
+    ran = run_command("proof.fuzz", *words, folder=folder, seconds_max=10 * CASES_SECONDS_MAX)
     assert ran.status == 0, ran.out + ran.errors
     assert f"{cases:,} cases of seed {seed}" in ran.out
 

@@ -1,4 +1,4 @@
-"""`ledger compare` on the local global table, in small, and the command as a user runs it."""
+"""`lab compare` on the local global table, in small, and the command as a user runs it."""
 
 import json
 import re
@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from lab.__main__ import app
+from lab.compare.options import CompareOptions
+from lab.compare.parts import count, sell, sell_partitioned, write_partitioned
+from lab.compare.session import open_local
+from lab.compare.ways import WAYS
 from support.engines import ENGINES
 from typer.testing import CliRunner, Result
 
-from ledger.commands.main import app
 from ledger.core.errors import InvalidInput
-from ledger.lab.compare.options import CompareOptions
-from ledger.lab.compare.parts import count, sell, sell_partitioned, write_partitioned
-from ledger.lab.compare.session import open_local
-from ledger.lab.compare.ways import WAYS
-from ledger.lab.harness.table import TestTable
+from ledger.demo.harness.table import TestTable
 from ledger.primitives.counters import METHODS
 
 pytestmark = pytest.mark.slow
@@ -81,8 +81,8 @@ async def test_a_stock_is_oversold_by_two_regions_only(table: TestTable) -> None
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let few writers contend, and few changes arrive."""
-    monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1, 4))
-    monkeypatch.setattr("ledger.lab.compare.session.PER_SECOND", (5,))
+    monkeypatch.setattr("lab.compare.session.WRITERS", (1, 4))
+    monkeypatch.setattr("lab.compare.session.PER_SECOND", (5,))
 
 
 def run(*options: str) -> Result:

@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 
 from ledger.core import fold
 from ledger.core.errors import LedgerError
-from ledger.lab.demos.changes import run
-from ledger.lab.demos.changes.demo_command import demo
-from ledger.lab.harness.probes import PREFIX
+from ledger.demo import run
+from ledger.demo.demo_command import demo
+from ledger.demo.harness.probes import PREFIX
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 

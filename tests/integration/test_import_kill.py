@@ -31,7 +31,7 @@ from ledger.store.reads import Scan
 pytestmark = pytest.mark.slow
 
 HOME, OTHER = "us-east-1", "eu-west-1"
-SAMPLE = Path(str(files("ledger.lab.demos.changes") / "bank-changes.csv"))
+SAMPLE = Path(str(files("ledger.demo") / "bank-changes.csv"))
 OPTIONS = (
     *("--counter", "account", "--counter-format", "account-{}"),
     *("--note", "kind", "--effective", "date"),

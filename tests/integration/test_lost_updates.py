@@ -19,7 +19,7 @@ from support.worlds import cut, open_ledgers, totals
 
 from ledger import Ledger
 from ledger.core.entry import Key, number_of
-from ledger.lab.demos.changes import naive
+from ledger.demo import naive
 from ledger.local import LocalGlobalTable
 from ledger.runtime.tasks import run_all
 from ledger.store.conditions import Equals

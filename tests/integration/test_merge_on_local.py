@@ -1,6 +1,6 @@
 """Reads in every region while merging goes on, under lag and disorder: the usual merge and ours.
 
-Probes (`ledger.lab.harness.probes`) tell of each single read whether it is right. The usual merge,
+Probes (`ledger.demo.harness.probes`) tell of each single read whether it is right. The usual merge,
 one transaction that deletes entries and puts their net, is the mutant: it shows that wrong
 totals would be noticed here.
 """
@@ -12,14 +12,14 @@ from functools import partial
 
 import anyio
 import pytest
+from lab.bench import usual_merge
 from support.engines import DYNOXIDE, REGIONS
 from support.worlds import merge_all, open_ledgers
 
 from compactor import Compactor
 from ledger import Ledger, OutcomeUnknown
-from ledger.lab.bench import usual_merge
-from ledger.lab.harness.probes import Probe
-from ledger.lab.harness.tagged import CHANGES_MAX
+from ledger.demo.harness.probes import Probe
+from ledger.demo.harness.tagged import CHANGES_MAX
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings

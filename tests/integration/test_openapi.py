@@ -12,11 +12,11 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from lab.bench.node import PACKAGES
 from support import needs
 from support.serving import served
 from support.sockets import listening
 
-from ledger.lab.bench.node import PACKAGES
 from ledger.service.access.port import OpenAccess
 from ledger.service.access.tokens import SCOPES, Grant
 from ledger.testing import MemoryGlobalTable

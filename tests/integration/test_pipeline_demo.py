@@ -1,4 +1,4 @@
-"""`ledger pipeline demo` as a user runs it, in small: exact, but for the mutants."""
+"""`lab pipeline-demo` as a user runs it, in small: exact, but for the mutants."""
 
 import csv
 import json
@@ -6,12 +6,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from lab.__main__ import app
+from lab.pipeline_demo import options, run
+from lab.pipeline_demo.traffic import Shares, Traffic
 from support.engines import DYNOXIDE
 from typer.testing import CliRunner, Result
-
-from ledger.commands.main import app
-from ledger.lab.demos.pipeline import options, run
-from ledger.lab.demos.pipeline.traffic import Shares, Traffic
 
 SMALL = ("--messages", "800", "--batch", "25", "--lead", "100", "--lag", "0.01")
 FAIL = {"state": 0.05, "map": 0.4, "reduce": 0.4}
@@ -29,7 +28,7 @@ def bad(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def demo(*words: str) -> Result:
     """Run the command in this process, its workers in others."""
-    return CliRunner().invoke(app, ["pipeline", "demo", *SMALL, *words])
+    return CliRunner().invoke(app, ["pipeline-demo", *SMALL, *words])
 
 
 @pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=SLOW)])
@@ -37,7 +36,7 @@ def test_it_ends_exact_whatever_goes_wrong(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Crashes, late requests, lost answers, a cut between the regions: every category is right."""
-    monkeypatch.setattr("ledger.lab.demos.pipeline.pipeline_demo_command.LINGER_SECONDS", 0)
+    monkeypatch.setattr("lab.pipeline_demo.pipeline_demo_command.LINGER_SECONDS", 0)
     written = tmp_path / "report.json"
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ran = demo("--engine", engine, "--json", str(written), "--page", "0")

@@ -9,14 +9,14 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from lab.pipeline_demo.options import PipelineDemoOptions
+from lab.pipeline_demo.page import serve_page
+from lab.pipeline_demo.report import SHOWN, PipelineDemoProgress
 from support.browsers import dom_of
 from support.ledgers import AWAY, HOME
 
 from ledger.core.errors import LedgerError
-from ledger.lab.demos.pipeline.options import PipelineDemoOptions
-from ledger.lab.demos.pipeline.page import serve_page
-from ledger.lab.demos.pipeline.report import SHOWN, PipelineDemoProgress
-from ledger.lab.harness.totals import RegionTotals
+from ledger.demo.harness.totals import RegionTotals
 from ledger.testing.clock import ManualClock
 
 RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)

@@ -161,7 +161,7 @@ async def test_what_is_produced_ends_exact(desk: Desk, scheme: str) -> None:
         variables = {f"AWS_ENDPOINT_URL_{scheme.upper()}": place, **with_keys}
         target, totals_file = f"{scheme}://{name}", f"{name}.json"
         options = ("--count", "300", "--rate", "1000", "--totals", totals_file)
-        words = command_line("ledger", "pipeline", "produce", target, "--pipeline", name, *options)
+        words = command_line("lab", "produce", target, "--pipeline", name, *options)
         async with _started(words, desk, variables) as process:
             assert await process.ends() == 0, process.said()
             assert "300 records written" in process.said()
@@ -190,13 +190,11 @@ async def test_a_producer_writes_a_topic(desk: Desk) -> None:
     with kafka_broker("written", partitions=3) as broker:
         target = f"kafka://{broker.address}/written"
         (desk.folder / "given.jsonl").write_bytes(b"\n".join(records("written", 0, 50)))
-        words = command_line("ledger", "pipeline", "produce", target, "--file", "given.jsonl")
+        words = command_line("lab", "produce", target, "--file", "given.jsonl")
         async with _started(words, desk, {}) as process:
             assert await process.ends() == 0, process.said()
             assert "50 records written" in process.said()
-        words = command_line(
-            "ledger", "pipeline", "produce", target, "--count", "0", "--rate", "50"
-        )
+        words = command_line("lab", "produce", target, "--count", "0", "--rate", "50")
         async with _started(words, desk, {}) as process:
             await process.says(" records written, ")
             process.process.send_signal(SIGTERM)

@@ -1,16 +1,15 @@
-"""`ledger soak` as a user runs it: the service behind a balancer, under faults, restarted."""
+"""`lab soak` as a user runs it: the service behind a balancer, under faults, restarted."""
 
 import json
 from pathlib import Path
 
 import pytest
 import typer
+from lab.chaos.run import REGIONS
+from lab.soak import run, service
+from lab.soak.soak_command import soak
 from support.faulty_runs import FOLD_AGE_SECONDS, SHORT_TIMES
 from typer.testing import CliRunner
-
-from ledger.lab.chaos.run import REGIONS
-from ledger.lab.soak import run, service
-from ledger.lab.soak.soak_command import soak
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from proof.simulator.mutants import MUTANTS
 from support.ledgers import HOME, SOUTH, WEST
 from support.merging import (
     OBSERVATION_DELAY_SECONDS,
@@ -29,8 +30,7 @@ from ledger.core.entry import entry_id
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
-from ledger.lab.harness.tagged import digits
-from ledger.lab.simulator.mutants import MUTANTS
+from ledger.demo.harness.tagged import digits
 from ledger.testing.clock import START
 from ledger.testing.manual import nothing
 

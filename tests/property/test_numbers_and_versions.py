@@ -5,12 +5,12 @@ from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from proof.simulator import loop
 from support.guarding import RECORD, SUBJECT, condition_guard, record_in, record_put
 from support.ledgers import HOME, seeded
 from support.numbering import LossCounter
 
 from ledger.core.errors import StoreError
-from ledger.lab.simulator import loop
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
 from ledger.primitives.sequences.numbers import content_of
 from ledger.primitives.versions import Event, Handled, is_tombstone, version_of

@@ -8,10 +8,10 @@ from typing import Literal
 import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from proof.simulator import loop
 from support.clients import together
 from support.guarding import event
 
-from ledger.lab.simulator import loop
 from ledger.primitives.versions import Busy, Handled, Skipped
 from ledger.primitives.versions.state import Rules
 from ledger.primitives.versions.turns import Turns

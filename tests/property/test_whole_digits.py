@@ -16,7 +16,7 @@ from ledger.commands.watch import watches_grid
 from ledger.core import amounts
 from ledger.core.index import Listed
 from ledger.core.values import Entry
-from ledger.lab.harness.report import Section, render
+from ledger.demo.harness.report import Section, render
 from ledger.runtime.tables import PIPED_CHARACTERS_MAX, Grid, print_grid
 from ledger.totals.periods import Period, PeriodTotals
 from ledger.totals.total import Total

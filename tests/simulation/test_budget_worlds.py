@@ -6,14 +6,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from proof.simulator.budget_audit import BudgetAudit
+from proof.simulator.budgets import draw_budgets, has_wrong_clocks, keeps_budgets
+from proof.simulator.mutants import run_mutant
+from proof.simulator.rolling_edges import has_edges
+from proof.simulator.run import run_seed
+from proof.simulator.scenario import draw
 
 from ledger.core.entry import Item
-from ledger.lab.simulator.budget_audit import BudgetAudit
-from ledger.lab.simulator.budgets import draw_budgets, has_wrong_clocks, keeps_budgets
-from ledger.lab.simulator.mutants import run_mutant
-from ledger.lab.simulator.rolling_edges import has_edges
-from ledger.lab.simulator.run import run_seed
-from ledger.lab.simulator.scenario import draw
 from ledger.testing.manual import ManualWorld
 
 SEEDS = [seed for seed in range(700) if keeps_budgets(seed)]

@@ -4,11 +4,11 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import pytest
+from proof.simulator import loop
 from support.ledgers import HOME
 from support.stages import Stage
 
 from ledger.core.errors import ClockOff
-from ledger.lab.simulator import loop
 from ledger.ledger import Ledger
 
 

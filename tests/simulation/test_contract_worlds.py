@@ -6,16 +6,16 @@ from datetime import timedelta
 
 import pytest
 from conformance.test_world import sim_store
+from proof.simulator.clocks import START
+from proof.simulator.loop import VirtualLoop, run
+from proof.simulator.randomness import stream
+from proof.simulator.run import run_seed
+from proof.simulator.scenario import draw
+from proof.simulator.terms import is_contracted
+from proof.simulator.world import World
 
 from ledger.core.contract import Validity
 from ledger.core.errors import ContractStale
-from ledger.lab.simulator.clocks import START
-from ledger.lab.simulator.loop import VirtualLoop, run
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.run import run_seed
-from ledger.lab.simulator.scenario import draw
-from ledger.lab.simulator.terms import is_contracted
-from ledger.lab.simulator.world import World
 from ledger.runtime.validity import signed_within
 from ledger.store.reads import Get
 from ledger.store.writes import Put

@@ -3,11 +3,10 @@
 from typing import Any
 
 import pytest
-
-from ledger.lab.simulator.correction_audit import COUNTED, REVERSED, CorrectionAudit
-from ledger.lab.simulator.correctors import is_correcting, is_losing
-from ledger.lab.simulator.losses import is_lossy
-from ledger.lab.simulator.run import run_seed
+from proof.simulator.correction_audit import COUNTED, REVERSED, CorrectionAudit
+from proof.simulator.correctors import is_correcting, is_losing
+from proof.simulator.losses import is_lossy
+from proof.simulator.run import run_seed
 
 ID = "2026-11-21T06:50:00.00000{}Z#000000000000000{}"
 

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import anyio
 import pytest
+from proof.simulator import loop
+from proof.simulator.randomness import stream
 from support.clients import FAULTY, Client, Clients, together
 from support.counting import Fate, fate_of, times_counted, until_known, wrong
 from support.ledgers import HOME
 
 from ledger.core.errors import InvalidInput, StoreError
-from ledger.lab.simulator import loop
-from ledger.lab.simulator.randomness import stream
 from ledger.primitives.counters import ItemCounter
 from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.store.writes import Applied, Unknown

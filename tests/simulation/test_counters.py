@@ -7,6 +7,8 @@ from functools import partial
 
 import anyio
 import pytest
+from proof.simulator import loop
+from proof.simulator.store import NO_FAULTS, FaultProfile
 from support.clients import FAULTY, Client, Clients, together
 from support.counting import (
     EXACT,
@@ -21,8 +23,6 @@ from support.counting import (
 from support.ledgers import AWAY, HOME
 from support.tiers import few_fast
 
-from ledger.lab.simulator import loop
-from ledger.lab.simulator.store import NO_FAULTS, FaultProfile
 from ledger.primitives.counters import Counter
 from ledger.store.writes import Applied
 

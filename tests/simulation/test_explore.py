@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from proof.simulator.explorer.__main__ import app
+from proof.simulator.explorer.keys import Keys
+from proof.simulator.explorer.model import Model
+from proof.simulator.explorer.mutants import EARLY_MOVE, MUTANTS
+from proof.simulator.explorer.production import ProductionCode
+from proof.simulator.explorer.state import Case, State, doing_now
+from proof.simulator.explorer.walk import explore
 from support.tiers import with_slow
 from typer.testing import CliRunner
 
 from compactor import plan
-from ledger.lab.simulator.explorer.__main__ import app
-from ledger.lab.simulator.explorer.keys import Keys
-from ledger.lab.simulator.explorer.model import Model
-from ledger.lab.simulator.explorer.mutants import EARLY_MOVE, MUTANTS
-from ledger.lab.simulator.explorer.production import ProductionCode
-from ledger.lab.simulator.explorer.state import Case, State, doing_now
-from ledger.lab.simulator.explorer.walk import explore
 
 SMALL = {
     "one leader": (Case(entries=2), 334),

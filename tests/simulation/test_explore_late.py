@@ -1,11 +1,10 @@
 """Answers to late calls in every order of events of small cases; each broken rule is found."""
 
 import pytest
+from proof.simulator.explorer.late.__main__ import app
+from proof.simulator.explorer.late.model import CASES, MUTANTS, Model
+from proof.simulator.explorer.walk import walk_through
 from typer.testing import CliRunner
-
-from ledger.lab.simulator.explorer.late.__main__ import app
-from ledger.lab.simulator.explorer.late.model import CASES, MUTANTS, Model
-from ledger.lab.simulator.explorer.walk import walk_through
 
 STATES = {
     "two-regions": 26_351,

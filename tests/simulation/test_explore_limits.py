@@ -5,12 +5,11 @@ from collections.abc import Hashable
 from typing import Any
 
 import pytest
+from proof.simulator.explorer.limits.__main__ import app
+from proof.simulator.explorer.limits.cases import CASES, LARGE, MUTANTS
+from proof.simulator.explorer.walk import walk_through
 from support.tiers import with_slow
 from typer.testing import CliRunner
-
-from ledger.lab.simulator.explorer.limits.__main__ import app
-from ledger.lab.simulator.explorer.limits.cases import CASES, LARGE, MUTANTS
-from ledger.lab.simulator.explorer.walk import walk_through
 
 STATES = {
     "one-process": 232,

@@ -10,19 +10,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from proof.simulator.explorer.loss.__main__ import app
+from proof.simulator.explorer.loss.cases import LARGE, SMALL
+from proof.simulator.explorer.loss.items import PAST, Item, never_written
+from proof.simulator.explorer.loss.model import Model
+from proof.simulator.explorer.loss.mutants import MUTANTS, Mutant
+from proof.simulator.explorer.loss.production import succeed_now
+from proof.simulator.explorer.loss.state import Case
+from proof.simulator.explorer.walk import walk_through
 from support.tiers import LONG, with_slow
 from typer.testing import CliRunner
 
 from compactor.plan import Observation, Rules
 from compactor.succession import Succession
-from ledger.lab.simulator.explorer.loss.__main__ import app
-from ledger.lab.simulator.explorer.loss.cases import LARGE, SMALL
-from ledger.lab.simulator.explorer.loss.items import PAST, Item, never_written
-from ledger.lab.simulator.explorer.loss.model import Model
-from ledger.lab.simulator.explorer.loss.mutants import MUTANTS, Mutant
-from ledger.lab.simulator.explorer.loss.production import succeed_now
-from ledger.lab.simulator.explorer.loss.state import Case
-from ledger.lab.simulator.explorer.walk import walk_through
 
 STATES = {
     "two-regions": 2_411,

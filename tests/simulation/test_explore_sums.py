@@ -1,13 +1,12 @@
 """Sum items in every order of events of small cases; each broken rule is found."""
 
 import pytest
+from proof.simulator.explorer.sums.__main__ import app
+from proof.simulator.explorer.sums.model import Model
+from proof.simulator.explorer.sums.rules import CASES, MUTANTS
+from proof.simulator.explorer.walk import walk_through
 from support.tiers import with_slow
 from typer.testing import CliRunner
-
-from ledger.lab.simulator.explorer.sums.__main__ import app
-from ledger.lab.simulator.explorer.sums.model import Model
-from ledger.lab.simulator.explorer.sums.rules import CASES, MUTANTS
-from ledger.lab.simulator.explorer.walk import walk_through
 
 STATES = {
     "two-regions": 9_025,

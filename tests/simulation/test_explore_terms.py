@@ -1,12 +1,11 @@
 """A change of the table's terms, in every order of events and of time; each mutant is found."""
 
 import pytest
+from proof.simulator.explorer.terms.__main__ import app
+from proof.simulator.explorer.terms.model import CASES, MUTANTS, Case, Model
+from proof.simulator.explorer.walk import walk_through
 from support.tiers import with_slow
 from typer.testing import CliRunner
-
-from ledger.lab.simulator.explorer.terms.__main__ import app
-from ledger.lab.simulator.explorer.terms.model import CASES, MUTANTS, Case, Model
-from ledger.lab.simulator.explorer.walk import walk_through
 
 STATES = {
     "writes-longer": 13_026,

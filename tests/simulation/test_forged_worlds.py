@@ -3,12 +3,12 @@
 from itertools import count, islice
 
 import pytest
+from proof.simulator.forger import AMOUNT, forged_net, is_signed, keys_of
+from proof.simulator.randomness import stream
+from proof.simulator.run import run_seed
 
 from ledger.core.entry import net_of
 from ledger.core.signatures import SIGNATURE, signer_of
-from ledger.lab.simulator.forger import AMOUNT, forged_net, is_signed, keys_of
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.run import run_seed
 
 FEW = [58]
 MANY = [seed for seed in islice(filter(is_signed, count()), 16) if seed not in FEW]

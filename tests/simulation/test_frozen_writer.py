@@ -11,14 +11,14 @@ from functools import partial
 
 import anyio
 import pytest
+from proof.simulator import loop
+from proof.simulator.auditor import Violation
+from proof.simulator.mutants import MUTANTS
+from proof.simulator.process import Process
 from support.ledgers import HOME, WEST
 from support.stages import Stage
 
 from ledger.core.errors import NotSent, OutcomeUnknown, RetryHorizonPassed
-from ledger.lab.simulator import loop
-from ledger.lab.simulator.auditor import Violation
-from ledger.lab.simulator.mutants import MUTANTS
-from ledger.lab.simulator.process import Process
 from ledger.ledger import Ledger
 
 FROZEN_SECONDS = 2000.0

@@ -10,12 +10,12 @@ from functools import partial
 
 import anyio
 import pytest
+from proof.simulator import loop
+from proof.simulator.store import SimStore
 from support.ledgers import HOME, WEST
 from support.stages import Stage, stage_settings
 
 from ledger.core.errors import OutcomeUnknown
-from ledger.lab.simulator import loop
-from ledger.lab.simulator.store import SimStore
 from ledger.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.writes import Outcome, Unknown, Write

@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
+from proof.simulator.index_audit import IndexAudit
+from proof.simulator.losses import is_lossy
+from proof.simulator.run import run_seed
+from proof.simulator.scenario import draw, keeps_index
+from proof.simulator.terms import is_contracted
 from support.tiers import few_fast
 
 from ledger.core.entry import Item
-from ledger.lab.simulator.index_audit import IndexAudit
-from ledger.lab.simulator.losses import is_lossy
-from ledger.lab.simulator.run import run_seed
-from ledger.lab.simulator.scenario import draw, keeps_index
-from ledger.lab.simulator.terms import is_contracted
 
 SEEDS = [seed for seed in range(400) if keeps_index(seed)]
 KINDS = (lambda _seed: True, is_lossy, is_contracted)

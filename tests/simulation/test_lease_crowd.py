@@ -9,9 +9,9 @@ from functools import partial
 
 import anyio
 import pytest
+from proof.simulator import loop
 from support.clients import Client, Clients, together
 
-from ledger.lab.simulator import loop
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
 from ledger.primitives.leases import lease as lease_module
 from ledger.primitives.leases.pace import Pace

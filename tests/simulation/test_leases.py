@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
+from proof.simulator import loop
 from support.clients import FAULTY, Client, Clients, together
 from support.ledgers import HOME
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import LeaseLost, StoreError
-from ledger.lab.simulator import loop
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Outcome, Put, Unknown

@@ -6,8 +6,7 @@ import time
 
 import anyio
 import pytest
-
-from ledger.lab.simulator.loop import Stuck, run
+from proof.simulator.loop import Stuck, run
 
 
 def test_time_passes_without_waiting() -> None:

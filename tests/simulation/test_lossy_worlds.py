@@ -4,19 +4,19 @@ import asyncio
 
 import pytest
 from conformance.test_world import sim_store
+from proof.simulator.auditor import Auditor
+from proof.simulator.loop import VirtualLoop, run
+from proof.simulator.losses import Loss, is_lossy
+from proof.simulator.randomness import stream
+from proof.simulator.run import run_seed
+from proof.simulator.scenario import draw
+from proof.simulator.stranger import bad_item, is_strange
+from proof.simulator.world import World
 
 from compactor.taking import check_removed
 from ledger.core.entry import entry_of, net_of
 from ledger.core.errors import ContractChangeRefused, DamagedItem, Unreachable
 from ledger.core.keys import generation_of
-from ledger.lab.simulator.auditor import Auditor
-from ledger.lab.simulator.loop import VirtualLoop, run
-from ledger.lab.simulator.losses import Loss, is_lossy
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.run import run_seed
-from ledger.lab.simulator.scenario import draw
-from ledger.lab.simulator.stranger import bad_item, is_strange
-from ledger.lab.simulator.world import World
 from ledger.store.reads import Get
 
 pytestmark = pytest.mark.slow

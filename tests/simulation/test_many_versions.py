@@ -12,12 +12,12 @@ from random import Random
 
 import anyio
 import pytest
+from proof.simulator import loop
 from support.clients import FAULTY, Clients, together
 from support.ledgers import HOME
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import StoreError
-from ledger.lab.simulator import loop
 from ledger.primitives.versions import ConditionGuard, Skipped, version_of
 from ledger.primitives.versions.many import ManyPuts, Versioned
 from ledger.store.conditions import Condition

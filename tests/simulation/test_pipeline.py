@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 
 import pytest
+from proof.simulator import loop
 from support.pipeline_mutants import MUTANTS
 from support.pipelines import PipelineWorld
-
-from ledger.lab.simulator import loop
 
 pytestmark = pytest.mark.slow
 

@@ -3,9 +3,8 @@
 from functools import partial
 
 import pytest
+from proof.simulator import loop
 from support.forgets import MUTANTS, ForgettingWorld
-
-from ledger.lab.simulator import loop
 
 pytestmark = pytest.mark.slow
 

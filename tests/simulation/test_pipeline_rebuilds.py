@@ -5,9 +5,9 @@ from functools import partial
 from unittest.mock import patch
 
 import pytest
+from proof.simulator import loop, store
 from support.rebuilds import MUTANTS, RebuiltWorld
 
-from ledger.lab.simulator import loop, store
 from ledger.pipeline.auditing import checkpoints
 
 pytestmark = pytest.mark.slow

@@ -4,6 +4,10 @@ from functools import partial
 
 import anyio
 import pytest
+from proof.simulator import loop
+from proof.simulator.process import RELIABLE
+from proof.simulator.randomness import stream
+from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
 from support.pipelines import (
     BOTH_HOMES,
@@ -15,10 +19,6 @@ from support.pipelines import (
 )
 
 from ledger.core.errors import LedgerError
-from ledger.lab.simulator import loop
-from ledger.lab.simulator.process import RELIABLE
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.store import NO_FAULTS, SimStore
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX

@@ -10,16 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from proof.simulator.__main__ import app
+from proof.simulator.mutants import MUTANTS, run_mutant
+from proof.simulator.pool import caught_at, results
+from proof.simulator.profiles import CLOCKS_OFF, PROFILES, profile_of
+from proof.simulator.run import Result, run_seed
+from proof.simulator.scenario import draw, keeps_archive, keeps_periods
 from support.tiers import few_fast, with_slow
 from typer.testing import CliRunner
-
-from ledger.lab import simulator as sim
-from ledger.lab.simulator.__main__ import app
-from ledger.lab.simulator.mutants import MUTANTS, run_mutant
-from ledger.lab.simulator.pool import caught_at, results
-from ledger.lab.simulator.profiles import CLOCKS_OFF, PROFILES, profile_of
-from ledger.lab.simulator.run import Result, run_seed
-from ledger.lab.simulator.scenario import draw, keeps_archive, keeps_periods
 
 FEW_SEEDS = 2
 SHORTEST_REGRESSIONS = {5, 11, 64}
@@ -27,7 +25,7 @@ SHORTEST_REGRESSIONS = {5, 11, 64}
 FRESH_SEEDS = 80
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
-ARCHITECTURE = Path(sim.__file__).parents[2] / "ARCHITECTURE.md"
+ARCHITECTURE = Path(__file__).parents[2] / "ledger" / "ARCHITECTURE.md"
 
 
 def _regressions() -> list[int]:
@@ -37,7 +35,7 @@ def _regressions() -> list[int]:
 
 def _wrong(results: list[Result]) -> list[str]:
     return [
-        f"{result.violation}: python -m ledger.lab.simulator --replay {result.seed}"
+        f"{result.violation}: python -m proof.simulator --replay {result.seed}"
         for result in results
         if result.violation is not None
     ]
@@ -171,7 +169,7 @@ def test_command_runs_only_worlds_that_have_what_is_asked_for(
         ran.extend(seed for seed, _ in runs)
         yield from ()
 
-    monkeypatch.setattr("ledger.lab.simulator.__main__.results", run)
+    monkeypatch.setattr("proof.simulator.__main__.results", run)
     asked = ["--seeds", "3", "--jobs", "1", "--having", "archive", "--having", "periods"]
     assert CliRunner().invoke(app, asked).exit_code == 0
     assert ran == [s for s in range(ran[-1] + 1) if keeps_archive(s) and keeps_periods(s)]
@@ -183,7 +181,7 @@ def test_command_runs_only_worlds_that_have_what_is_asked_for(
 def test_command_prints_the_table_of_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line for each rule: what breaks without it, and how many seeds show that."""
     some = {name: MUTANTS[name] for name in ("one-transaction", "no-version")}
-    monkeypatch.setattr("ledger.lab.simulator.__main__.MUTANTS", some)
+    monkeypatch.setattr("proof.simulator.__main__.MUTANTS", some)
     result = CliRunner().invoke(app, ["--seeds", "1", "--jobs", "1", "--mutants"])
     assert result.exit_code == 1, "seed 0 alone does not catch no-version"
     assert f"| {some['one-transaction'].breaks} | 1.0, first 1 |" in result.output

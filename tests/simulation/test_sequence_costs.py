@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from proof.simulator import loop
 from support.numbering import cost_of, rate_of
 
 import ledger.primitives.sequences
-from ledger.lab.simulator import loop
 
 README = Path(ledger.primitives.sequences.__file__).with_name("README.md").read_text()
 COST_ROW = re.compile(r"\| (`.+?) \| ([0-9]+|one each) \|((?: [0-9.]+ / [0-9.]+, [0-9]+/s \|){4})")

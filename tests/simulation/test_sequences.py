@@ -8,13 +8,13 @@ from random import Random
 
 import anyio
 import pytest
+from proof.simulator import loop
 from support.clients import FAULTY, Client, Clients, together
 from support.ledgers import AWAY, HOME
 from support.numbering import LossCounter, Taken, appending, counting
 
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError
-from ledger.lab.simulator import loop
 from ledger.primitives.sequences import (
     MaybeNumbered,
     Numbered,

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import anyio
 import pytest
+from proof.simulator import loop
+from proof.simulator.clocks import START
+from proof.simulator.process import RELIABLE, Process, Reliability
+from proof.simulator.randomness import stream
+from proof.simulator.world import World
 from support.ledgers import HOME
 
-from ledger.lab.simulator import loop
-from ledger.lab.simulator.clocks import START
-from ledger.lab.simulator.process import RELIABLE, Process, Reliability
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.world import World
 from ledger.runtime.clock import ElapsedTime
 
 SKEW = 60.0

@@ -16,13 +16,13 @@ from typing import TypeGuard
 
 import anyio
 import pytest
+from proof.simulator import loop
 from support.clients import FAULTY, Client, Clients, together
 from support.guarding import RECORD, HastyTurns, event, lock_guard, record_in, record_put
 from support.ledgers import HOME
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import DamagedItem, StoreError
-from ledger.lab.simulator import loop
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.versions import (
     Adopted,

@@ -6,13 +6,13 @@ from functools import partial
 
 import anyio
 import pytest
+from proof.simulator import loop
 from support.clients import Client, Clients, together
 from support.guarding import RECORD, Handling, event, lock_guard, record_in, record_put
 from support.ledgers import AWAY, HOME
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import LeaseLost, StoreError
-from ledger.lab.simulator import loop
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.versions import (
     ConditionGuard,

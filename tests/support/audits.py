@@ -8,14 +8,14 @@ from typing import Any, overload
 from unittest.mock import patch
 
 import anyio
+from proof.simulator.process import RELIABLE
+from proof.simulator.randomness import stream
+from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
 from support.ledgers import AWAY, HOME, seeded
 from support.pipelines import BOTH_HOMES, SETTLED_SECONDS, PipelineWorld, pipeline_settings
 
 from ledger.core.errors import LedgerError
-from ledger.lab.simulator.process import RELIABLE
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.store import NO_FAULTS, SimStore
 from ledger.pipeline.auditing.again import Rebuilt
 from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.mend import Mend, Mended

@@ -7,12 +7,12 @@ from random import Random
 from typing import Any
 
 import anyio
+from proof.simulator.process import RELIABLE, Process
+from proof.simulator.randomness import stream
+from proof.simulator.store import NO_FAULTS, FaultProfile, SimStore
+from proof.simulator.world import World
 from support.ledgers import AWAY, HOME, sample
 
-from ledger.lab.simulator.process import RELIABLE, Process
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.store import NO_FAULTS, FaultProfile, SimStore
-from ledger.lab.simulator.world import World
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store

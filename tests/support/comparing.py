@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ledger.lab.compare.figures import (
+from lab.compare.figures import (
     MOMENTS,
     Alone,
     Backlog,
@@ -15,9 +15,10 @@ from ledger.lab.compare.figures import (
     SdkRetried,
     Sold,
 )
-from ledger.lab.compare.options import CompareOptions
-from ledger.lab.compare.promises import PROMISES, Losses
-from ledger.lab.compare.report import CompareReport
+from lab.compare.options import CompareOptions
+from lab.compare.promises import PROMISES, Losses
+from lab.compare.report import CompareReport
+
 from ledger.primitives.counters import METHODS
 
 CHANGES, STOCK, LOST = 200, 25, 0.1

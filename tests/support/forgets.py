@@ -12,6 +12,9 @@ from typing import Any
 from unittest.mock import patch
 
 import anyio
+from proof.simulator.process import RELIABLE, Process, Reliability
+from proof.simulator.randomness import stream
+from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
 from support.ledgers import AWAY, HOME, seeded
 from support.pipelines import (
@@ -29,9 +32,6 @@ from support.pipelines import (
 )
 
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.lab.simulator.process import RELIABLE, Process, Reliability
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.store import NO_FAULTS, SimStore
 from ledger.pipeline.auditing import forget as forgetting
 from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.forget import Forget, Forgotten

@@ -14,6 +14,7 @@ from typing import Literal
 
 import anyio
 from anyio.lowlevel import checkpoint
+from proof.simulator.auditor import Auditor
 from support.compacting import compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
@@ -23,8 +24,7 @@ from compactor.plan import Plan
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.values import Entry
-from ledger.lab.harness.tagged import CHANGES_MAX, amount
-from ledger.lab.simulator.auditor import Auditor
+from ledger.demo.harness.tagged import CHANGES_MAX, amount
 from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.store.conditions import Absent
 from ledger.store.writes import Check, Put

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from ledger.lab.harness.processes import module_words
-from ledger.lab.simulator.mutant import Mutant
-from ledger.lab.simulator.mutants import MUTANTS
+from proof.simulator.mutant import Mutant
+from proof.simulator.mutants import MUTANTS
+
+from ledger.demo.harness.processes import module_words
 from ledger.settings import Settings
 
 OWN_TERMS = Mutant(

@@ -20,11 +20,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from lab.bench import node
+from lab.bench.cases import SDK_V3
 from support import browsers, dynamodb_local
 
 from ledger.core.errors import LocalTableError
-from ledger.lab.bench import node
-from ledger.lab.bench.cases import SDK_V3
 from ledger.local.engines.dynoxide import find_binary
 
 REQUIRED = "LEDGER_REQUIRE"

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
+from lab.compare.model import ModelStore, VirtualClock
 from prometheus_client import CollectorRegistry
+from proof.simulator.process import RELIABLE, Process
+from proof.simulator.randomness import stream
+from proof.simulator.world import World
 from support.clients import Client, Clients, together
 from support.ledgers import HOME, sample
 
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError
-from ledger.lab.compare.model import ModelStore, VirtualClock
-from ledger.lab.simulator.process import RELIABLE, Process
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.world import World
 from ledger.primitives.sequences import CounterSequence, MaybeNumbered, Numbered, SortKeySequence
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
@@ -219,7 +219,7 @@ class Rate:
 
 
 async def rate_of(way: str, processes: int, writers: int) -> Rate:
-    """Let writers ask all the time in the model of `ledger compare`, which bounds partitions."""
+    """Let writers ask all the time in the model of `lab compare`, which bounds partitions."""
     clock, registry = VirtualClock(), CollectorRegistry()
     metrics = Metrics.of(registry)
     world = World(

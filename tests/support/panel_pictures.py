@@ -13,7 +13,7 @@ from typing import Any
 from support.dashboards import filled
 from support.prometheus import Prometheus
 
-from ledger.lab.harness.picture import finish_axis, save_picture
+from ledger.demo.harness.picture import finish_axis, save_picture
 
 COLUMNS = 24
 COLUMN_INCHES, LINE_INCHES = 0.75, 0.4

@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 from unittest.mock import patch
 
+from lab.pipeline_demo import mutants
+
 from ledger.core.sums import SumPlace
-from ledger.lab.demos.pipeline import mutants
 from ledger.pipeline.core import plans, sums, transitions
 from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.transitions import State

@@ -9,6 +9,10 @@ from random import Random
 from typing import Any
 
 import anyio
+from proof.simulator.process import RELIABLE, Process, Reliability
+from proof.simulator.randomness import stream
+from proof.simulator.store import NO_FAULTS, FaultProfile, SimStore
+from proof.simulator.supervisor import REGISTRY
 from support.clients import FAULTY, Clients, together
 from support.ledgers import AWAY, HOME, make_settings
 
@@ -17,10 +21,6 @@ from ledger.core import amounts, keys
 from ledger.core.amounts import EXACT
 from ledger.core.errors import LedgerError
 from ledger.core.fold import collect
-from ledger.lab.simulator.process import RELIABLE, Process, Reliability
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.store import NO_FAULTS, FaultProfile, SimStore
-from ledger.lab.simulator.supervisor import REGISTRY
 from ledger.pipeline.core.items import MAP_PREFIX, PIPELINE_PREFIX
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics

@@ -10,6 +10,9 @@ from typing import Any
 from unittest.mock import patch
 
 import anyio
+from proof.simulator.process import RELIABLE
+from proof.simulator.randomness import stream
+from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
 from support.ledgers import AWAY, HOME
 from support.pipelines import (
@@ -25,9 +28,6 @@ from support.pipelines import (
 )
 
 from ledger.core.errors import FormConflict, LedgerError
-from ledger.lab.simulator.process import RELIABLE
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.store import NO_FAULTS, SimStore
 from ledger.pipeline.auditing import rebuild
 from ledger.pipeline.auditing.again import Rebuilt
 from ledger.pipeline.auditing.audit import Audit

@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 import anyio
+from proof.simulator import loop
 
 from ledger.core.entry import Item
 from ledger.core.errors import LedgerError
-from ledger.lab.simulator import loop
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query

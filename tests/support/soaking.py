@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lab.soak.balancing import Attempt, Balancer
+from lab.soak.instances import Instance, Life
+from lab.soak.report import SoakOptions, SoakProgress
+from lab.soak.service import Service
 from support.lossy_http import Fault, LossyTransport, never
 from support.serving import HOME, served
 
-from ledger.lab.harness.checker import TaggedChecker
-from ledger.lab.soak.balancing import Attempt, Balancer
-from ledger.lab.soak.instances import Instance, Life
-from ledger.lab.soak.report import SoakOptions, SoakProgress
-from ledger.lab.soak.service import Service
+from ledger.demo.harness.checker import TaggedChecker
 from ledger.testing import ManualClock, MemoryGlobalTable
 
 REGION = HOME

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import anyio
+from proof.simulator.auditor import Auditor
+from proof.simulator.process import RELIABLE, Process
+from proof.simulator.randomness import stream
+from proof.simulator.store import NO_FAULTS, SimStore
+from proof.simulator.supervisor import REGISTRY
+from proof.simulator.world import World
 from support.ledgers import HOME, LOCAL, WEST
 
 from compactor.job import Compactor
-from ledger.lab.simulator.auditor import Auditor
-from ledger.lab.simulator.process import RELIABLE, Process
-from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.store import NO_FAULTS, SimStore
-from ledger.lab.simulator.supervisor import REGISTRY
-from ledger.lab.simulator.world import World
 from ledger.ledger import Ledger
 from ledger.settings import Settings
 

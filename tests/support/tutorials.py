@@ -9,8 +9,8 @@ from typing import Any
 
 from support.examples import examples
 
-from ledger.lab.harness.options import REGIONS, LabOptions
-from ledger.lab.harness.table import TestTable, open_table
+from ledger.demo.harness.options import REGIONS, LabOptions
+from ledger.demo.harness.table import TestTable, open_table
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.table import Table

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 import anyio
+from lab.bench.usual_merge import merge_once
 
 from ledger.contract.reading import read_contract
 from ledger.core.errors import StoreError, Throttled
-from ledger.lab.bench.usual_merge import merge_once
-from ledger.lab.harness.census import take_census
-from ledger.lab.harness.config import read_config
+from ledger.demo.harness.census import take_census
+from ledger.demo.harness.config import read_config
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.store.opening import open_store

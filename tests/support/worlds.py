@@ -8,7 +8,7 @@ from compactor import Compactor
 from ledger import Ledger
 from ledger.core import keys
 from ledger.core.entry import Item
-from ledger.lab.harness.census import take_census
+from ledger.demo.harness.census import take_census
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
 from ledger.store.opening import open_store

@@ -93,7 +93,7 @@ def test_what_calculates_without_a_context_is_refused(package: str, tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.tools("mypy")
-@pytest.mark.parametrize("package", ["tests", "ledger/lab"])
+@pytest.mark.parametrize("package", ["tests", "tests/proof"])
 def test_tests_and_the_laboratory_calculate_as_they_like(package: str, tmp_path: Path) -> None:
     """They run in processes of their own."""
     assert refused_lines(REFUSED, tmp_path, package) == []

@@ -28,7 +28,6 @@ WIRE = (
     "ledger.store",
     "ledger.runtime.aws_answers",
     "ledger.local",
-    "ledger.lab",
     "ledger.settings.file",
 )
 """Rooms whose inner errors (HTTP answers, pydantic's) are translated before a caller sees them."""
@@ -100,7 +99,7 @@ def test_every_error_of_the_packages_is_in_the_tree() -> None:
     outside = [
         f"{module}.{node.name}"
         for module, parsed in modules()
-        if module != errors.__name__ and not module.startswith("ledger.lab.")
+        if module != errors.__name__ and not module.startswith("ledger.demo.")
         for node in ast.walk(parsed)
         if isinstance(node, ast.ClassDef)
         for base in node.bases
@@ -167,5 +166,5 @@ def test_importing_the_ledger_loads_no_connections_and_no_pipeline() -> None:
     """`from ledger import Ledger, Settings` leaves connections, metrics and pipeline for later."""
     found = loaded_by("from ledger import Ledger, Settings")
     assert found & HEAVY_FOR_LEDGER == set()
-    apart = ("compactor", "ledger.commands", "ledger.lab", "ledger.local", "ledger.pipeline")
+    apart = ("compactor", "ledger.commands", "ledger.local", "ledger.pipeline")
     assert [name for name in found if name.startswith(apart)] == []

@@ -5,6 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import lab
+import proof
 import pytest
 
 import compactor
@@ -28,7 +30,7 @@ VALUES = ("ledger.settings",)
 def sources() -> dict[str, str]:
     """Return the text of every module of the product by its name."""
     found = {}
-    for package in (ledger, compactor):
+    for package in (ledger, compactor, lab, proof):
         root = Path(str(package.__file__)).parent
         for path in root.rglob("*.py"):
             parts = path.relative_to(root.parent).with_suffix("").parts

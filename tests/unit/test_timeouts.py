@@ -15,6 +15,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
+from proof.simulator.loop import run
 from support.ledgers import HOME, changes, make_ledger, make_settings, sample, seeded
 from support.sharing import GatedStore
 from support.silent import SilentStore
@@ -31,7 +32,6 @@ from ledger import (
 from ledger.core.amounts import total_wide
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.values import Entry
-from ledger.lab.simulator.loop import run
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.writes import Put

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+from proof.simulator.loop import run
 from support.ledgers import AWAY, HOME, make_settings, seeded
 from support.pipelines import FIELDS
 from support.public_calls import (
@@ -43,7 +44,6 @@ from ledger import (
     Unknown,
     sync,
 )
-from ledger.lab.simulator.loop import run
 from ledger.primitives.leases import NotHeld
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.sequences import MaybeNumbered, Numbered

@@ -10,7 +10,6 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.commands.live import with_display
 from ledger.commands.pipeline.audit_commands import audit, mend
 from ledger.commands.pipeline.lane_display import line, panel, summary
@@ -39,20 +38,6 @@ STANDARD_INPUT = "-"
 QUEUE = "sqs://"
 NAMES_MAX = 2
 """The most lanes named in a summary."""
-
-DEMO = LazyCommand(
-    "demo",
-    "ledger.lab.demos.pipeline.pipeline_demo_command",
-    "Send corrected messages through the pipeline with faults injected, and verify its totals.",
-    LABORATORY,
-)
-
-PRODUCE = LazyCommand(
-    "produce",
-    "ledger.lab.demos.pipeline.producer.produce_command",
-    "Write records to a stream, a queue, a topic or a file, at a steady rate, to try a pipeline.",
-    LABORATORY,
-)
 
 app = new_app(about="Process a stream of corrected records into exact totals.")
 
@@ -229,7 +214,6 @@ app.command("rebuild")(rebuild)
 app.command("reset")(reset)
 app.command("move-states")(move_states)
 app.command("forget")(forget)
-add_lazily(app, DEMO, PRODUCE)
 
 
 def _spool(file: str, spool: Path | None) -> Spool | None:

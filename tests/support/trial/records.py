@@ -34,7 +34,7 @@ FIELDS = {"id": "Row.Id", "version": "Row.Version", "value": "Amount"}
 
 def rows() -> list[dict[str, str]]:
     """Return the real rows that the package carries."""
-    place = files("ledger.lab.demos.changes") / "bank-changes.csv"
+    place = files("ledger.demo") / "bank-changes.csv"
     return list(csv.DictReader(place.read_text(encoding="utf-8").splitlines()))
 
 

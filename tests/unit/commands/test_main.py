@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import typer
+from lab.__main__ import COMMANDS as LAB_COMMANDS
+from lab.__main__ import app as lab_app
 from typer.testing import CliRunner
 
 import compactor.cli
 from ledger.commands.lazy import LazyCommand, PlaceholderCommand
 from ledger.commands.main import COMMANDS, app
-from ledger.commands.pipeline.pipeline_commands import DEMO, PRODUCE
 from ledger.runtime.command_line import first_paragraph
 
 OWN_MODULES_MAX = 16
@@ -27,7 +28,9 @@ NEVER_FOR_HELP = {
     "boto3",
     "botocore",
     "compactor",
-    "ledger.lab",
+    "ledger.demo",
+    "lab",
+    "proof",
     "ledger.ledger",
     "ledger.local",
     "ledger.pipeline",
@@ -98,7 +101,7 @@ def test_help_of_the_compactor_loads_no_sdk() -> None:
     assert loaded_by("compactor.cli", "--help") & SDKS_AND_ENGINES == set()
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, DEMO, PRODUCE], ids=lambda command: command.module)
+@pytest.mark.parametrize("command", [*COMMANDS, *LAB_COMMANDS], ids=lambda command: command.module)
 def test_a_command_is_listed_as_it_describes_itself(command: LazyCommand) -> None:
     """The table repeats the first paragraph of the command's own help."""
     assert first_paragraph(command.load().help) == command.about
@@ -120,7 +123,7 @@ def words_of(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
 
 PAGES = [
     pytest.param(one, words, id=" ".join((str(one.info.name), *words)))
-    for one in (app, compactor.cli.app)
+    for one in (app, compactor.cli.app, lab_app)
     for words in words_of(typer.main.get_command(one))
 ]
 

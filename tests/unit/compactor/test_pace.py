@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 import pytest
+from proof.simulator.clocks import START
 from support.compacting import World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
@@ -16,7 +17,6 @@ from compactor.pace import KEEPS_UP_SECONDS, Pace
 from compactor.plan import Observation, Rules, decide
 from ledger.core.entry import entry_id
 from ledger.core.fold import Collection
-from ledger.lab.simulator.clocks import START
 
 LATE = KEEPS_UP_SECONDS * 2
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from lab.budget_day import __main__ as command
+from lab.budget_day.day import DAY_SECONDS, Day, DayRun, Figures
 from typer.testing import CliRunner
-
-from ledger.lab.budget_day import __main__ as command
-from ledger.lab.budget_day.day import DAY_SECONDS, Day, DayRun, Figures
 
 SHORT = Day(name="short", part=Decimal("0.5"), rate=5, seconds=40)
 

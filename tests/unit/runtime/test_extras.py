@@ -22,6 +22,7 @@ for hidden in sys.argv[1].split(","):
 sys.argv = ["ledger", *sys.argv[2:]]
 """
 RUN = "from ledger.__main__ import main\nmain()"
+RUN_LAB = "from lab.__main__ import main\nmain()"
 SAY = """
 from ledger.core.errors import PackageMissing
 try:
@@ -43,9 +44,11 @@ DOORS: Mapping[str, tuple[str, str, str]] = {
     "ledger serve, fastapi": ("fastapi", "service", "serve --local --insecure --port 0"),
     "ledger serve, starlette": ("starlette", "service", "serve --local --insecure --port 0"),
     "ledger serve, uvicorn": ("uvicorn", "service", "serve --local --insecure --port 0"),
-    "ledger soak, httpx": ("httpx", "client", "soak"),
-    "ledger soak, uvicorn": ("uvicorn", "service", "soak"),
-    "ledger bench": ("matplotlib", "bench", "bench --picture bench.svg"),
+}
+LAB_DOORS: Mapping[str, tuple[str, str, str]] = {
+    "lab soak, httpx": ("httpx", "client", "soak"),
+    "lab soak, uvicorn": ("uvicorn", "service", "soak"),
+    "lab bench": ("matplotlib", "bench", "bench --picture bench.svg"),
 }
 CALLS: Mapping[str, tuple[str, str, str]] = {
     "ledger.client": ("httpx", "client", "def run(): import ledger.client"),
@@ -76,7 +79,7 @@ CALLS: Mapping[str, tuple[str, str, str]] = {
         "aiodynamo",
         "bench",
         (
-            "from ledger.lab.bench.cases import ALL\nfrom ledger.lab.bench.runner import _missing\n"
+            "from lab.bench.cases import ALL\nfrom lab.bench.runner import _missing\n"
             "[reason] = {_missing(case) for case in ALL if case.package == 'aiodynamo'}\n"
             "sys.exit(reason)"
         ),
@@ -108,6 +111,13 @@ def test_a_command_names_the_extra_in_one_line(door: str, tmp_path: Path) -> Non
     check_line(said_without(package, RUN, *words.split(), folder=tmp_path), extra)
 
 
+@pytest.mark.parametrize("door", LAB_DOORS)
+def test_the_laboratory_names_the_extra_in_one_line(door: str, tmp_path: Path) -> None:
+    """As the commands do."""
+    package, extra, words = LAB_DOORS[door]
+    check_line(said_without(package, RUN_LAB, *words.split(), folder=tmp_path), extra)
+
+
 @pytest.mark.parametrize("door", CALLS)
 def test_a_call_names_the_extra_in_one_line(door: str, tmp_path: Path) -> None:
     """As an ImportError that is an error of the ledger, too."""
@@ -115,11 +125,20 @@ def test_a_call_names_the_extra_in_one_line(door: str, tmp_path: Path) -> None:
     check_line(said_without(package, code + SAY, folder=tmp_path), extra)
 
 
-@pytest.mark.parametrize("command", ["webhook", "serve", "token", "soak", "bench", "export"])
-def test_help_needs_no_extra(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("run", "command"),
+    [
+        (RUN, "webhook"),
+        (RUN, "serve"),
+        (RUN, "token"),
+        (RUN, "export"),
+        (RUN_LAB, "soak"),
+        (RUN_LAB, "bench"),
+    ],
+)
+def test_help_needs_no_extra(run: str, command: str, tmp_path: Path) -> None:
     """Nor does what a command can do without it."""
-    code = HIDE + RUN
-    words = (sys.executable, "-c", code, ",".join(EXTRAS), command, "--help")
+    words = (sys.executable, "-c", HIDE + run, ",".join(EXTRAS), command, "--help")
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -9,11 +9,11 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
+from proof.simulator.loop import run as run_virtually
 from support.ledgers import make_settings
 
 from compactor import Compactor
 from ledger.core.errors import LedgerError
-from ledger.lab.simulator.loop import run as run_virtually
 from ledger.runtime.supervised import Supervised, supervised
 from ledger.runtime.tasks import background_tasks
 

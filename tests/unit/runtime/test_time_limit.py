@@ -6,8 +6,8 @@ import math
 import anyio
 import anyio.lowlevel
 import pytest
+from proof.simulator.loop import run
 
-from ledger.lab.simulator.loop import run
 from ledger.runtime.time_limit import TimeLimit
 
 SHORT_SECONDS = 0.02

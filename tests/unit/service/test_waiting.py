@@ -6,13 +6,13 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from proof.simulator.loop import run
 from support.ledgers import HOME, make_settings, seeded
 from support.serving import Served, served
 from support.silent import SilentStore
 
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.ids import sort_key, suffix_of
-from ledger.lab.simulator.loop import run
 from ledger.ledger import Ledger
 from ledger.service.waiting import FLEET_SECONDS_MAX
 from ledger.store.writes import Put

@@ -1,20 +1,20 @@
-"""`ledger bench --from`: what an earlier run wrote is shown and drawn, and nothing is measured."""
+"""`lab bench --from`: what an earlier run wrote is shown and drawn, and nothing is measured."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.__main__ import app
+from lab.bench.earlier import read_reports
+from lab.bench.options import BenchOptions
+from lab.bench.report import VERSION
+from lab.bench.scale_stages import STAGES
 from typer.testing import CliRunner
 
-from ledger.commands.main import app
 from ledger.core.errors import InvalidInput
-from ledger.lab.bench.earlier import read_reports
-from ledger.lab.bench.options import BenchOptions
-from ledger.lab.bench.report import VERSION
-from ledger.lab.bench.scale_stages import STAGES
 
-DOCUMENTED = Path(__file__).parents[4] / "ledger/lab/bench"
+DOCUMENTED = Path(__file__).parents[4] / "tests/lab/bench"
 
 
 def rung(counters: int, **changed: object) -> dict[str, Any]:

@@ -5,9 +5,8 @@ import asyncio
 import anyio
 import anyio.lowlevel
 import pytest
-
-from ledger.lab.bench import load
-from ledger.lab.bench.measuring import Meter
+from lab.bench import load
+from lab.bench.measuring import Meter
 
 SECONDS = 0.05
 

@@ -1,8 +1,7 @@
 """What is measured: windows of a meter, and memory."""
 
 import pytest
-
-from ledger.lab.bench.measuring import Meter, memory_bytes
+from lab.bench.measuring import Meter, memory_bytes
 
 
 def test_a_window_leaves_out_what_came_before() -> None:

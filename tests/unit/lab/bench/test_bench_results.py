@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
+from lab.bench.cases import ALL, ENTRY_SECONDS_MAX, PUT, ROUND_SECONDS_MAX, Case, chosen
+from lab.bench.measuring import Measured
+from lab.bench.options import BenchOptions
+from lab.bench.report import BenchReport, CaseResult
+from lab.bench.runner import Bench, results_of, run_cases
+from lab.bench.scale import entries_of
+from lab.bench.scale_stages import FIGURES, STAGES
 
 from ledger.core.errors import LedgerError
-from ledger.lab.bench.cases import ALL, ENTRY_SECONDS_MAX, PUT, ROUND_SECONDS_MAX, Case, chosen
-from ledger.lab.bench.measuring import Measured
-from ledger.lab.bench.options import BenchOptions
-from ledger.lab.bench.report import BenchReport, CaseResult
-from ledger.lab.bench.runner import Bench, results_of, run_cases
-from ledger.lab.bench.scale import entries_of
-from ledger.lab.bench.scale_stages import FIGURES, STAGES
 from ledger.runtime.command_line import FAILED
 
 

@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from lab.bench import plain, writes
+from lab.bench.control import StubControl, running_stub
+from lab.bench.load import Work
+from lab.bench.rounds import Round, Task
 
 from ledger.core.errors import LedgerError
-from ledger.lab.bench import plain, writes
-from ledger.lab.bench.control import StubControl, running_stub
-from ledger.lab.bench.load import Work
-from ledger.lab.bench.rounds import Round, Task
 
 pytestmark = pytest.mark.slow
 

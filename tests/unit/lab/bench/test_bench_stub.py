@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from lab.bench import stub_pages
+from lab.bench.plain import TABLE, amount, plain_item
+from lab.bench.stub import Connection, Endpoint
 from support.tiers import few_fast
 
 from ledger.core.capacity import READ_UNIT_BYTES
 from ledger.core.fold import collect
-from ledger.lab.bench import stub_pages
-from ledger.lab.bench.plain import TABLE, amount, plain_item
-from ledger.lab.bench.stub import Connection, Endpoint
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.requests import written_units
 from ledger.store.dynamodb.statements import errors_of, statement

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from lab.chaos.calls import CALL, RESULT, Call, CallResult, Kind, changes_of, make
 
 from ledger.core.errors import (
     DamagedItem,
@@ -15,7 +16,6 @@ from ledger.core.errors import (
     Throttled,
 )
 from ledger.core.values import Entry
-from ledger.lab.chaos.calls import CALL, RESULT, Call, CallResult, Kind, changes_of, make
 from ledger.ledger import Ledger
 
 AT = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)

@@ -1,9 +1,9 @@
 """Changes and counters as they are handed out in a run of chaos."""
 
+from lab.chaos.counters import COMBINED, OPEN_COUNTERS, RECENT_COUNTERS, SHARDS, Counters
 from support.ledgers import make_settings, seeded
 
-from ledger.lab.chaos.counters import COMBINED, OPEN_COUNTERS, RECENT_COUNTERS, SHARDS, Counters
-from ledger.lab.harness.tagged import CHANGES_MAX
+from ledger.demo.harness.tagged import CHANGES_MAX
 
 
 def test_no_change_is_handed_out_twice_and_none_is_left_out() -> None:

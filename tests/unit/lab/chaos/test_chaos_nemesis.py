@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ledger.lab.chaos.nemesis import Nemesis
-from ledger.lab.chaos.report import ChaosOptions, ChaosProgress
-from ledger.lab.chaos.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
-from ledger.lab.harness.checker import TaggedChecker
-from ledger.lab.harness.processes import ManagedProcess
+from lab.chaos.nemesis import Nemesis
+from lab.chaos.report import ChaosOptions, ChaosProgress
+from lab.chaos.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
+
+from ledger.demo.harness.checker import TaggedChecker
+from ledger.demo.harness.processes import ManagedProcess
 from ledger.local import Fault, LocalGlobalTable
 from ledger.local.front.faults import FaultRule
 from ledger.testing.clock import ManualClock

@@ -6,14 +6,14 @@ from random import Random
 
 import anyio
 import pytest
+from lab.chaos import operators
+from lab.chaos.calls import Call
+from lab.chaos.operators import operate
+from lab.chaos.processes import WriterProcess
+from lab.chaos.report import ChaosOptions, ChaosProgress
 
-from ledger.lab.chaos import operators
-from ledger.lab.chaos.calls import Call
-from ledger.lab.chaos.operators import operate
-from ledger.lab.chaos.processes import WriterProcess
-from ledger.lab.chaos.report import ChaosOptions, ChaosProgress
-from ledger.lab.harness.checker import TaggedChecker
-from ledger.lab.harness.processes import ManagedProcess
+from ledger.demo.harness.checker import TaggedChecker
+from ledger.demo.harness.processes import ManagedProcess
 from ledger.settings import Settings
 from ledger.testing.clock import ManualClock
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import anyio
 import pytest
+from lab.chaos.calls import Call, CallResult
+from lab.chaos.processes import WriterProcess
 
-from ledger.lab.chaos.calls import Call, CallResult
-from ledger.lab.chaos.processes import WriterProcess
-from ledger.lab.harness.processes import ProcessEnded
+from ledger.demo.harness.processes import ProcessEnded
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 from decimal import Decimal
 
 import typer
+from lab.chaos.report import ChaosOptions, ChaosProgress, ChaosReport
+from lab.chaos.run import ChaosRun
 from rich.console import Console, RenderableType
 from support.ledgers import net
 
 from ledger.core.entry import entry_item
 from ledger.core.ids import parse
 from ledger.core.values import Entry
-from ledger.lab.chaos.report import ChaosOptions, ChaosProgress, ChaosReport
-from ledger.lab.chaos.run import ChaosRun
-from ledger.lab.harness.census import describe_item
-from ledger.lab.harness.checker import Outcome, TaggedChecker, Violation
-from ledger.lab.harness.display import line, panel
-from ledger.lab.harness.report import ReportFiles, finish
+from ledger.demo.harness.census import describe_item
+from ledger.demo.harness.checker import Outcome, TaggedChecker, Violation
+from ledger.demo.harness.display import line, panel
+from ledger.demo.harness.report import ReportFiles, finish
 from ledger.testing.clock import ManualClock
 
 OPTIONS = ChaosOptions(seed=7, minutes=1.5)
@@ -127,7 +127,7 @@ def test_a_broken_promise_is_shown_with_all_that_is_known_and_how_to_repeat_it()
     report = ChaosReport(progress, "held", ("us-east-1 shows a x: change 0",))
     assert report.verdict().status == 1
     text = ended(report)
-    command = "ledger chaos --seed 7 --minutes 1.5 --engine memory --lag 0.05"
+    command = "python -m lab chaos --seed 7 --minutes 1.5 --engine memory --lag 0.05"
     for part in (
         "P1 broken: a shows 2",
         "P1 broken: b shows 3",
@@ -147,7 +147,7 @@ def test_the_report_is_plain_json() -> None:
     assert content["verdict"] == "broken"
     assert content["options"]["seed"] == 7
     assert content["wrong"][0]["known"] == ["change 0: called 1 times"]
-    assert content["command"].startswith("ledger chaos --seed 7")
+    assert content["command"].startswith("python -m lab chaos --seed 7")
 
 
 def test_the_schedule_is_shown_before_it_begins() -> None:

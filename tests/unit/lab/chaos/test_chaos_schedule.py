@@ -5,8 +5,7 @@ from dataclasses import replace
 from itertools import pairwise, permutations
 
 import pytest
-
-from ledger.lab.chaos.schedule import (
+from lab.chaos.schedule import (
     CLOCK_OFF_SECONDS,
     FIRST_SECONDS,
     GAP_SECONDS,
@@ -21,6 +20,7 @@ from ledger.lab.chaos.schedule import (
     ScheduledFault,
     draw,
 )
+
 from ledger.local.front.faults import PASSING, Fault, FaultRule
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")

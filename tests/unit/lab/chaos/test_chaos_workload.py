@@ -10,20 +10,20 @@ from typing import Any
 
 import anyio
 import pytest
+from lab.chaos.calls import Call, CallResult, Kind
+from lab.chaos.ending import EndChecks
+from lab.chaos.processes import WriterProcess
+from lab.chaos.report import ChaosOptions, ChaosProgress
+from lab.chaos.workload import ReadMode, Workload
 from prometheus_client import CollectorRegistry
 from support.ledgers import AWAY, HOME, make_settings, net, seeded
 
 from ledger.core.errors import ReadTooSlow, Throttled
 from ledger.core.ids import parse
 from ledger.core.values import Entry
-from ledger.lab.chaos.calls import Call, CallResult, Kind
-from ledger.lab.chaos.ending import EndChecks
-from ledger.lab.chaos.processes import WriterProcess
-from ledger.lab.chaos.report import ChaosOptions, ChaosProgress
-from ledger.lab.chaos.workload import ReadMode, Workload
-from ledger.lab.harness import census
-from ledger.lab.harness.checker import Outcome, TaggedChecker
-from ledger.lab.harness.table import TestTable
+from ledger.demo.harness import census
+from ledger.demo.harness.checker import Outcome, TaggedChecker
+from ledger.demo.harness.table import TestTable
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings

@@ -1,11 +1,10 @@
 import pytest
-
-from ledger.lab.compare.arriving import ARRIVING_SECONDS, arrive
-from ledger.lab.compare.figures import Backlog, SdkRetried
-from ledger.lab.compare.model import open_model
-from ledger.lab.compare.options import CompareOptions
-from ledger.lab.compare.sdk_retries import retried_by_sdk
-from ledger.lab.simulator import loop
+from lab.compare.arriving import ARRIVING_SECONDS, arrive
+from lab.compare.figures import Backlog, SdkRetried
+from lab.compare.model import open_model
+from lab.compare.options import CompareOptions
+from lab.compare.sdk_retries import retried_by_sdk
+from proof.simulator import loop
 
 OPTIONS = CompareOptions(engine="model")
 PER_SECOND = 150

@@ -1,11 +1,11 @@
 from dataclasses import replace
 
 import pytest
+from lab.compare.choices import HOT, NEEDS, NONE, choices
+from lab.compare.figures import AFTER_MANY, MINUTES_LATER, Partitioned, Repeat, Sold
+from lab.compare.report import CompareReport
 from support.comparing import figures, recounted, report
 
-from ledger.lab.compare.choices import HOT, NEEDS, NONE, choices
-from ledger.lab.compare.figures import AFTER_MANY, MINUTES_LATER, Partitioned, Repeat, Sold
-from ledger.lab.compare.report import CompareReport
 from ledger.primitives.counters import METHODS
 
 REGIONS, LIMIT_ACROSS, LIMIT, REPEATS, LOSSES = NEEDS

@@ -5,17 +5,17 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from lab.compare.choices import NEEDS
+from lab.compare.promises import claims
+from lab.compare.report import CompareReport
 from rich.console import Console
 from support.comparing import figures, recounted, report
 
-from ledger.lab.compare.choices import NEEDS
-from ledger.lab.compare.promises import claims
-from ledger.lab.compare.report import CompareReport
-from ledger.lab.harness.picture import save_picture
+from ledger.demo.harness.picture import save_picture
 from ledger.primitives.counters import METHODS
 from ledger.runtime.tables import print_grid
 
-PAGE = (files("ledger.lab.compare") / "README.md").read_text(encoding="utf-8")
+PAGE = (files("lab.compare") / "README.md").read_text(encoding="utf-8")
 
 
 def shown(one: CompareReport, width: int = 80) -> str:
@@ -83,9 +83,8 @@ def test_the_picture_has_every_method(tmp_path: Path) -> None:
 def test_the_page_names_the_options() -> None:
     """Options that the page mentions exist."""
     import typer  # noqa: PLC0415
+    from lab.compare.compare_command import compare  # noqa: PLC0415
     from typer.testing import CliRunner  # noqa: PLC0415
-
-    from ledger.lab.compare.compare_command import compare  # noqa: PLC0415
 
     app = typer.Typer()
     app.command()(compare)

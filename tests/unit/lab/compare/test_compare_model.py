@@ -2,17 +2,17 @@ from dataclasses import replace
 
 import anyio
 import pytest
+from lab.compare.model import Model, Service, open_model
+from lab.compare.options import CompareOptions
+from lab.compare.participants import Participants
+from lab.compare.parts import contend
+from lab.compare.session import compare
+from proof.simulator import loop
 from pydantic_core import to_json
 
 from ledger.core.errors import SignedTooLate, Throttled
 from ledger.core.keys import EXPIRES
-from ledger.lab.compare.model import Model, Service, open_model
-from ledger.lab.compare.options import CompareOptions
-from ledger.lab.compare.participants import Participants
-from ledger.lab.compare.parts import contend
-from ledger.lab.compare.session import compare
-from ledger.lab.harness.options import REGIONS
-from ledger.lab.simulator import loop
+from ledger.demo.harness.options import REGIONS
 from ledger.runtime.clock import Clock
 from ledger.store.reads import Get
 from ledger.store.writes import TOKEN_SECONDS, Applied, Put, Update
@@ -174,8 +174,8 @@ def test_optimistic_writers_get_no_further_together() -> None:
 @pytest.mark.slow
 def test_a_run_on_the_model_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same seed gives the same report to the byte, another seed another one."""
-    monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1, 4))
-    monkeypatch.setattr("ledger.lab.compare.session.PER_SECOND", (5,))
+    monkeypatch.setattr("lab.compare.session.WRITERS", (1, 4))
+    monkeypatch.setattr("lab.compare.session.PER_SECOND", (5,))
     options = CompareOptions(engine="model", changes=16, writers=4)
     first, second, other = (
         to_json(compare(one, on_step=lambda _: None).as_json())

@@ -1,9 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from support.comparing import figures, recounted
-
-from ledger.lab.compare.figures import (
+from lab.compare.figures import (
     AFTER_MANY,
     MINUTES_LATER,
     Alone,
@@ -12,7 +10,9 @@ from ledger.lab.compare.figures import (
     Repeat,
     Sold,
 )
-from ledger.lab.compare.promises import PROMISES, About, Status, broken, claims
+from lab.compare.promises import PROMISES, About, Status, broken, claims
+from support.comparing import figures, recounted
+
 from ledger.primitives.counters import METHODS
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.compare.figures import Partitioned, Sold
+from lab.compare.report import CompareReport
 from pydantic import TypeAdapter
 from support.comparing import counted, recounted, report
 
-from ledger.lab.compare.figures import Partitioned, Sold
-from ledger.lab.compare.report import CompareReport
-from ledger.lab.harness.report import ReportFiles, to_csv
+from ledger.demo.harness.report import ReportFiles, to_csv
 from ledger.primitives.counters import METHODS
 
 

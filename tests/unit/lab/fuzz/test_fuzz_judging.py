@@ -1,10 +1,9 @@
 from pathlib import Path
 
 import pytest
-
-from ledger.lab.fuzz.judging import Ended, problems, shown
-from ledger.lab.fuzz.running import commands, files_of, make_files
-from ledger.lab.fuzz.words import Case, drawn
+from proof.fuzz.judging import Ended, problems, shown
+from proof.fuzz.running import commands, files_of, make_files
+from proof.fuzz.words import Case, drawn
 
 CASE = Case(3, ("ledger", "total", "a", "--json"), {}, "utf-8", "file")
 FILES = {"good.csv": b"counter,change\n"}

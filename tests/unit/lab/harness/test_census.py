@@ -6,7 +6,7 @@ from support.ledgers import HOME, net
 
 from ledger.core.entry import Item
 from ledger.core.ids import parse
-from ledger.lab.harness.census import (
+from ledger.demo.harness.census import (
     MERGE_POLL_SECONDS,
     STILL_SECONDS_MAX,
     Census,

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from ledger.lab.harness.checker import Outcome, TaggedChecker, Violation
+from ledger.demo.harness.checker import Outcome, TaggedChecker, Violation
 
 EAST, WEST = "us-east-1", "eu-west-1"
 

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from ledger.commands import live
-from ledger.lab.harness.display import View, checked, line, panel, run_shown
-from ledger.lab.harness.report import Section
+from ledger.demo.harness.display import View, checked, line, panel, run_shown
+from ledger.demo.harness.report import Section
 
 VIEW = View(
     title="ledger thing",

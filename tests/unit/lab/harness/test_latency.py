@@ -1,8 +1,7 @@
 """The latency recorder: bounded memory, 2 % of precision, an exact worst."""
 
 import pytest
-
-from ledger.lab.harness.latency import LatencyRecorder
+from lab.harness.latency import LatencyRecorder
 
 
 @pytest.mark.parametrize("scale", [1e-5, 1e-3, 1.0, 60.0])

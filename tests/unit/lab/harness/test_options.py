@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from ledger.lab.harness.options import JsonFile, LabOptions, Seed, command
+from ledger.demo.harness.options import JsonFile, LabOptions, Seed, command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from ledger.lab.harness.process_clock import ProcessClock
-from ledger.lab.harness.processes import ManagedProcess, module_words
+from ledger.demo.harness.process_clock import ProcessClock
+from ledger.demo.harness.processes import ManagedProcess, module_words
 from ledger.runtime.clock import SystemClock
 
 SUSPENDED_SECONDS = 0.5

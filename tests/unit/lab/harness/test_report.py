@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ledger.core.errors import InvalidInput
-from ledger.lab.harness.report import (
+from ledger.demo.harness.report import (
     Column,
     Report,
     ReportFiles,

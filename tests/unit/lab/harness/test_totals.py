@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from support.ledgers import AWAY, HOME, make_settings, seeded
 
-from ledger.lab.harness.totals import RegionTotals, read_totals
+from ledger.demo.harness.totals import RegionTotals, read_totals
 from ledger.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.testing.clock import ManualClock

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
+from lab.soak.balancing import CUT, GIVEN_UP, REFUSED, TIMED_OUT, Attempt, Balancer
+from lab.soak.instances import Instance, Life
 from support.soaking import an_instance
 
-from ledger.lab.soak.balancing import CUT, GIVEN_UP, REFUSED, TIMED_OUT, Attempt, Balancer
-from ledger.lab.soak.instances import Instance, Life
 from ledger.testing.clock import ManualClock
 
 PATH = "http://service/v1/counters/a"

@@ -1,8 +1,7 @@
 """What a soak measures over time."""
 
 import pytest
-
-from ledger.lab.soak.curves import Curves, growth_of
+from lab.soak.curves import Curves, growth_of
 
 
 def test_intervals_follow_each_other() -> None:

@@ -9,13 +9,13 @@ import anyio
 import anyio.lowlevel
 import httpx
 import pytest
+from lab.soak.following import FeedFollower, Followers
+from lab.soak.offered import OfferedWorkload
+from lab.soak.service import URL
 from support.lossy_http import cut, first
 from support.soaking import REGION, Soaked, soaked
 
 from ledger.core.values import Entry
-from ledger.lab.soak.following import FeedFollower, Followers
-from ledger.lab.soak.offered import OfferedWorkload
-from ledger.lab.soak.service import URL
 
 FIRST, SECOND = (f"2026-11-21T06:50:01.123456Z#{one}" for one in ("4f1d2c3b5a697887", "0" * 16))
 REFUSALS = 20

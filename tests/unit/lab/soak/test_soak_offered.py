@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import anyio
 import pytest
+from lab.chaos.calls import Call, CallResult
+from lab.chaos.workload import ReadMode, Writer
+from lab.soak import offered
+from lab.soak.offered import OfferedWorkload
 from support.soaking import REGION, Soaked, soaked
 
-from ledger.lab.chaos.calls import Call, CallResult
-from ledger.lab.chaos.workload import ReadMode, Writer
-from ledger.lab.harness.checker import Outcome
-from ledger.lab.soak import offered
-from ledger.lab.soak.offered import OfferedWorkload
+from ledger.demo.harness.checker import Outcome
 from ledger.testing import ManualClock
 
 A = Call("record", (("a", 0),))

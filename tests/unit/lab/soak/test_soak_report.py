@@ -5,14 +5,14 @@ from contextlib import suppress
 
 import pytest
 import typer
+from lab.chaos.schedule import KILLED_WRITER, USUAL
+from lab.soak.curves import Curves
+from lab.soak.report import SoakOptions, SoakProgress, SoakReport
+from lab.soak.run import ROUND, SoakRun
 from rich.console import Console
 
-from ledger.lab.chaos.schedule import KILLED_WRITER, USUAL
-from ledger.lab.harness.checker import TaggedChecker, Violation
-from ledger.lab.harness.report import ReportFiles, finish
-from ledger.lab.soak.curves import Curves
-from ledger.lab.soak.report import SoakOptions, SoakProgress, SoakReport
-from ledger.lab.soak.run import ROUND, SoakRun
+from ledger.demo.harness.checker import TaggedChecker, Violation
+from ledger.demo.harness.report import ReportFiles, finish
 from ledger.testing import ManualClock
 
 OPTIONS = SoakOptions(seed=7, minutes=2.0)
@@ -81,7 +81,7 @@ def test_a_broken_promise_ends_with_status_1_and_the_command() -> None:
     assert report.verdict().status == 1
     text = ended(report)
     assert "drain broken: POST /v1/entries at a-0: cut after 0.10 s" in text
-    assert "ledger soak --seed 7 --minutes 2" in text
+    assert "python -m lab soak --seed 7 --minutes 2" in text
 
 
 def test_the_report_is_plain_json() -> None:

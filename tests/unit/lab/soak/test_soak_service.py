@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from lab.chaos.calls import Call
+from lab.soak.service import Service, uuid_of
 from support.lossy_http import cut, first, not_sent, slow
 from support.soaking import HORIZON_SECONDS, soaked
 
 from ledger.core.errors import StoreError
 from ledger.core.timed_keys import time_in
-from ledger.lab.chaos.calls import Call
-from ledger.lab.soak.service import Service, uuid_of
 
 AT = datetime(2026, 11, 21, 6, 50, 1, 123456, tzinfo=UTC)
 ALWAYS = 10_000

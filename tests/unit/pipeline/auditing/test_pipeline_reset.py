@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from proof.simulator.supervisor import REGISTRY
 from support.audits import audited, mended
 from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
@@ -23,7 +24,6 @@ from support.pipelines import (
 from compactor.job import Compactor
 from ledger.core.entry import Item
 from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed, LedgerError
-from ledger.lab.simulator.supervisor import REGISTRY
 from ledger.pipeline.auditing import reset as resetting
 from ledger.pipeline.auditing.reset import QUIET_SECONDS, Done, Reset
 from ledger.pipeline.core import sums

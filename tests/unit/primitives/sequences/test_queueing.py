@@ -6,13 +6,13 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 import pytest
+from lab.compare.model import VirtualClock
+from proof.simulator import loop
 from support.clients import together
 from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput
-from ledger.lab.compare.model import VirtualClock
-from ledger.lab.simulator import loop
 from ledger.primitives.sequences import Numbered, Queue, SortKeySequence
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store

@@ -7,12 +7,12 @@ from typing import cast
 import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
+from lab.bench.stub_pages import answer
 from support.bytes_server import answering_bytes
 from support.scripted import done
 from support.wire import TRANSPORTS, open_wire
 
 from ledger.core.errors import SignedTooLate
-from ledger.lab.bench.stub_pages import answer
 from ledger.settings import Settings
 from ledger.settings.given import TransportName
 from ledger.store.conditions import Absent

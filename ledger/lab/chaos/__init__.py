@@ -1,1 +1,0 @@
-"""`ledger chaos`: the ledger on real engines under injected faults, checked from outside."""

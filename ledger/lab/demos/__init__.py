@@ -1,1 +1,0 @@
-"""Demonstrations on the embedded local global table."""

@@ -1,1 +1,0 @@
-"""`ledger soak`: the service under load for long, while instances, regions and requests fail."""

@@ -1,0 +1,1 @@
+"""Measures and shakes the ledger with real processes: `python -m lab`."""

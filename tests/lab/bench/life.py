@@ -1,0 +1,213 @@
+"""What a change costs in its whole life, and what merging makes of a read, on a local table.
+
+Changes are written in the home region, merged by the compactor or in the usual way until only net
+changes are left, and then read. Units follow our model of DynamoDB's rules, as charged in one
+region: a global table charges a write the same in each of its regions.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
+
+import anyio
+
+from compactor import Compactor
+from lab.bench.archive import requests_of
+from lab.bench.measuring import Measured, Meter
+from lab.bench.rounds import Round
+from lab.bench.usual_merge import merge_once
+from ledger.core.errors import LedgerError, LocalTableError
+from ledger.demo.harness.options import REGIONS, LabOptions
+from ledger.demo.harness.table import TestTable, open_table
+from ledger.ledger import Ledger
+from ledger.local.engines.dynoxide import find_binary
+from ledger.runtime.gc import tune_gc
+from ledger.runtime.metrics import summed
+from ledger.runtime.tasks import run_all
+
+HOLD_SECONDS = 0.3
+LAG_SECONDS, JITTER_SECONDS = 0.02, 0.05
+PASSES_MAX = 400
+TOTALS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A running table, and a ledger in its home region."""
+
+    round: Round
+    table: TestTable
+    ledger: Ledger
+
+    def units(self, kind: str) -> float:
+        """Return the units that all have consumed, "read" or "write"."""
+        return self.round.units(kind) + self.table.units(kind)
+
+
+Merge = Callable[[Life, list[str]], Awaitable[int]]
+"""Merges all entries of these counters; returns how many it reports as merged."""
+
+
+async def ledger(round_: Round) -> Measured:
+    """Merge with the compactor."""
+    return await _measure(round_, _by_compactor)
+
+
+async def merging(round_: Round) -> Measured:
+    """Merge with one compactor whose connections are open; reads of the check are not timed."""
+    return await _measure(round_, _by_open_compactor)
+
+
+async def usual(round_: Round) -> Measured:
+    """Merge entries and net change in one transaction, as it is usually described."""
+    return await _measure(round_, _in_one_transaction)
+
+
+async def _measure(round_: Round, merge: Merge) -> Measured:
+    """Write and merge round after round, then check and read the totals; merging alone is timed."""
+    options = round_.options
+    entries, rounds = options["entries"], options["rounds"]
+    counters = [f"life-{number}" for number in range(options["counters"])]
+    meter, seconds, cpu_seconds, merged = Meter(), 0.0, 0.0, 0
+    if options.get("tune_gc", False):
+        tune_gc()
+    async with opened(round_) as life:
+        for _ in range(rounds):
+            for name in counters:
+                await life.ledger.record_many([(name, 1)] * entries)
+            await life.table.wait_replicated()
+            await anyio.sleep(life.table.settings.settle)
+            meter.begin()
+            merged += await merge(life, counters)
+            found = meter.end()
+            seconds, cpu_seconds = seconds + found.seconds, cpu_seconds + found.cpu_seconds
+        write_units, merge_reads = life.units("write"), life.units("read")
+        reads = await _reads(life, counters, entries * rounds)
+    work = len(counters) * entries * rounds
+    if merged < work:
+        raise LedgerError(f"{merged} of {work} entries were merged")
+    return replace(
+        found,
+        work=work,
+        calls=rounds,
+        seconds=seconds,
+        cpu_seconds=cpu_seconds,
+        units=write_units,
+        extra={
+            **reads,
+            "read units to merge a change": merge_reads / work,
+            **_archived(life, work),
+        },
+    )
+
+
+def _archived(life: Life, work: int) -> dict[str, float]:
+    """Return what went to the archive, if there is one; nothing where only merging is timed."""
+    registry = life.round.registry
+    folds = summed(registry, "compactor_folds_total", outcome="applied")
+    if not (size := summed(registry, "compactor_archive_bytes_total")):
+        return {}
+    requests = requests_of(registry)
+    return {
+        "folds": folds,
+        "archive: PUTs": requests["put"],
+        "archive: GETs": requests["get"],
+        "archive: bytes of a change": size / work,
+    }
+
+
+async def _by_compactor(life: Life, counters: list[str]) -> int:
+    """Run passes until only net changes are left."""
+    compactor, merged = Compactor(life.table.settings, registry=life.round.registry), 0
+    for _ in range(PASSES_MAX):
+        report = await compactor.run_once()
+        if not report.is_success:
+            raise LedgerError(report.sentence())
+        merged += report.merged
+        await life.table.wait_replicated()
+        if report.is_idle and not await _left(life, counters):
+            return merged
+    raise LedgerError(f"still merging after {PASSES_MAX} passes")
+
+
+async def _by_open_compactor(life: Life, _counters: list[str]) -> int:
+    """Run passes until one finds nothing to write; the first searches the whole table."""
+    compactor = Compactor(life.table.settings, stores=life.table.stores, contract=True)
+    merged = 0
+    for _ in range(PASSES_MAX):
+        report = await compactor.run_once()
+        if not report.is_success:
+            raise LedgerError(report.sentence())
+        merged += report.merged
+        if report.is_idle:
+            return merged
+        await life.table.wait_replicated()
+    raise LedgerError(f"still merging after {PASSES_MAX} passes")
+
+
+async def _in_one_transaction(life: Life, counters: list[str]) -> int:
+    """Run one transaction after another until only net changes are left."""
+    home, merged = life.table.stores[life.ledger.region], 0
+    for counter in counters:
+        while done := await merge_once(home, counter, settle=0, clock=life.table.clock):
+            merged += done
+    await life.table.wait_replicated()
+    return merged
+
+
+async def _left(life: Life, counters: list[str]) -> int:
+    """Count the entries that are left, by a ledger whose reads are not counted."""
+    async with Ledger.open(life.table.settings) as uncounted:
+        jobs = [lambda name=name: uncounted.total(name, max_age=0) for name in counters]
+        return sum(total.entries for total in await run_all(jobs, at_once=TOTALS_AT_ONCE))
+
+
+async def _reads(life: Life, counters: list[str], expected: int) -> dict[str, float]:
+    """Read every merged total once; return the requests and read units of one read."""
+    units, requests = life.units("read"), _pages(life)
+    for counter in counters:
+        total = await life.ledger.total(counter, max_age=0)
+        if total.value != expected or total.entries:
+            raise LedgerError(f"{counter} is {total.value} instead of {expected}")
+    count = len(counters)
+    return {
+        "read units of a merged total": (life.units("read") - units) / count,
+        "requests of a merged total": (_pages(life) - requests) / count,
+    }
+
+
+def _pages(life: Life) -> float:
+    """Return the pages that totals were read from so far, a request each."""
+    return summed(life.round.registry, "ledger_read_pages_sum")
+
+
+@asynccontextmanager
+async def opened(round_: Round) -> AsyncIterator[Life]:
+    """Open the table and ledger of a round."""
+    options = round_.options
+    table_options = LabOptions(engine=engine(), lag=LAG_SECONDS, jitter=JITTER_SECONDS)
+    settings = {
+        "settle": options["settle"],
+        "retry_horizon": options["settle"] / 2,
+        "observation_delay": HOLD_SECONDS,
+        **options.get("settings", {}),
+    }
+    regions = REGIONS[: options["regions"]]
+    with TemporaryDirectory(prefix="ledger-bench-") as folder:
+        if options.get("archive", False):
+            settings["archive"] = [f"file://{folder}"]
+        async with (
+            open_table(table_options, regions, **settings) as table,
+            Ledger.open(table.settings, registry=round_.registry) as opened,
+        ):
+            yield Life(round_, table, opened)
+
+
+def engine() -> str:
+    """Return the faster engine if it is installed."""
+    try:
+        find_binary()
+    except LocalTableError:
+        return "memory"
+    return "dynoxide"

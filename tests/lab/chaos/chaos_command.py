@@ -1,0 +1,40 @@
+"""`lab chaos`: inject faults into a local global table, and verify every read."""
+
+import anyio
+
+from lab.chaos.report import ChaosOptions
+from lab.chaos.run import ChaosRun
+from ledger.demo.harness.display import run_shown
+from ledger.demo.harness.options import command
+from ledger.demo.harness.report import ReportFiles, finish
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.command_line import new_app
+from ledger.runtime.tables import new_console, print_line
+
+app = new_app()
+
+
+@app.command()
+@command(ChaosOptions)
+def chaos(options: ChaosOptions) -> None:
+    """Inject faults into a local global table and verify every read.
+
+    Starts a global table of three regions on this machine, a writer process for each region and two
+    compactor processes. A schedule kills and suspends processes, cuts regions off, delays
+    replication, and makes requests fail, hang, arrive late or lose their answers. Clocks stand
+    still or are wrong, settings disagree with the table's contract, operators change it; with
+    `--profile lost-home` the home is lost for good. Every read in every region is checked. At the
+    end the faults stop, everything is merged, and the totals must be exact in every region. Exits
+    with 1 if a promise is broken.
+
+    The same seed gives the same schedule, but not the same run: the timing of processes and engine
+    differs. `python -m proof.simulator` has runs that replay exactly.
+    """
+    files = ReportFiles.of(options)
+    files.check()
+    run = ChaosRun(options, clock=SystemClock())
+    console = new_console()
+    for line in str(run.schedule).splitlines():
+        print_line(line, console)
+    report = anyio.run(run_shown, run.run, console, run.progress.view)
+    finish(report, console, files)

@@ -1,0 +1,178 @@
+"""A run under faults, whatever takes part: it lives until its end, a broken promise or a signal."""
+
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from compactor.observe import lease_name
+from lab.chaos.ending import EndChecks
+from lab.chaos.nemesis import Nemesis
+from lab.chaos.report import ChaosProgress, ChaosReport, Ending
+from lab.chaos.workload import ReadMode, Workload, Writer
+from ledger.core import keys
+from ledger.core.errors import ReadTooSlow, StoreError
+from ledger.demo.harness.census import describe_item, take_census
+from ledger.demo.harness.checker import Violation
+from ledger.demo.harness.processes import ManagedProcess, ProcessEnded
+from ledger.demo.harness.table import TestTable
+from ledger.primitives.leases.state import lease_key, record_of
+from ledger.runtime.clock import Clock
+from ledger.runtime.signals import STOP_SIGNALS, stopped_by_signals
+from ledger.runtime.tasks import background_tasks
+from ledger.store.reads import Get, Query
+
+CONTEXT_SECONDS_MAX = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Participants:
+    """What takes part in a run; `processes` are those that run beside the compactors."""
+
+    table: TestTable
+    read_modes: Sequence[ReadMode]
+    writers: Mapping[str, Writer]
+    processes: Sequence[ManagedProcess]
+    compactors: Sequence[ManagedProcess]
+    nemesis: Nemesis
+
+
+class FaultRun(ABC):
+    """One run."""
+
+    watch_seconds = 1.0
+    """Between two looks at what the table shows: each reads all of the home region."""
+
+    def __init__(self, progress: ChaosProgress, *, clock: Clock) -> None:
+        self.progress = progress
+        self._first_epoch = 0
+        self._clock = clock
+
+    @abstractmethod
+    def _open(self) -> AbstractAsyncContextManager[Participants]:
+        """Open the table and all that takes part."""
+
+    @abstractmethod
+    def _workload(self, participants: Participants, tasks: TaskGroup) -> Workload:
+        """Return what writes and reads."""
+
+    @abstractmethod
+    async def _inject(self, participants: Participants, workload: Workload) -> None:
+        """Inject faults; return when the last has ended."""
+
+    async def _wait_ready(self) -> None:  # noqa: B027 (optional)
+        """Wait until calls can be made."""
+
+    async def _check_more(self) -> None:  # noqa: B027 (optional)
+        """Check what else must hold at the end."""
+
+    def _report(self, ending: Ending, context: tuple[str, ...]) -> ChaosReport:
+        """Return what the run found."""
+        return ChaosReport(self.progress, ending, context)
+
+    async def run(self) -> ChaosReport:
+        """Run to the end, the first violation, or a signal to stop, and report.
+
+        Raises:
+            LedgerError: it could not go on; a broken promise is the verdict, not an error.
+        """
+        progress = self.progress
+        ending: Ending = "interrupted"
+        context: tuple[str, ...] = ()
+        watched = (*STOP_SIGNALS, signal.SIGHUP)
+        async with (
+            stopped_by_signals(lambda _: progress.stop.set(), watched=watched),
+            self._open() as participants,
+        ):
+            progress.started = self._clock.monotonic()
+            async with background_tasks() as tasks:
+                tasks.start_soon(self._cancel, tasks)
+                tasks.start_soon(self._watch, participants)
+                ending = await self._live(participants, tasks)
+            progress.ended = self._clock.monotonic()
+            if progress.wrong:
+                context = await self._context(participants)
+        return self._report(ending, context)
+
+    async def _live(self, participants: Participants, tasks: TaskGroup) -> Ending:
+        """Write and read while faults are injected, then check the end."""
+        table, merging = participants.table, anyio.CancelScope()
+        for process in participants.processes:
+            tasks.start_soon(self._keep_running, process)
+        tasks.start_soon(self._merge, participants.compactors, merging)
+        workload = self._workload(participants, tasks)
+        await self._wait_ready()
+        workload.start()
+        self.progress.phase = "injecting faults"
+        await self._inject(participants, workload)
+
+        async def stop_merging() -> None:
+            merging.cancel()
+            await self._clock.sleep(table.settings.request_timeout)
+
+        try:
+            checks = EndChecks(table, workload, self.progress, participants.read_modes[0])
+            await checks.run(stop_merging)
+            await self._check_more()
+            await self._look(participants)
+        except (StoreError, ReadTooSlow) as error:
+            self.progress.obstacle = str(error)
+            return "unfinished"
+        return "held"
+
+    async def _merge(self, compactors: Sequence[ManagedProcess], scope: anyio.CancelScope) -> None:
+        """Keep the compactors running until the scope is cancelled."""
+        with scope:
+            async with anyio.create_task_group() as tasks:
+                for compactor in compactors:
+                    tasks.start_soon(self._keep_running, compactor)
+
+    async def _keep_running(self, process: ManagedProcess) -> None:
+        """Keep a process running; one that ends by itself is a violation."""
+        try:
+            await process.run()
+        except ProcessEnded as error:
+            self.progress.add(Violation("processes", str(error)))
+
+    async def _cancel(self, tasks: TaskGroup) -> None:
+        await self.progress.stop.wait()
+        tasks.cancel_scope.cancel()
+
+    async def _watch(self, participants: Participants) -> None:
+        while True:  # until cancelled
+            await self._clock.sleep(self.watch_seconds)
+            await self._look(participants)
+
+    async def _look(self, participants: Participants) -> None:
+        """Update what the table shows: faults injected, entries merged, leaders so far."""
+        await participants.nemesis.count_faults()
+        table = participants.table
+        home = table.stores[table.regions[0]]
+        try:
+            census = await take_census(home)
+            lease = await home.get(Get(lease_key(lease_name(table.settings))))
+        except StoreError:
+            return  # faults hit this read as well
+        self.progress.merged, self.progress.entries = census.merged, census.entries.total()
+        if lease is not None and home.region == table.settings.home:
+            epoch = record_of(lease).epoch
+            self._first_epoch = self._first_epoch or epoch
+            self.progress.leaders = epoch - self._first_epoch + 1
+
+    async def _context(self, participants: Participants) -> tuple[str, ...]:
+        """Return the latest faults, and what every region shows of the first wrong counter."""
+        table, counter = participants.table, self.progress.wrong[0].counter
+        lines = list(self.progress.events)
+        with anyio.move_on_after(CONTEXT_SECONDS_MAX):
+            # Links stay cut: what has not arrived yet is part of what was seen.
+            await to_thread.run_sync(table.world.set_faults, ())
+            for region, store in table.stores.items():
+                for shard in range(table.settings.shards_max(counter) if counter else 0):
+                    page = await store.query(Query(keys.partition_key(counter, shard)))
+                    lines += [f"{region} shows {describe_item(item)}" for item in page.items]
+        return tuple(lines)

@@ -1,0 +1,245 @@
+"""What a run knows while it goes on, what is shown of it, and its report at the end."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Literal
+
+import anyio
+import typer
+from pydantic_core import to_jsonable_python
+from rich.text import Text
+
+from lab.chaos.schedule import Profile
+from ledger.demo.harness.checker import TaggedChecker, Violation
+from ledger.demo.harness.display import View, checked
+from ledger.demo.harness.options import JsonFile, LabOptions, Seed
+from ledger.demo.harness.report import Report, Section, Verdict, counts_text
+from ledger.runtime.clock import Clock
+from ledger.runtime.command_line import FAILED
+from ledger.runtime.program import INTERRUPTED
+from ledger.settings.given import TransportName
+
+FAULTS_KEPT = 40
+FAULTS_SHOWN = 8
+VIOLATIONS_SHOWN_MAX = 5
+CONTEXT_SHOWN_MAX = 60
+SECONDS_A_MINUTE = 60.0
+
+Ending = Literal["held", "broken", "interrupted", "unfinished"]
+"""`unfinished`: nothing was wrong, but the end could not be checked completely."""
+_VERDICTS: Mapping[Ending, Verdict] = {
+    "held": Verdict("every promise held: no wrong total in any region", "bold green"),
+    "interrupted": Verdict("interrupted: what was checked so far held", "bold yellow", INTERRUPTED),
+    "unfinished": Verdict(
+        "nothing was wrong, but the end could not be checked", "bold red", FAILED
+    ),
+    "broken": Verdict("a promise was broken", "bold red", FAILED),
+}
+
+
+class Transport(StrEnum):
+    """Over which transport a run's processes and readers work."""
+
+    MIXED = "mixed"
+    LEAN = "lean"
+    AIOBOTOCORE = "aiobotocore"
+
+    @property
+    def names(self) -> tuple[TransportName, TransportName]:
+        """Two of them, which processes take in turn."""
+        match self:
+            case Transport.MIXED:
+                return "aiobotocore", "lean"
+            case Transport.LEAN:
+                return "lean", "lean"
+            case Transport.AIOBOTOCORE:
+                return "aiobotocore", "aiobotocore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultOptions(LabOptions):
+    """The options of every run under faults."""
+
+    program: ClassVar[str]
+    """The name of its command."""
+    seed: Seed = 1
+    minutes: Annotated[float, typer.Option(min=0.05, help="Minutes to inject faults for.")] = 1.0
+    transport: Annotated[
+        Transport,
+        typer.Option(help="Over which transport processes work: some over each, or one for all."),
+    ] = Transport.MIXED
+    json_file: JsonFile = None
+
+    @property
+    def seconds(self) -> float:
+        """How long faults are injected."""
+        return self.minutes * SECONDS_A_MINUTE
+
+    @property
+    def command(self) -> str:
+        """The command that makes this run again."""
+        return (
+            f"python -m lab {self.program} --seed {self.seed} --minutes {self.minutes:g}"
+            f" --engine {self.engine} --lag {self.lag:g} --jitter {self.jitter:g}"
+            f" --transport {self.transport}{self.own_words}"
+        )
+
+    @property
+    def own_words(self) -> str:
+        """What only this command has."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosOptions(FaultOptions):
+    """The options of `lab chaos`."""
+
+    program = "chaos"
+    profile: Annotated[
+        Profile,
+        typer.Option(help="Which faults come beside the usual: all, or more of one kind."),
+    ] = Profile.MIXED
+
+    @property
+    def own_words(self) -> str:
+        """What only this command has."""
+        return f" --profile {self.profile}"
+
+
+@dataclass(slots=True)
+class ChaosProgress:
+    """What is known of a run; `process_faults` and `faults` are those that were injected.
+
+    `stop` ends the run: a promise was broken, or a signal received.
+    """
+
+    options: FaultOptions
+    checker: TaggedChecker
+    clock: Clock
+    phase: str = "starting"
+    started: float | None = None
+    ended: float | None = None
+    calls: Counter[str] = field(default_factory=Counter)
+    repeats: Counter[str] = field(default_factory=Counter)
+    unread: int = 0
+    wrong: list[Violation] = field(default_factory=list)
+    process_faults: Counter[str] = field(default_factory=Counter)
+    faults: Mapping[str, int] = field(default_factory=dict)
+    links_cut: int = 0
+    merged: int = 0
+    entries: int = 0
+    leaders: int = 0
+    checked: list[str] = field(default_factory=list)
+    obstacle: str = ""
+    events: deque[str] = field(default_factory=lambda: deque(maxlen=FAULTS_KEPT))
+    """The latest faults."""
+    stop: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been going on, and once it has ended how long it went on."""
+        if self.started is None:
+            return 0.0
+        return (self.clock.monotonic() if self.ended is None else self.ended) - self.started
+
+    def note(self, text: str) -> None:
+        """Keep something that happened, with its moment."""
+        self.events.append(f"{self.seconds:7.2f} s  {text}")
+
+    def add(self, violation: Violation | None) -> None:
+        """Keep a broken promise, which ends the run."""
+        if violation is not None:
+            self.wrong.append(violation)
+            self.stop.set()
+
+    def view(self) -> View:
+        """Return what is shown now."""
+        elapsed = f"{self.seconds:.0f} s, faults until {self.options.seconds:.0f} s"
+        return View(
+            title=f"ledger {self.options.program}, seed {self.options.seed}",
+            phase=self.phase,
+            figures=[
+                ("elapsed", elapsed),
+                ("changes", counts_text(self.checker.tally())),
+                ("process faults", counts_text(self.process_faults)),
+                ("links cut", str(self.links_cut)),
+                ("request faults", f"{sum(self.faults.values()):,}"),
+                ("merged", f"{self.merged:,}, entries left: {self.entries:,}"),
+            ],
+            status=checked(self.checker.reads.total(), len(self.wrong)),
+            notes=[Text(event, style="dim") for event in list(self.events)[-FAULTS_SHOWN:]],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosReport(Report):
+    """The end of a run; `context` is what each region showed of the first wrong counter."""
+
+    progress: ChaosProgress
+    ended_as: Ending
+    context: tuple[str, ...] = ()
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended: broken if any promise was."""
+        return "broken" if self.progress.wrong else self.ended_as
+
+    def verdict(self) -> Verdict:
+        """Return the sentence and the status of the ending."""
+        found = _VERDICTS[self.ending]
+        if self.ending == "unfinished":
+            return found._replace(text=f"{found.text}: {self.progress.obstacle}")
+        return found
+
+    def sections(self) -> Sequence[Section]:
+        """Return all figures."""
+        its, checker = self.progress, self.progress.checker
+        rows = [
+            ("time", f"{its.seconds:.0f} s"),
+            ("changes", f"{counts_text(checker.tally())}, in {len(checker.counters):,} counters"),
+            ("calls", counts_text(its.calls)),
+            ("repeats", counts_text(its.repeats)),
+            ("reads checked", f"{checker.reads.total():,}: {counts_text(checker.reads)}"),
+            ("could not be read", f"{its.unread:,}"),
+            ("request faults", f"{sum(its.faults.values()):,}: {counts_text(its.faults)}"),
+            ("process faults", counts_text(its.process_faults)),
+            ("merged", f"{its.merged:,} entries, under {its.leaders:,} leaders in turn"),
+            *(("checked at rest", sentence) for sentence in its.checked),
+            ("wrong", f"{len(its.wrong):,}"),
+        ]
+        return [Section(title=f"{its.options.program} on {its.options.engine}", rows=rows)]
+
+    def remarks(self) -> Iterable[Text]:
+        """Return the first violations, what is known of the very first, and the command."""
+        wrong, options = self.progress.wrong, self.progress.options
+        if not wrong:
+            return []
+        again = f"seed {options.seed}; the same schedule again: {options.command}"
+        return [
+            *(Text(str(violation), style="red") for violation in wrong[:VIOLATIONS_SHOWN_MAX]),
+            *(Text(f"  {sentence}") for sentence in wrong[0].known),
+            *(Text(f"  {line}", style="dim") for line in self.context[:CONTEXT_SHOWN_MAX]),
+            Text(again, style="bold"),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all figures, with the command to run it again."""
+        its, checker = self.progress, self.progress.checker
+        names = "calls repeats unread wrong process_faults faults merged entries leaders checked"
+        found: dict[str, Any] = to_jsonable_python(
+            {
+                "verdict": self.ending,
+                "obstacle": its.obstacle,
+                "options": its.options,
+                "command": its.options.command,
+                "seconds": round(its.seconds, 3),
+                "changes": checker.tally(),
+                "counters": len(checker.counters),
+                "reads": checker.reads,
+                **{name: getattr(its, name) for name in names.split()},
+                "context": self.context,
+            }
+        )
+        return found

@@ -1,0 +1,1 @@
+"""What only the laboratory's programs share."""

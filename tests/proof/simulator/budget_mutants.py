@@ -1,0 +1,186 @@
+"""Mutants of budgets, and the code that they put in place of production code.
+
+Those that need a rarer meeting of events than worlds draw in minutes are mutants of the explorer
+(`explorer.limits`): a request signed after the grant's expiry, entries of open grants folded,
+a grant taken for closed where it has not arrived, one that paid for keys closed by count or by what
+one region shows, a hold settled twice, `taken` by a difference, a repeat under another grant.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from compactor import plan as compacting
+from ledger.core.entry import Key
+from ledger.core.values import Entry
+from ledger.limits import holds, keeper, plan, reclaiming, rights, spends
+from ledger.limits.allowance import Allowance, Taken
+from ledger.limits.calendar import Window
+from ledger.limits.holds import Apart
+from ledger.limits.items import ControlItems
+from ledger.limits.plan import Spent
+from ledger.limits.rights import Grant, GrantName, Rights
+from ledger.limits.spending import Spender
+from ledger.limits.spends import Spend, View
+from ledger.limits.windows import Limit
+from ledger.store.writes import Put, Update
+from ledger.writing import plan as planning
+from proof.simulator.budgets import has_windows, keeps_budgets
+from proof.simulator.mutant import Mutant
+
+_update_of = holds.update_of
+
+
+def over_at_expiry(
+    grant: Grant, date: int, *, signature_lifetime: float, clock_skew: float
+) -> bool:
+    """Take a grant for over once it expires."""
+    del signature_lifetime, clock_skew
+    return date > grant.expires
+
+
+def folds_open_holds(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Fold a hold as any other entry."""
+    return spends.may_fold(replace(spend, resolved="void"), views)
+
+
+def sure_of_all(allowance: Allowance) -> Spent:
+    """Take what is not known for used."""
+    amount = allowance.grant.amount - allowance.remaining
+    return Spent(amount, is_sure=True)
+
+
+def whose_ever(shown: Rights, token: str) -> int | None:
+    """Take the newest grant for one's own."""
+    del token
+    return max(shown.grants, default=None)
+
+
+def unconditional(before: Rights) -> None:
+    """Write whatever has become of the item."""
+    del before
+
+
+async def through_its_own_region(spender: Spender) -> Mapping[str, ControlItems]:
+    """Reach the items of other regions through the own region's endpoint."""
+    around = spender._around  # noqa: SLF001 (it is broken here)
+    regions = around.settings.current.terms.regions
+    return {region: around.items for region in regions if region != around.items.store.region}
+
+
+def entry_alone(
+    key: Key, apart: Apart, items: Mapping[str, Rights], counter: str
+) -> list[Put | Update]:
+    """Resolve a hold without the rights items of its grants."""
+    del items, counter
+    return [_update_of(key, apart.resolved)]
+
+
+def whole_limit(shown: Rights, *, window: Window, limit: Limit) -> Rights | None:
+    """Let each region that sees a window first mint all of it."""
+    if shown.version:
+        return None
+    amount = Decimal(0) if window.is_whole else limit.steps[-1].limit
+    return plan.create(shown.account, amount)
+
+
+def nothing_shown(found: Sequence[Spend], name: GrantName) -> Decimal:
+    """Take a grant that is over for unused."""
+    del found, name
+    return Decimal(0)
+
+
+def same_amount(ours: Entry, theirs: Entry) -> bool:
+    """Compare a hold with what it came to."""
+    return (ours.change, ours.note) == (theirs.change, theirs.note)
+
+
+def budget_mutant(
+    name: str, rule: str, breaks: str, seeds: int, *patches: tuple[Any, str, Any], **options: Any
+) -> Mutant:
+    """Return a mutant of worlds with budgets, unless `worlds` says of which."""
+    return Mutant(name, rule, breaks, seeds, patches, **{"worlds": keeps_budgets, **options})
+
+
+BUDGET_MUTANTS = (
+    budget_mutant(
+        "grant-over-at-expiry",
+        "a grant is over a signature's lifetime after it expires (not at once)",
+        "a request that is held up lands after its grant was closed: sold twice",
+        60,
+        (reclaiming, "is_over", over_at_expiry),
+    ),
+    budget_mutant(
+        "hold-folded",
+        "an open hold is not folded",
+        "it can never be resolved",
+        60,
+        (compacting, "may_fold", folds_open_holds),
+    ),
+    budget_mutant(
+        "grant-unread",
+        "a grant that its owner left open is closed by its entries",
+        "what was spent under it is sold twice",
+        60,
+        (reclaiming, "charge_of", nothing_shown),
+    ),
+    budget_mutant(
+        "grant-unknown-given-back",
+        "what may have been applied is not given back",
+        "it is sold twice",
+        60,
+        (Taken, "doubted", Taken.given_back),
+    ),
+    budget_mutant(
+        "grant-unknown-as-used",
+        "a grant with unknown outcomes shrinks, and is closed by its entries",
+        "what was not applied is charged for good",
+        60,
+        (Allowance, "spent", property(sure_of_all)),
+    ),
+    budget_mutant(
+        "grant-of-two",
+        "a grant is of one process, which knows it by its token",
+        "two processes spend it: sold twice",
+        60,
+        (plan, "granted_to", whose_ever),
+    ),
+    budget_mutant(
+        "rights-no-version",
+        "a rights item is put in place of the version that was read",
+        "two processes take the same rights",
+        60,
+        (rights, "condition_of", unconditional),
+    ),
+    budget_mutant(
+        "rights-through-own-region",
+        "a rights item is written through its own region",
+        "the last writer wins: what it granted meanwhile is available again",
+        60,
+        (Spender, "_other_items", through_its_own_region),
+    ),
+    budget_mutant(
+        "hold-alone",
+        "who is not its owner resolves a hold with the rights item of each grant",
+        "what it came to is not what is charged",
+        60,
+        (holds, "apart_writes", entry_alone),
+        (reclaiming, "apart_writes", entry_alone),
+    ),
+    budget_mutant(
+        "hold-compared",
+        "a hold that was resolved is the same as the one that was asked for",
+        "the repeat of a call is taken for another change, and its amount given back",
+        120,
+        (planning, "same_call", same_amount),
+    ),
+    budget_mutant(
+        "window-whole",
+        "the regions share a window by the step in force before it began",
+        "each mints as it sees it: more than the limit",
+        24,
+        (keeper, "created", whole_limit),
+        worlds=has_windows,
+    ),
+)

@@ -1,0 +1,87 @@
+"""`python -m proof.simulator.explorer`: explore one case, or show what a mutant breaks."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ledger.core.errors import InvalidInput
+from ledger.runtime import command_line
+from proof.simulator.explorer.mutants import MUTANTS
+from proof.simulator.explorer.state import Case
+from proof.simulator.explorer.walk import STATES_MAX, Explored, explore
+
+app = typer.Typer(add_completion=False, help="Explore every order of events of a small case.")
+
+
+@app.command()
+def main(
+    *,
+    regions: Annotated[int, typer.Option(min=1, max=3)] = 2,
+    entries: Annotated[int, typer.Option(min=1, max=6)] = 2,
+    leaders: Annotated[int, typer.Option(min=1, max=2)] = 1,
+    in_flight: Annotated[bool, typer.Option(help="A leader may leave its plan in flight.")] = False,
+    paged: Annotated[bool, typer.Option(help="Leaders read views page by page.")] = False,
+    reader: Annotated[bool, typer.Option(help="With a reader of two pages.")] = False,
+    move: Annotated[bool, typer.Option(help="Home moves to another region.")] = False,
+    fold_max: Annotated[int, typer.Option(min=0, help="Ids in a net; 0: no bound.")] = 0,
+    mutant: Annotated[str, typer.Option(help=f"Break a rule: {', '.join(MUTANTS)}.")] = "",
+    states_max: Annotated[int, typer.Option(min=1)] = STATES_MAX,
+) -> int:
+    """Explore every order of events of a small case, or show what a mutant breaks."""
+    if mutant and mutant not in MUTANTS:
+        raise InvalidInput(f"--mutant must be one of {', '.join(MUTANTS)}, got {mutant!r}")
+    case = Case(
+        regions=regions,
+        entries=1 if mutant else entries,
+        leaders=leaders,
+        in_flight=int(in_flight),
+        paged=paged,
+        reader=reader,
+        move=move,
+        fold_max=fold_max,
+    )
+    console = Console()
+    if mutant:
+        case = case.with_mutant(MUTANTS[mutant])
+    explored = _with_progress(case, console, states_max=states_max)
+    for line in _report(explored, mutant):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return int(not explored.wrong) if mutant else int(bool(explored.wrong) or not explored.is_whole)
+
+
+def _with_progress(case: Case, console: Console, *, states_max: int) -> Explored:
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("")
+
+        def on_progress(states: int, left: int, transitions: int, depth: int) -> None:
+            text = (
+                f"{states:,} states, {left:,} to visit, {transitions:,} transitions, depth {depth}"
+            )
+            progress.update(task, description=text)
+
+        return explore(case, states_max=states_max, on_progress=on_progress)
+
+
+def _report(explored: Explored, mutant: str) -> Iterator[str]:
+    if mutant:
+        yield f"{mutant}: {MUTANTS[mutant].what}"
+    for number, line in enumerate(explored.trace, start=1):
+        yield f"{number:3}  {line.rstrip()}"
+    if explored.wrong:
+        yield f"WRONG: {explored.wrong}"
+    yield (
+        f"{explored.states:,} states, {explored.transitions:,} transitions, depth"
+        f" {explored.depth}, {explored.finished:,} with everything merged,"
+        f" {explored.seconds:.1f} s"
+    )
+    if not explored.wrong:
+        whole = "every state visited" if explored.is_whole else "stopped before the end"
+        yield f"{whole}: no wrong total"
+
+
+if __name__ == "__main__":
+    command_line.run(app)

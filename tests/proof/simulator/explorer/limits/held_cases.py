@@ -1,0 +1,117 @@
+"""Small cases of a durable hold, and each with one rule broken.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from ledger.core.entry import HOLD, RESOLVED
+from ledger.limits.holds import Apart, Resolved
+from ledger.limits.lost import Stake
+from ledger.limits.plan import Gone, Short, Spent
+from ledger.limits.rights import Rights
+from ledger.limits.spends import Spend, View
+from ledger.store.conditions import AllOf, Condition, Has, Not
+from ledger.store.writes import Update
+from proof.simulator.explorer.limits.held import (
+    KEY,
+    LESS,
+    MORE,
+    Case,
+    Updating,
+    charge_apart,
+)
+from proof.simulator.explorer.limits.rules import KEPT, UNCONDITIONAL
+
+
+def _fold_open_holds(spend: Spend, views: Mapping[str, Any]) -> bool:
+    """Fold a hold that is not resolved."""
+    return KEPT.may_fold(Spend(spend.id, spend.amount, spend.grants), views)
+
+
+def _entry_alone(resolved: Resolved, items: Mapping[str, Rights]) -> Apart:
+    """Settle by the entry alone, in any process."""
+    del items
+    return Apart(resolved, ())
+
+
+def _fold_resolved(spend: Spend, views: Mapping[str, View]) -> bool:
+    """Fold what is resolved whether or not all show what was charged for it."""
+    return KEPT.may_fold(replace(spend, adjusted=()), views)
+
+
+def _stake_of_closed(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+    """Take a closed grant's charge for what its holds came to."""
+    plain = [replace(entry, hold=None, adjusted=()) for entry in entries]
+    return _stake_without_held(base, others, plain)
+
+
+def _stake_without_held(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+    """Charge an open hold once more, though the item says that it was charged."""
+    return KEPT.stake(replace(base, held=Decimal(0)), others, entries)
+
+
+def _close_as_known(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
+    """Take a hold for open that another resolved, and its owner does not know of."""
+    return KEPT.close(replace(rights, released={}), version, spent)
+
+
+def _still_held(resolved: Resolved, items: Mapping[str, Rights]) -> Apart | Short:
+    """Charge the difference, and go on taking the hold for open."""
+    apart = charge_apart(resolved, items)
+    if isinstance(apart, Short):
+        return apart
+    [before], [after] = items.values(), apart.items
+    return Apart(apart.resolved, (replace(after, held=before.held),))
+
+
+def _with_condition(condition: Callable[[Resolved], Condition | None]) -> Updating:
+    return lambda resolved: Update(KEY, condition=condition(resolved))
+
+
+_UNRESOLVED = Not(Has(RESOLVED))
+_OPEN = AllOf((Has(HOLD), _UNRESOLVED))
+_TWICE = _with_condition(lambda _: Has(HOLD))
+_ABSENT_TOO = _with_condition(lambda _: _UNRESOLVED)
+_VOID_ANYWAY = _with_condition(lambda one: Has(HOLD) if one.after.resolved == "void" else _OPEN)
+_WITHOUT_EXPIRY = _with_condition(lambda _: _OPEN)
+
+CASES = {
+    "hold-settled-for-less": Case(owner=(LESS,), another=(LESS, 0)),
+    "hold-settled-for-more": Case(owner=(MORE,), another=(MORE,)),
+    "hold-extended": Case(owner=(LESS,), another=("expired",), extends=True),
+    "hold-lost": Case(owner=(LESS,), another=(LESS,), loses=True),
+}
+LARGE = {
+    "hold": Case(owner=(LESS, MORE), another=(LESS, MORE)),
+    "hold-extended-often": Case(owner=(LESS,), another=(MORE, "expired"), extends=True),
+    "hold-lost-often": Case(owner=(LESS, MORE), another=(MORE, 0), loses=True),
+}
+MUTANTS = {
+    "settled-by-entry-alone": Case(another=(LESS,), charged=_entry_alone),
+    "settled-for-more-by-entry-alone": Case(another=(MORE,), charged=_entry_alone),
+    "settled-twice": Case(owner=(LESS, MORE), another=(LESS, MORE), update=_TWICE),
+    "settled-after-its-delete": Case(another=(LESS, MORE), update=_ABSENT_TOO),
+    "settled-late-by-its-owner": Case(owner=(LESS,), owner_is_late=True),
+    "settled-for-more-late-by-its-owner": Case(owner=(MORE,), owner_is_late=True),
+    "hold-closed-unconditionally": Case(another=(LESS,), rules=UNCONDITIONAL, closes_in_place=True),
+    "voided-unconditionally": Case(owner=(LESS,), another=(0,), update=_VOID_ANYWAY),
+    "voided-though-extended": Case(another=("expired",), extends=True, update=_WITHOUT_EXPIRY),
+    "open-hold-folded": Case(owner=(LESS,), rules=replace(KEPT, may_fold=_fold_open_holds)),
+    "folded-before-its-charge-is-shown": Case(
+        another=(MORE,), loses=True, rules=replace(KEPT, may_fold=_fold_resolved)
+    ),
+    "holds-of-the-lost-not-counted": Case(
+        owner=(LESS,), loses=True, rules=replace(KEPT, stake=_stake_of_closed)
+    ),
+    "holds-of-the-lost-counted-twice": Case(
+        loses=True, rules=replace(KEPT, stake=_stake_without_held)
+    ),
+    "held-as-its-owner-knows": Case(
+        another=(LESS,), loses=True, rules=replace(KEPT, close=_close_as_known)
+    ),
+    "resolved-and-still-held": Case(another=(LESS,), loses=True, charged=_still_held),
+}
