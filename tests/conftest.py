@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support import decimals, needs
 
+pytest_plugins = ["ledger.testing.plugin"]
+
 # The same few examples on every run, and no verdict that depends on the machine's speed. More and
 # other ones: `--hypothesis-profile=drawn --hypothesis-seed=N`.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)

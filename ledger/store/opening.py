@@ -151,7 +151,7 @@ def _refuse_mock(region: str) -> None:
     if moto is not None and getattr(getattr(moto, "MockAWS", None), "_mocks_active", False):
         raise LedgerError(
             "moto's mock_aws is active, but does not intercept this library: it would reach AWS in"
-            f" {region}; test with ledger.testing (pytest's memory_table and local_table),"
+            f" {region}; test with ledger.testing (its fixtures memory_table and local_table),"
             " or with moto's server as the region's `endpoint`"
         )
 

@@ -4,7 +4,7 @@
 pass the conformance suite of every other store. `ledger.testing.plugin` has fixtures, for a table
 in memory and for a local global table that boto3 reaches, too. See README.md beside this file.
 
-Each name is loaded when it is first used: pytest imports this package in every run.
+Each name is loaded when it is first used: a test run pays for the fixtures that it uses.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,6 @@
-"""pytest fixtures for programs that use the ledger; pytest finds them once it is installed.
+"""pytest fixtures for programs that use the ledger.
+
+A program's `conftest.py` asks for them: `pytest_plugins = ["ledger.testing.plugin"]`.
 
 - `memory_table`: a new `MemoryGlobalTable` for each test.
 - `local_table`: a local global table in another process, one for all tests; boto3 reaches it, too.
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from ledger.settings import Settings
     from ledger.testing.table import MemoryGlobalTable
 
-# Everything is imported where it is used: pytest loads this module in every run.
+# Everything is imported where it is used: pytest loads this module before any test.
 _REGIONS = "ledger_regions"
 
 

@@ -151,7 +151,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_the_plugin_of_pytest_loads_nothing_heavy() -> None:
-    """Every run of pytest in the environment imports it, whatever it tests."""
+    """Every run of a program that names it imports it, whatever it tests."""
     found = loaded_by("import ledger.testing.plugin") - loaded_by("import pytest")
     assert {name for name in found if "." not in name} == {"ledger"}
     assert own(found) == {"ledger", *LAZY, "ledger.testing", "ledger.testing.plugin"}

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ async def test_async_in_memory(memory_table):
         await ledger.record("shop", 5)
     assert await memory_table.merge() == 0  # a single entry waits for fold_age
 """
+CONFTEST = 'pytest_plugins = ["ledger.testing.plugin"]\n'
 CONFIG = """
 [pytest]
 ledger_regions = eu-west-1 us-west-2
@@ -68,6 +70,7 @@ def test_a_mock_that_reaches_boto3_alone():
 def run_pytest(folder: Path, text: str, config: str = "[pytest]") -> str:
     """Run tests of a project of its own; return what pytest says."""
     (folder / "test_mine.py").write_text(text, encoding="utf-8")
+    (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (folder / "pytest.ini").write_text(config, encoding="utf-8")
     plain = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     ran = subprocess.run(
@@ -76,6 +79,11 @@ def run_pytest(folder: Path, text: str, config: str = "[pytest]") -> str:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     return ran.stdout + ran.stderr
+
+
+def test_pytest_loads_none_of_it_unasked() -> None:
+    """It rewrites the asserts of every module of a package that brings a plugin by itself."""
+    assert not [one for one in entry_points(group="pytest11") if one.value.startswith("ledger")]
 
 
 @pytest.mark.slow
