@@ -67,6 +67,11 @@ def faces() -> dict[str, type]:
     return found | {kind.__name__: kind for kind in kinds}
 
 
+def class_of(name: str) -> str:
+    """Return the class of a call, `Class.method`."""
+    return name.partition(".")[0]
+
+
 def is_asked(function: object) -> bool:
     """Return whether a method talks to the table: what it returns is awaited."""
     if not inspect.isfunction(function):
@@ -178,8 +183,13 @@ async def held(made: Made, **options: Any) -> object:
 
 async def confirm(made: Made, **options: Any) -> object:
     """Ask whether a lease is ours whose time is over."""
-    made.lease._holding._safe_until = -1.0  # type: ignore[union-attr]
-    await made.lease.confirm(**options)
+    holding = made.lease._holding
+    assert holding is not None
+    before, holding._safe_until = holding._safe_until, -1.0
+    try:
+        await made.lease.confirm(**options)
+    finally:
+        holding._safe_until = before
     return None
 
 

@@ -3,7 +3,7 @@
 The server counts the requests: no transport may ever repeat one by itself.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +25,7 @@ from support.scripted import (
     text_as_json,
     with_checksum,
 )
+from support.tiers import with_slow
 
 from ledger.core.entry import Item
 from ledger.core.errors import (
@@ -151,9 +152,10 @@ async def open_wire(
                 yield Wire(server, store, metrics, clock)
 
 
-def calls(cases: Mapping[str, Call]) -> pytest.MarkDecorator:
-    """Run a test for each of these calls."""
-    return pytest.mark.parametrize("call", cases.values(), ids=cases.keys())
+def calls(cases: Mapping[str, Call], *, fast: Collection[str] = ()) -> pytest.MarkDecorator:
+    """Run a test for each of these calls; where `fast` names some, the others are slow."""
+    slow = [call for name, call in cases.items() if fast and name not in fast]
+    return pytest.mark.parametrize("call", with_slow(cases.values(), slow=slow), ids=cases.keys())
 
 
 def steps(cases: Mapping[str, Any]) -> pytest.MarkDecorator:

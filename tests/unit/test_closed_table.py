@@ -7,8 +7,9 @@ import anyio
 import pytest
 from support.ledgers import HOME, make_settings, seeded
 from support.pipelines import FIELDS
-from support.public_calls import Made, all_made_of, calls
+from support.public_calls import Made, all_made_of, calls, class_of
 from support.silent import SilentStore
+from support.tiers import first_of_each
 
 from ledger import InvalidInput, LedgerError, StoreError, Table, sync
 from ledger.store.memory import MemoryStore
@@ -41,7 +42,7 @@ async def made_and_closed(table: Table, folder: Path) -> Made:
         return made
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", first_of_each(CALLS, kind=class_of))
 async def test_what_was_made_of_a_closed_table_says_so(name: str, tmp_path: Path) -> None:
     """Every call of every kind is told as the ledger's own are: not as an outage."""
     made = await made_and_closed(make(), tmp_path)
@@ -56,7 +57,7 @@ LOST = {"LightHold.settle"}
 """Of what closing gives back: it was kept aside in memory."""
 
 
-@pytest.mark.parametrize("name", sorted(CALLS.keys() - LOST))
+@pytest.mark.parametrize("name", first_of_each(sorted(CALLS.keys() - LOST), kind=class_of))
 async def test_it_goes_on_once_the_table_is_opened_anew(name: str, tmp_path: Path) -> None:
     """Each call then does what it does for what is made of the new opening."""
     table, other = make(), make()

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,14 @@ from support.public_calls import (
     Made,
     all_made_of,
     calls,
+    class_of,
     faces,
     handler,
     public_calls,
     unbounded_elsewhere,
 )
 from support.silent import LoopClock, SilentStore, SilentStream
+from support.tiers import first_of_each
 
 from ledger import (
     Action,
@@ -158,18 +161,24 @@ def test_calls_of_what_no_table_opens_take_a_timeout() -> None:
     assert unbounded_elsewhere() == set(EXEMPT_ELSEWHERE)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_every_public_call_takes_a_timeout(name: str) -> None:
-    """By keyword alone, in seconds, by default none; without async as well."""
-    timeout = inspect.signature(FUNCTIONS[name]).parameters["timeout"]
-    assert (timeout.kind, timeout.default) == (inspect.Parameter.KEYWORD_ONLY, None)
-    assert timeout.annotation == (float | None)
-    kind, _, method = name.partition(".")
-    if (face := getattr(sync, kind, None)) is not None:
-        assert inspect.signature(getattr(face, method)).parameters["timeout"].default is None
+def test_every_public_call_takes_a_timeout() -> None:
+    """By keyword alone, in seconds, by default none."""
+    taken = {name: inspect.signature(FUNCTIONS[name]).parameters["timeout"] for name in CALLS}
+    right = Parameter("timeout", Parameter.KEYWORD_ONLY, default=None, annotation=float | None)
+    assert {name: timeout for name, timeout in taken.items() if timeout != right} == {}
 
 
-@pytest.mark.parametrize("name", sorted(READS))
+def test_without_async_every_public_call_takes_a_timeout_too() -> None:
+    """By default none."""
+    taken = {
+        name: inspect.signature(getattr(face, name.partition(".")[2])).parameters["timeout"]
+        for name in CALLS
+        if (face := getattr(sync, class_of(name), None)) is not None
+    }
+    assert {name: timeout for name, timeout in taken.items() if timeout.default is not None} == {}
+
+
+@pytest.mark.parametrize("name", first_of_each(sorted(READS), kind=class_of))
 def test_a_read_without_an_answer_is_too_slow(name: str, tmp_path: Path) -> None:
     """Each ends on time; a method that has no such read refuses it."""
     kind, found = run(lambda: ended(name, tmp_path, answers_reads=False))
@@ -178,7 +187,7 @@ def test_a_read_without_an_answer_is_too_slow(name: str, tmp_path: Path) -> None
         assert "timeout ended" in str(found)
 
 
-@pytest.mark.parametrize("name", sorted(CALLS.keys() - READS))
+@pytest.mark.parametrize("name", first_of_each(sorted(CALLS.keys() - READS), kind=class_of))
 def test_a_change_without_an_answer_is_unknown_or_not_sent(name: str, tmp_path: Path) -> None:
     """What did not get so far as to write anything says that; what did says it is unknown."""
     kind, found = run(lambda: ended(name, tmp_path, answers_reads=False))
@@ -196,7 +205,7 @@ WAITS = frozenset({"Lease.watch"})
 """What takes longer than the timeout, whatever the store answers."""
 
 
-@pytest.mark.parametrize("name", sorted(CALLS.keys() - READS - DONE))
+@pytest.mark.parametrize("name", first_of_each(sorted(CALLS.keys() - READS - DONE), kind=class_of))
 def test_a_change_that_was_sent_is_unknown(name: str, tmp_path: Path) -> None:
     """With reads answered each gets so far as to write, and none says that it did not."""
     kind, found = run(lambda: ended(name, tmp_path, answers_reads=True))
@@ -205,25 +214,26 @@ def test_a_change_that_was_sent_is_unknown(name: str, tmp_path: Path) -> None:
         assert "timeout ended" in str(found)
 
 
-@pytest.mark.parametrize("name", sorted(CALLS))
-def test_a_timeout_must_be_seconds(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("timeout", [0, -1, math.nan, "5", True])
+def test_a_timeout_must_be_seconds(timeout: object, tmp_path: Path) -> None:
     """Anything but a number above 0 is refused by value and rule, before anything is sent."""
 
     async def main() -> None:
         store = SilentStore()
         async with made_of(store, tmp_path) as made:
-            before = store.requests
-            for timeout in (0, -1, math.nan, "5", True):
+            for name, call in CALLS.items():
+                before = store.requests
                 with pytest.raises(InvalidInput) as caught:
-                    await CALLS[name](made, timeout=timeout)
+                    await call(made, timeout=timeout)
                 told = str(caught.value)
-                assert f"seconds above 0, got {timeout!r}" in told or re.match(REFUSED, told)
-            assert store.requests == before
+                rule = f"seconds above 0, got {timeout!r}"
+                assert rule in told or re.match(REFUSED, told), (name, told)
+                assert store.requests == before, name
 
     run(main)
 
 
-@pytest.mark.parametrize("name", sorted(CALLS.keys() - WAITS))
+@pytest.mark.parametrize("name", first_of_each(sorted(CALLS.keys() - WAITS), kind=class_of))
 def test_a_call_in_time_is_as_without(name: str, tmp_path: Path) -> None:
     """With answers it returns, or raises, what it would without a `timeout`."""
 

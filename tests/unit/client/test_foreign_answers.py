@@ -15,6 +15,7 @@ import orjson
 import pytest
 from support.ledgers import seeded
 from support.serving import SERVICE
+from support.tiers import few_fast
 
 from ledger.client import Ledger, sync
 from ledger.client.budgets import Budget, Budgets, Hold
@@ -171,33 +172,47 @@ async def told(call: Call, ledger: Ledger) -> Any:
     return [one async for one in made]
 
 
-@pytest.mark.parametrize("foreign", FOREIGN)
-@pytest.mark.parametrize("method", WRITES)
-async def test_a_write_is_unknown(method: str, foreign: str) -> None:
+async def told_of_each(call: Call) -> Mapping[str, object]:
+    """Return what a call returns or raises by what answers it."""
+    found: dict[str, object] = {}
+    for foreign in FOREIGN:
+        async with behind(foreign) as ledger:
+            try:
+                found[foreign] = await told(call, ledger)
+            except LedgerError as error:
+                found[foreign] = error
+    return found
+
+
+@pytest.mark.parametrize("method", few_fast(WRITES, fast=4))
+async def test_a_write_is_unknown(method: str) -> None:
     """The request may have been carried out behind what answers."""
-    async with behind(foreign) as ledger:
-        with pytest.raises(OutcomeUnknown):
-            await told(WRITES[method], ledger)
+    found = await told_of_each(WRITES[method])
+    assert {by: said for by, said in found.items() if not isinstance(said, OutcomeUnknown)} == {}
 
 
-@pytest.mark.parametrize("foreign", FOREIGN)
-@pytest.mark.parametrize("method", READS)
-async def test_a_read_is_a_clear_error(method: str, foreign: str) -> None:
+@pytest.mark.parametrize("method", few_fast(READS, fast=4))
+async def test_a_read_is_a_clear_error(method: str) -> None:
     """It names what came; nothing is written by a read."""
-    async with behind(foreign) as ledger:
-        with pytest.raises(LedgerError) as caught:
-            await told(READS[method], ledger)
-    assert caught.value.outcome == "not_applied"
-    assert str(caught.value)
+    found = await told_of_each(READS[method])
+    assert {by: said for by, said in found.items() if not is_clear(said)} == {}
 
 
-@pytest.mark.parametrize("foreign", FOREIGN)
+def is_clear(said: object) -> bool:
+    """Return whether it is an error that says something, and that nothing was written."""
+    return isinstance(said, LedgerError) and said.outcome == "not_applied" and bool(str(said))
+
+
 @pytest.mark.parametrize("method", OF_MANY)
-async def test_each_of_many_holds_is_unknown(method: str, foreign: str) -> None:
+async def test_each_of_many_holds_is_unknown(method: str) -> None:
     """Each has an outcome of its own."""
-    async with behind(foreign) as ledger:
-        (outcome,) = await OF_MANY[method](ledger)
-    assert isinstance(outcome, OutcomeUnknown)
+    found = await told_of_each(OF_MANY[method])
+    assert {by: said for by, said in found.items() if not is_one_unknown(said)} == {}
+
+
+def is_one_unknown(said: object) -> bool:
+    """Return whether the one hold of a call of many has an unknown outcome."""
+    return isinstance(said, list | tuple) and list(map(type, said)) == [OutcomeUnknown]
 
 
 @pytest.mark.parametrize("method", [*WRITES, *READS])

@@ -67,7 +67,7 @@ class Unheard:
 
 
 @steps(NO_ANSWER)
-@calls(WRITES)
+@calls(WRITES, fast={"put", "batch"})
 async def test_unanswered_write_is_unknown_and_not_repeated(
     wire: Wire, call: Call, step: Step
 ) -> None:
@@ -155,7 +155,7 @@ async def test_kept_connection_that_breaks_is_not_tried_anew(wire: Wire, step: S
 
 
 @steps(NO_ANSWER)
-@calls(READS)
+@calls(READS, fast={"get", "query"})
 async def test_unanswered_read_is_repeated(wire: Wire, call: Call, step: Step) -> None:
     """A read without an answer is asked again, by us, and counted."""
     wire.server.play(step, otherwise=EMPTY_PAGE)
@@ -207,7 +207,7 @@ async def test_connection_never_made_is_retried_then_unreachable(
 
 
 @steps(SLOW_DOWN)
-@calls({**WRITES, **READS})
+@calls({**WRITES, **READS}, fast={"put", "query"})
 async def test_what_did_nothing_is_tried_again(wire: Wire, call: Call, step: Step) -> None:
     """Throttling and conflicts are tried again, by us: nothing was written."""
     wire.server.play(step, step, otherwise=EMPTY_PAGE)
@@ -282,7 +282,7 @@ async def test_throttling_with_a_status_of_the_server_is_tried_again(
 
 
 @steps(REFUSED)
-@calls({**WRITES, **READS})
+@calls({**WRITES, **READS}, fast={"put", "query"})
 async def test_refusal_is_raised_at_once(
     wire: Wire, call: Call, step: tuple[Step, type[StoreError]]
 ) -> None:
