@@ -10,12 +10,13 @@ from support import decimals, needs
 
 pytest_plugins = ["ledger.testing.plugin"]
 
-# The same few examples on every run, and no verdict that depends on the machine's speed. More and
-# other ones: `--hypothesis-profile=drawn --hypothesis-seed=N`.
+# The same few examples on every run, and no verdict that depends on the machine's speed. `.ci/run`
+# takes more of them (`fixed`), and other ones: `--hypothesis-profile=drawn --hypothesis-seed=N`.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+settings.register_profile("quick", _ANY_SPEED, derandomize=True, max_examples=10)
 settings.register_profile("fixed", _ANY_SPEED, derandomize=True, max_examples=30)
 settings.register_profile("drawn", _ANY_SPEED, max_examples=200)
-settings.load_profile("fixed")
+settings.load_profile("quick")
 
 decimals.be_strict_if_asked()
 
