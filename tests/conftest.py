@@ -40,6 +40,15 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+GC_THRESHOLD = gc.get_threshold()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Undo `tune_gc` after each test: while it holds, each store that is opened scans the heap."""
+    gc.set_threshold(*GC_THRESHOLD)
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Run tests on asyncio, as aiobotocore does."""
