@@ -136,6 +136,7 @@ async def write_one(ledger: Ledger, store: Store) -> None:
     await naive.add(store, COUNTER, Decimal(1))
 
 
+@pytest.mark.slow
 async def test_cut_off_regions_lose_all_but_one() -> None:
     """Cut off from each other, three regions keep exactly one region's changes of a single item."""
     async with (

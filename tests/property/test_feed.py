@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ledgers import seeded
+from support.tiers import few_fast
 
 from ledger.feed.memory import MemoryStream
 from ledger.feed.reading import Feed
@@ -120,7 +121,7 @@ async def test_each_entry_is_passed_once_in_many_worlds(seed: int) -> None:
     assert sorted(had) == sorted(written)
 
 
-@pytest.mark.parametrize("mutant", [Reader.by_id, Reader.whole])
+@pytest.mark.parametrize("mutant", few_fast([Reader.by_id, Reader.whole], fast=1))
 async def test_a_feed_that_reads_collections_misses_some(mutant: Read) -> None:
     """By the last id it passes over what is late; by polling, what was merged meanwhile."""
     wrong = 0

@@ -69,6 +69,7 @@ def test_files_that_say_otherwise_are_drawn() -> None:
     assert any(len(file.regions) < len(right.regions) for right, file in wrong)
 
 
+@pytest.mark.slow
 def test_processes_with_another_file_are_refused() -> None:
     """Applications and compactors, which then start with the right one."""
     trace = run_seed(REFUSING, is_traced=True).trace

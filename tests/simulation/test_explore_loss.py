@@ -56,7 +56,10 @@ TRACES = {
     "lowest-generation": 17,
     "forgotten-at-once": 15,
 }
-SLOW = {"two-operators", "not-home", "lost-one-before", "repeats-three-regions"}
+SLOW = {
+    *("two-operators", "not-home", "lost-one-before", "three-regions"),
+    *("repeats-three-regions", "repeats-not-home", "repeats-two-leaders"),
+}
 SLOW_TRACES = {"no-wait": 29, "again-unchecked": 24, "again-if-there": 28}
 
 

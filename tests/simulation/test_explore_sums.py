@@ -24,7 +24,10 @@ TRACES = {
     "copied-in-place": 9,
     "one-epoch": 8,
 }
-SLOW = {"two-regions", "lost", "lost-often", "lost-and-added-again", "copied-once"}
+SLOW = {
+    *("two-regions", "lost", "lost-often", "lost-and-added-again"),
+    *("copied-once", "copied-in-place"),
+}
 
 
 @pytest.mark.parametrize("name", with_slow(STATES, slow=SLOW))

@@ -27,6 +27,10 @@ TRACES = {
 SLOW = {
     "reads-longer",
     "reads-shorter",
+    "writes-longer",
+    "old-view",
+    "no-signature-life",
+    "newer-when-longer",
     "old-view-of-a-reader",
     "wait-of-another",
     "deadline-of-the-end",

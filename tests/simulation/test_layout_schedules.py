@@ -154,7 +154,7 @@ def wrong(bounds: Bounds, world: Callable[[Turns], Any]) -> tuple[int, list[tupl
     ("method", "before", "after", "bounds"),
     [
         ("marker", 1, 2, FEW),
-        ("history", 2, 1, FEW),
+        pytest.param("history", 2, 1, FEW, marks=pytest.mark.slow),
         *(
             pytest.param(method, before, after, *bounds.values, marks=bounds.marks)
             for method in ("marker", "client-token", "history")
@@ -190,6 +190,7 @@ def test_every_order_of_a_change_of_method(method: str, other: str, bounds: Boun
     assert problems == []
 
 
+@pytest.mark.slow
 def test_without_the_fence_the_maximum_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: writes that do not look at the layout of their item."""
     monkeypatch.setattr(adding, "stands", lambda *_: AllOf(()))

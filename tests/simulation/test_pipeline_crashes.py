@@ -9,7 +9,7 @@ from support.lanes import lane_worker
 from support.ledgers import HOME
 from support.pipeline_mutants import MUTANTS
 from support.pipelines import POISON, deliveries, map_items, message, shown, truth
-from support.tiers import few_fast
+from support.tiers import few_fast, with_slow
 
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.dead_letters import DeadLetterList
@@ -93,7 +93,7 @@ async def wrong_ends(kind: str, second: Sequence[Delivery]) -> tuple[int, list[i
     raise AssertionError("the worker never ends")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", with_slow(KINDS, slow=set(KINDS) - {"lost"}))
 @pytest.mark.parametrize(
     "second",
     few_fast([[], ANOTHER_LANE], fast=1),
@@ -110,8 +110,8 @@ async def test_any_step_may_be_the_last(kind: str, second: list[Delivery]) -> No
     ("rule", "kind"),
     [
         ("no hash or position in map", "late"),
-        ("no token or existence in reduce", "late"),
-        ("before from an uncommitted image", "after"),
+        pytest.param("no token or existence in reduce", "late", marks=pytest.mark.slow),
+        pytest.param("before from an uncommitted image", "after", marks=pytest.mark.slow),
     ],
 )
 async def test_mutant(rule: str, kind: str) -> None:

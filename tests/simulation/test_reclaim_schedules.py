@@ -101,6 +101,7 @@ def test_what_was_lost_is_minted_once(bounds: Bounds) -> None:
         assert found == [(10 + 30, 30), (60, None)], schedule
 
 
+@pytest.mark.slow
 def test_minted_in_whichever_item_there_is_it_may_be_minted_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

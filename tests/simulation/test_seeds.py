@@ -47,7 +47,7 @@ def _is_alive(result: Result) -> bool:
     return result.steps > 100 and result.reads > 0 and (result.checks > 0 or may_refuse_all)
 
 
-@pytest.mark.parametrize("seed", range(FRESH_FROM, FRESH_FROM + FEW_SEEDS))
+@pytest.mark.parametrize("seed", few_fast(range(FRESH_FROM, FRESH_FROM + FEW_SEEDS), fast=1))
 def test_no_fresh_seed_breaks_a_promise(seed: int) -> None:
     """Whatever happens in a world, no total is ever wrong, and at rest all regions agree."""
     result = run_seed(seed)
@@ -129,6 +129,7 @@ def test_each_mutant_is_in_the_table() -> None:
     assert absent == []
 
 
+@pytest.mark.slow
 def test_mutant_leaves_nothing_behind() -> None:
     """After a mutant the rule holds again."""
     for name in MUTANTS:

@@ -17,8 +17,8 @@ COSTS = {(way, at): CELL.findall(cells) for way, at, cells in COST_ROW.findall(R
 RATE_ROW = re.compile(r"\| (`.+?) \| ([0-9]+) \| ([0-9]+) \| ([0-9]+) \| (the .+?) \|")
 RATES = RATE_ROW.findall(README)
 WRITERS = (1, 10, 50, 200)
-CROWD = 50
-"""With more writers, a process each, measuring takes seconds."""
+CROWD = 1
+"""With more writers, a process each, measuring takes up to seconds."""
 
 
 def cases() -> list[object]:

@@ -11,6 +11,7 @@ from proof.simulator import loop
 from support.clients import FAULTY, Client, Clients, together
 from support.ledgers import HOME
 from support.numbering import appending, counting
+from support.tiers import few_fast
 
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError
@@ -146,7 +147,7 @@ async def judge_put_next(seed: int) -> None:
 JUDGES = [judge_appends, judge_numbers, judge_put_next]
 
 
-@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("judge", few_fast(JUDGES, fast=1))
 def test_an_order_has_one_number_whatever_dies(
     judge: Callable[[int], Awaitable[object]],
 ) -> None:
@@ -156,7 +157,7 @@ def test_an_order_has_one_number_whatever_dies(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("judge", few_fast(JUDGES, fast=1))
 def test_an_order_has_one_number_whatever_dies_at_length(
     judge: Callable[[int], Awaitable[object]],
 ) -> None:

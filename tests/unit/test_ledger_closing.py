@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from support.ledgers import AWAY, HOME, make_ledger, make_settings
 from support.tables import make_table
+from support.tiers import with_slow
 
 import ledger.opening
 import ledger.store.opening
@@ -220,7 +221,7 @@ async def one_shared(book: Ledger) -> list[Entry]:
     return [await book.record("c", 1)]
 
 
-@pytest.mark.parametrize("turns_before", range(0, 40, 2))
+@pytest.mark.parametrize("turns_before", with_slow(range(0, 40, 2), slow=range(2, 40, 4)))
 @pytest.mark.parametrize("call", [many_changes, changes_together, one_keyed, one_shared])
 async def test_closing_while_writing_ends_in_what_is_true(
     call: Callable[[Ledger], Awaitable[list[Entry]]], turns_before: int

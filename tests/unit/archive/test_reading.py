@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.tiers import few_fast
 
 from ledger.archive import objects, reading
 from ledger.archive.metrics import CACHE, DAMAGED, PLACE
@@ -72,7 +71,8 @@ def span(first: str, last: str) -> dict[str, Any]:
     return {"first": first, "last": last, **times}
 
 
-@pytest.mark.parametrize("seed", few_fast(range(3), fast=1))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 async def test_any_range_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the windows are, each entry between two ids comes once, in order."""
     monkeypatch.setattr(reading, "WINDOW_SEGMENTS", WINDOW)

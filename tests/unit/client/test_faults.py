@@ -80,7 +80,7 @@ def faults(seed: int, share: float = 0.3) -> tuple[Fault, Fault]:
     return before, sometimes(chance, share, cut, slow, gateway)
 
 
-@pytest.mark.parametrize("seed", few_fast(range(8), fast=2))
+@pytest.mark.parametrize("seed", few_fast(range(8), fast=1))
 async def test_each_acknowledged_change_counts_once(seed: int) -> None:
     """Half of the tries are lost, before the service or after: the total is exact all the same."""
     async with lossy(*faults(seed), seed=seed) as one:

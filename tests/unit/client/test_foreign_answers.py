@@ -184,14 +184,14 @@ async def told_of_each(call: Call) -> Mapping[str, object]:
     return found
 
 
-@pytest.mark.parametrize("method", few_fast(WRITES, fast=4))
+@pytest.mark.parametrize("method", few_fast(WRITES, fast=2))
 async def test_a_write_is_unknown(method: str) -> None:
     """The request may have been carried out behind what answers."""
     found = await told_of_each(WRITES[method])
     assert {by: said for by, said in found.items() if not isinstance(said, OutcomeUnknown)} == {}
 
 
-@pytest.mark.parametrize("method", few_fast(READS, fast=4))
+@pytest.mark.parametrize("method", few_fast(READS, fast=2))
 async def test_a_read_is_a_clear_error(method: str) -> None:
     """It names what came; nothing is written by a read."""
     found = await told_of_each(READS[method])

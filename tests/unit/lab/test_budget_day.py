@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 SHORT = Day(name="short", part=Decimal("0.5"), rate=5, seconds=40)
 
 
+@pytest.mark.slow
 async def test_what_is_spent_of_a_limit_is_the_limit() -> None:
     """All of it, though it runs out; whoever was refused is counted."""
     found = await DayRun(SHORT).run()
@@ -31,6 +32,7 @@ async def test_a_day_is_the_same_for_its_seed() -> None:
     assert await DayRun(replace(few, seed=8)).run() != first
 
 
+@pytest.mark.slow
 async def test_a_region_that_is_cut_off_spends_what_it_has() -> None:
     """And no more: what is free in others is refused, and told apart."""
     cut = replace(SHORT, cut=True, weights=(1, 8, 1, 1), seconds=60, part=Decimal(1))

@@ -26,6 +26,7 @@ from support.budgets import (
 from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 from support.off_clocks import MeasuringStore, OffClock
+from support.tiers import few_fast
 
 from ledger import Granted, Hold, Table
 from ledger.core.clock_offset import ClockOffset, RegionTime
@@ -101,7 +102,7 @@ CALLS: dict[str, Callable[[Table, Hold], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.parametrize("off", [-OFF_SECONDS, OFF_SECONDS, 400_000.0])
+@pytest.mark.parametrize("off", few_fast([-OFF_SECONDS, OFF_SECONDS, 400_000.0], fast=1))
 @pytest.mark.parametrize("call", CALLS)
 async def test_no_call_writes_by_a_clock_that_is_off(call: str, off: float) -> None:
     """Each is refused, and no region has anything that it had not before."""

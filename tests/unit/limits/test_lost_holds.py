@@ -34,6 +34,7 @@ ACCOUNTS = (AT_HOME, AT_SOUTH, AT_WEST)
 HELD = [(0, "take", 9, 1), (0, "hold", 9, 1)]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(EVENTS, st.integers(0, 2), st.integers(0, 9), st.lists(st.integers(0, 3), max_size=12))
 @example([*HELD, (0, "close", 1, 1)], 0, 0, [])

@@ -597,6 +597,7 @@ OLD, NEW = (9, 9, 9), (0, 0, 0)
 HELD = [(0, "take", 9, 1), (0, "hold", 9, 1)]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(EVENTS, BACK, st.integers(0, 3), st.sets(st.integers(0, 9)))
 @example([(0, "send", 5, 1), (1, "send", 1, 2)], OLD, 3, set())

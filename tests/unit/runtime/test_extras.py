@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from support.tiers import few_fast
 
 import ledger
 from ledger.runtime.extras import EXTRAS, needing
@@ -104,13 +105,14 @@ def check_line(said: str, extra: str) -> None:
     assert f"from this repository pip install '.[{extra}]'" in line
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", few_fast(DOORS, fast=1))
 def test_a_command_names_the_extra_in_one_line(door: str, tmp_path: Path) -> None:
     """Whichever package of which extra is not installed."""
     package, extra, words = DOORS[door]
     check_line(said_without(package, RUN, *words.split(), folder=tmp_path), extra)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", LAB_DOORS)
 def test_the_laboratory_names_the_extra_in_one_line(door: str, tmp_path: Path) -> None:
     """As the commands do."""
@@ -118,26 +120,21 @@ def test_the_laboratory_names_the_extra_in_one_line(door: str, tmp_path: Path) -
     check_line(said_without(package, RUN_LAB, *words.split(), folder=tmp_path), extra)
 
 
-@pytest.mark.parametrize("door", CALLS)
+@pytest.mark.parametrize("door", few_fast(CALLS, fast=1))
 def test_a_call_names_the_extra_in_one_line(door: str, tmp_path: Path) -> None:
     """As an ImportError that is an error of the ledger, too."""
     package, extra, code = CALLS[door]
     check_line(said_without(package, code + SAY, folder=tmp_path), extra)
 
 
-@pytest.mark.parametrize(
-    ("run", "command"),
-    [
-        (RUN, "webhook"),
-        (RUN, "serve"),
-        (RUN, "token"),
-        (RUN, "export"),
-        (RUN_LAB, "soak"),
-        (RUN_LAB, "bench"),
-    ],
-)
-def test_help_needs_no_extra(run: str, command: str, tmp_path: Path) -> None:
+HELPS = ("token", "webhook", "serve", "export", "lab soak", "lab bench")
+
+
+@pytest.mark.parametrize("page", few_fast(HELPS, fast=1))
+def test_help_needs_no_extra(page: str, tmp_path: Path) -> None:
     """Nor does what a command can do without it."""
+    *lab, command = page.split()
+    run = RUN_LAB if lab else RUN
     words = (sys.executable, "-c", HIDE + run, ",".join(EXTRAS), command, "--help")
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

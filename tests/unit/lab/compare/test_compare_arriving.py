@@ -29,6 +29,7 @@ def test_the_backlog_of_optimistic_writers_grows_without_end() -> None:
     assert through + its.waiting == pytest.approx(PER_SECOND * ARRIVING_SECONDS, rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_ledger_has_no_backlog() -> None:
     """With the same arrivals all are through but the few in flight."""
     its = backlog("collection")

@@ -67,6 +67,7 @@ async def test_a_change_under_two_ids_is_wrong() -> None:
         assert place.rules == ["feed"]
 
 
+@pytest.mark.slow
 async def test_a_feed_goes_on_after_what_cannot_be_had() -> None:
     """A page that is lost is asked for again, by the cursor before."""
     async with soaked(before=first(9, cut)) as place:

@@ -11,6 +11,7 @@ from support.forgets import EACH, KEEP, MARGIN, audit_of, dated, forgotten, keep
 from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
 from support.pipelines import deliveries, pipeline_settings, shown, truth
+from support.tiers import few_fast
 
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.errors import (
@@ -166,7 +167,7 @@ def killed_in_a_commit(call: Call) -> Fault | None:
     return Raises(AccessDenied("killed")) if call.operation == "transact" else None
 
 
-@pytest.mark.parametrize("table", [None, "ledger-states"])
+@pytest.mark.parametrize("table", few_fast(["ledger-states", None], fast=1))
 async def test_it_may_be_cut_off_anywhere(table: str | None) -> None:
     """Killed before or after any request, and run again: each image is in one sum, once."""
     group: dict[str, Any] = {"state_table": table}

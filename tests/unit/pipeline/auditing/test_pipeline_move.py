@@ -115,6 +115,7 @@ async def test_states_move_back() -> None:
     assert (await audited(store, None)).differences == []
 
 
+@pytest.mark.slow
 async def test_a_move_may_be_cut_off_anywhere() -> None:
     """Killed before or after any request, lanes going on: each state is one, and counts once."""
     for is_applied in (False, True):

@@ -158,6 +158,7 @@ async def test_what_the_form_cannot_take_is_left_and_named() -> None:
     assert (await audited(store)).differences == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_applied", [False, True])
 async def test_it_may_be_cut_off_anywhere(*, is_applied: bool) -> None:
     """Killed before or after any of its requests, and run again: each state once."""

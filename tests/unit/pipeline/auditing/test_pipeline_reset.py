@@ -180,6 +180,7 @@ async def test_entries_and_what_was_merged_of_them_are_taken_out_by_entries_that
     assert [entry.note async for entry in reading if entry.note] == ["pipeline: reset"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("totals", ["sums", "entries"])
 async def test_a_reset_may_be_cut_off_anywhere(totals: str) -> None:
     """Killed before or after any of its requests, and run again: each state is taken out once."""
@@ -223,6 +224,7 @@ async def test_an_open_lane_is_not_reset_unless_forced() -> None:
     assert shown(store.table) == truth([*RAWS, *MORE])
 
 
+@pytest.mark.slow
 async def test_lanes_that_a_reset_has_closed_go_on_if_it_is_refused_when_run_again() -> None:
     """Killed anywhere: lanes go on, or it has begun, then it says so and is brought to its end."""
     quiet, raws = f"{HOME}/quiet", [*RAWS, *MORE]

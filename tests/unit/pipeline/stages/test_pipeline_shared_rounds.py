@@ -8,6 +8,7 @@ import pytest
 from support.lanes import committed, lane_worker
 from support.ledgers import AWAY, HOME
 from support.pipelines import BOTH_HOMES, deliveries, message, position, shown, truth
+from support.tiers import few_fast
 
 from ledger.core.errors import AccessDenied, StoreError, Throttled, Unreachable
 from ledger.pipeline.core.items import STATE_PREFIX, state_of
@@ -103,7 +104,7 @@ FAULTS: Sequence[Fault] = (
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=repr)
-@pytest.mark.parametrize("calls", [(1, 3), (4, 6), (1, 9)], ids=str)
+@pytest.mark.parametrize("calls", few_fast([(1, 3), (4, 6), (1, 9)], fast=1), ids=str)
 @pytest.mark.parametrize("landing", ["meanwhile", "in the end"])
 async def test_faults_in_any_round_leave_totals_exact(
     fault: Fault, calls: tuple[int, int], landing: str
@@ -230,7 +231,7 @@ async def test_a_home_that_falls_silent_between_rounds_parks_its_records() -> No
     assert shown(home.table) == truth([*OLD, *old, *raws])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few_fast(range(40), fast=6))
 async def test_lanes_after_each_other_under_any_faults_are_exact(seed: int) -> None:
     """Lanes that remember nothing, each under faults of every kind, end with the truth."""
     draw = Random(seed)  # noqa: S311 (repeatable)
