@@ -34,6 +34,7 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
 import asyncio
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Any
@@ -405,7 +406,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._connections.wait(self)
         self._wait(STALL_SECONDS_MAX)
         if self.transport.can_write_eof():
-            self.transport.write_eof()
+            with suppress(OSError):  # the caller has left meanwhile
+                self.transport.write_eof()
 
     def pause_writing(self) -> None:
         """Note that the caller does not take the answer."""

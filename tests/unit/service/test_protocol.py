@@ -358,6 +358,23 @@ async def test_after_an_answer_the_rest_of_a_body_is_dropped(head: bytes, part: 
     assert counted.taken <= len(head) + TURN_BYTES + PIECE_BYTES
 
 
+async def test_a_caller_who_leaves_at_the_first_byte_of_an_answer_is_no_error() -> None:
+    """The system may say so before the event loop does; nobody writes to the log that way."""
+    ended = list[int]()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("no", 401)(scope, receive, send)
+        ended.append(401)
+
+    def left() -> None:
+        raise OSError("Transport endpoint is not connected")
+
+    caller = Caller(app)
+    caller.wire.write_eof = left  # type: ignore[method-assign]
+    await caller.send(CHUNKED)
+    assert (caller.wire.statuses, ended) == ([401], [401])
+
+
 @pytest.mark.parametrize(("head", "part"), BODIES, ids=["in chunks", "of a length"])
 async def test_a_body_is_parsed_as_it_is_taken(head: bytes, part: bytes) -> None:
     """One turn before the endpoint asks for more, whatever has come; until then none is read."""
