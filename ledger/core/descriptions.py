@@ -74,21 +74,20 @@ def description_item(counter: str, attributes: Attributes, stamp: str) -> Item:
 def changed(before: Attributes, asked: Mapping[str, AttributeValue | None]) -> Attributes:
     """Return attributes with some set, and those given as None removed.
 
+    An error names what was asked for alone: who may write may not be allowed to read.
+
     Raises:
         InvalidInput: the result exceeds the limits of a description.
     """
-    after = {**before, **{name: value for name, value in asked.items() if value is not None}}
-    for name in (name for name, value in asked.items() if value is None):
-        after.pop(name, None)
+    given = {name: value for name, value in asked.items() if value is not None}
+    after = {name: value for name, value in before.items() if name not in asked} | given
+    with_given = f"would have more with {', '.join(sorted(given))}"
     if len(after) > NAMES_MAX:
-        raise InvalidInput(
-            f"a counter may have {NAMES_MAX} attributes, and would have {len(after)}:"
-            f" {', '.join(sorted(after))}"
-        )
+        raise InvalidInput(f"a counter may have {NAMES_MAX} attributes, and {with_given}")
     size = sum(len(f"{name}{_text_of(value)}".encode()) for name, value in after.items())
     if size > BYTES_MAX:
         raise InvalidInput(
-            f"the attributes of a counter may have {BYTES_MAX:,} bytes, and would have {size:,}"
+            f"the attributes of a counter may have {BYTES_MAX:,} bytes, and {with_given}"
         )
     return after
 

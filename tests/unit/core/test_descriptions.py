@@ -71,17 +71,17 @@ def test_a_number_beyond_38_digits_is_refused() -> None:
 
 
 def test_a_counter_has_a_bounded_number_of_attributes() -> None:
-    """The error has their names."""
+    """The error names what is added, and nothing that was there: its caller may not read that."""
     full = changed({}, checked({f"a{number}": 1 for number in range(NAMES_MAX)}))
     assert changed(full, checked({"a0": 2, "a1": None, "b": 1}))
-    with pytest.raises(InvalidInput, match="would have 17: a0, a1"):
+    with pytest.raises(InvalidInput, match=r"may have 16 attributes, and would have more with b$"):
         changed(full, checked({"b": 1}))
 
 
 def test_attributes_have_a_bounded_size_in_all() -> None:
     """Names and values together, in bytes."""
     assert changed({}, checked({"note": "é" * ((BYTES_MAX - 4) // 2)}))
-    with pytest.raises(InvalidInput, match="2,048 bytes, and would have 2,050"):
+    with pytest.raises(InvalidInput, match=r"2,048 bytes, and would have more with note$"):
         changed({}, checked({"note": "é" * (BYTES_MAX // 2 - 1)}))
 
 
