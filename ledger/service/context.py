@@ -47,6 +47,8 @@ class Context:
     is_draining: bool = False
     is_brief: bool = False
     """Whether an answer cannot go on: streams of events end after one look."""
+    checking: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a body is checked: one in each round of the event loop."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
     _pages: dict[str, anyio.Semaphore] = field(default_factory=dict)
 

@@ -6,7 +6,9 @@ import anyio.lowlevel
 from fastapi import Request
 from pydantic import TypeAdapter
 
+from ledger.service.access.tokens import Scope
 from ledger.service.answers import Refused
+from ledger.service.context import allow
 from ledger.service.json_bodies import BodyModel, read_body
 from ledger.wire.problems import NOT_ACCEPTABLE_BODY
 
@@ -19,12 +21,16 @@ async def let_others_go_on() -> None:
     await anyio.lowlevel.checkpoint()
 
 
-async def body_of(request: Request, kind: TypeAdapter[BodyModel]) -> BodyModel:
-    """Return a request's body, checked; one that is not said to be JSON, or compressed, is refused.
+async def body_of(request: Request, kind: TypeAdapter[BodyModel], scope: Scope) -> BodyModel:
+    """Return a request's body, checked in its turn, for a caller with that scope.
+
+    One that is not said to be JSON, or compressed, is refused.
 
     Raises:
         InvalidInput: it breaks a rule.
+        Refused: of no caller with that scope, or of another form.
     """
+    context = allow(request, scope)
     headers = request.headers
     said = headers.get("content-type", "")
     media = said.partition(";")[0].strip().lower()
@@ -32,6 +38,10 @@ async def body_of(request: Request, kind: TypeAdapter[BodyModel]) -> BodyModel:
         raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be in UTF-8, got {said!r:.100}")
     if media != JSON or headers.get("content-encoding", "identity") != "identity":
         raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be {JSON}, got {media or 'no type'!r}")
-    read = read_body(kind, await request.body())
+    body = await request.body()
+    # Many that are held back but for a byte may come at once: others go on between each two.
+    async with context.checking:
+        await let_others_go_on()
+        read = read_body(kind, body)
     await let_others_go_on()
     return read

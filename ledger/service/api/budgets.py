@@ -109,7 +109,7 @@ async def settle(request: Request) -> Response:
 
     What it came to less is free again; for more there must be as much, or it is a 409.
     """
-    body = await body_of(request, _SETTLE)
+    body = await body_of(request, _SETTLE, "write")
     held = await _held(request, body)
     outcome = await held.settle(body.actual, over=body.over, timeout=for_change(request))
     return _made(outcome)
@@ -118,7 +118,7 @@ async def settle(request: Request) -> Response:
 @router.post("/holds/{entry}/void", openapi_extra=written(VoidBody, "Entry"))
 async def void(request: Request) -> Response:
     """Give back all that a hold keeps aside, once: 201, and 200 when it is repeated."""
-    body = await body_of(request, _VOID)
+    body = await body_of(request, _VOID, "write")
     outcome = await (await _held(request, body)).void(timeout=for_change(request))
     return _made(outcome)
 
@@ -126,7 +126,7 @@ async def void(request: Request) -> Response:
 @router.post("/holds/{entry}/extend", openapi_extra=asks(ExtendBody, returns("Entry")))
 async def extend(request: Request) -> Response:
     """Let a hold expire later."""
-    body = await body_of(request, _EXTEND)
+    body = await body_of(request, _EXTEND, "write")
     extended = await (await _held(request, body)).extend(body.expires, timeout=for_change(request))
     return answer(entry_fields(extended.entry))
 
@@ -140,7 +140,7 @@ async def create(request: Request) -> Response:
     pattern of the contract's `budgets` must have the counter.
     """
     counter = counter_in(request.path_params["counter"])
-    body = await body_of(request, _BUDGET)
+    body = await body_of(request, _BUDGET, "admin")
     context = allow(request, "admin", counter)
     budget = Budget(counter, partial(budget_parts, context.ledger))
     is_new = await budget.create(
@@ -183,7 +183,7 @@ async def _asked(
 ) -> tuple[Budgets, AnySpend, float | None, float]:
     """Return the budgets to spend from, what is asked, how long is preferred, and may be taken."""
     counter = counter_in(request.path_params["counter"])
-    body = await body_of(request, kind)
+    body = await body_of(request, kind, "write")
     names = [counter, *body.also]
     context = allow(request, "write", *names)
     goes_on = partial(is_still_allowed, request, "write", *names)

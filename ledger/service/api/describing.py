@@ -40,7 +40,7 @@ async def describe(request: Request) -> Response:
     two regions that describe a counter at once, the later one counts, with all of its attributes.
     """
     counter = counter_in(request.path_params["counter"])
-    body = await body_of(request, _DESCRIPTION)
+    body = await body_of(request, _DESCRIPTION, "write")
     context = allow(request, "write", counter)
     seconds = for_change(request)
     found = await context.ledger.describe(counter, body.asked, timeout=seconds)

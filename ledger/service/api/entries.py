@@ -60,7 +60,7 @@ async def record(request: Request) -> Response:
     """
     headers = request.headers
     counter = counter_in(request.path_params["counter"])
-    body = await body_of(request, _ENTRY)
+    body = await body_of(request, _ENTRY, "write")
     context = allow(request, "write", counter)
     key, at = key_of(headers.get("idempotency-key"), headers.get("idempotency-time"))
     entry = await context.ledger.record(
@@ -82,7 +82,7 @@ async def record_many(request: Request) -> Response:
     The answer's `results` are in the order of the request, each with a `status` and an `entry` or
     a `problem`. With `together` an error is that of the whole request.
     """
-    body = await body_of(request, _ENTRIES)
+    body = await body_of(request, _ENTRIES, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
     timeout = for_change(request)
     if body.together:
@@ -101,7 +101,7 @@ async def retry(request: Request) -> Response:
     Each counts once afterwards, whether the first attempt was applied or not. An entry comes with
     its `key`, which only its writer knows; else nothing is written.
     """
-    body = await body_of(request, _RETRY)
+    body = await body_of(request, _RETRY, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
     written_before = [_proved(asked.entry) for asked in body.entries]
     await let_others_go_on()
@@ -119,7 +119,7 @@ async def reverse(request: Request) -> Response:
 
     Repeated it returns the reversal that was made first, with 200.
     """
-    body = await body_of(request, _REVERSE)
+    body = await body_of(request, _REVERSE, "reverse")
     context = allow(request, "reverse", body.counter)
     named = Entry(body.counter, entry_in(request.path_params["entry"]), _NOTHING)
     entry = await context.ledger.reverse(
@@ -137,7 +137,7 @@ async def reverse(request: Request) -> Response:
 async def reconcile(request: Request) -> Response:
     """Correct a total by a physical count, in the home region, once for each count."""
     counter = counter_in(request.path_params["counter"])
-    body = await body_of(request, _RECONCILE)
+    body = await body_of(request, _RECONCILE, "reverse")
     context = allow(request, "reverse", counter)
     # A count without a name gets one that its caller can repeat it by.
     token = request.scope[REQUEST] if body.at is None and body.token is None else body.token

@@ -11,7 +11,9 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from anyio import create_task_group, fail_after
+from anyio import Event, create_task_group, fail_after
+from anyio.lowlevel import checkpoint
+from pydantic import TypeAdapter
 from starlette.types import Message
 from support.ledgers import seeded
 from support.serving import Served, served
@@ -23,8 +25,10 @@ from ledger.service.access.keeping import FileAccess
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import create_token, revoke_tokens, set_proxy
 from ledger.service.access.tokens import Grant, Scope, checked_grant
+from ledger.service.api import bodies
 from ledger.service.gate import Seen
 from ledger.service.heads import QUERY_PARTS_MAX
+from ledger.service.json_bodies import read_body
 from ledger.service.metrics import log_request
 from ledger.service.options import BODY_OF_ONE_MAX
 from ledger.testing import MemoryGlobalTable
@@ -796,3 +800,41 @@ async def test_only_what_waits_is_said_to_heed_a_wait() -> None:
     for path, heeds in (("/v1/live", False), ("/v1/session", False), ("/v1/totals", True)):
         names = {parameter["name"] for parameter in paths[path]["get"]["parameters"]}
         assert ("Prefer" in names) == heeds
+
+
+async def test_a_body_is_not_looked_at_for_who_may_not_write(tmp_path: Path) -> None:
+    """The scope is asked for first: what breaks a rule would be told, and takes its time."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    headers = token_of(path, table, "read") | JSON
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        for content in (b"{", b'{"entries":[]}'):
+            answer = await service.http.post("/v1/entries", content=content, headers=headers)
+            assert answer.status_code == 403
+
+
+async def test_bodies_that_come_together_are_looked_at_in_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One in each round of the event loop: others, and probes, go on in between."""
+    rounds, looked, is_over = count(), list[int](), Event()
+    now = next(rounds)
+
+    def read(kind: TypeAdapter[Any], body: bytes) -> Any:
+        looked.append(now)
+        return read_body(kind, body)
+
+    async def turn() -> None:
+        nonlocal now
+        while not is_over.is_set():
+            now = next(rounds)
+            await checkpoint()
+
+    monkeypatch.setattr(bodies, "read_body", read)
+    async with served() as service, create_task_group() as turning:
+        turning.start_soon(turn)
+        async with create_task_group() as asking:
+            for _ in range(20):
+                asking.start_soon(partial(service.http.post, f"{SHOP}/entries", json=ENTRY))
+        is_over.set()
+    assert len(looked) == 20
+    assert looked == sorted(set(looked))
