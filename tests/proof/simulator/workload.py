@@ -499,7 +499,7 @@ class Workload:
             changes = [entry.change async for entry in app.ledger.history(counter)]
         except ArchiveError as error:
             self._too_late(app, error)
-        except REFUSALS:
+        except (*REFUSALS, ReadTooSlow):
             return
         else:
             if not self.world.is_over:
