@@ -149,7 +149,7 @@ class _InTime(ABC):
             outer.has_asked |= call.has_asked
             outer.has_written |= call.has_written
             outer.in_doubt |= call.in_doubt
-        if call.in_doubt and isinstance(error, LedgerError):
+        if isinstance(error, LedgerError) and self.is_doubtful(error):
             error.outcome = "unknown"
         if call.is_cut and isinstance(error, StoreError):
             if outer is not None and has_come(outer.end):
@@ -157,6 +157,11 @@ class _InTime(ABC):
                 return None
             raise self.late(call) from None
         return None
+
+    def is_doubtful(self, error: LedgerError) -> bool:
+        """Return whether an error of the call leaves open whether a write of it is applied."""
+        del error
+        return self._call.in_doubt
 
     @abstractmethod
     def late(self, call: Call) -> LedgerError:
@@ -215,15 +220,11 @@ class arranging(_InTime):  # noqa: N801 (used as a function is)
         self._advice = advice
         self._retryable = retryable
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        if isinstance(error, Unreachable) and self._call.has_written:
-            error.outcome = "unknown"
-        return super().__exit__(kind, error, traceback)
+    def is_doubtful(self, error: LedgerError) -> bool:
+        """Return whether it is so, or a request after a write was left without an answer."""
+        return super().is_doubtful(error) or (
+            isinstance(error, Unreachable) and self._call.has_written
+        )
 
     def late(self, call: Call) -> LedgerError:
         """Return the error: it was not sent, or its outcome is unknown."""

@@ -4,6 +4,14 @@
 not be read in the time of a write.
 """
 
-from ledger.core.errors import ContractChangeRefused, ContractConflict, NotSent, StoreError
+from ledger.core.errors import (
+    ContractChangeRefused,
+    ContractConflict,
+    NotSent,
+    ReadTooSlow,
+    StoreError,
+)
 
 REFUSALS = (StoreError, ContractChangeRefused, ContractConflict, NotSent)
+READ_REFUSALS = (*REFUSALS, ReadTooSlow)
+"""What may be said of any read."""

@@ -24,7 +24,6 @@ from ledger.core.errors import (
     LedgerError,
     NeverApplied,
     OutcomeUnknown,
-    ReadTooSlow,
     RetryHorizonPassed,
     StoreError,
 )
@@ -48,7 +47,7 @@ from proof.simulator.period_audit import effective_of, kinds_of
 from proof.simulator.planned import Operation, Outage, SteadyRead
 from proof.simulator.process import Process
 from proof.simulator.randomness import stream
-from proof.simulator.refusals import REFUSALS
+from proof.simulator.refusals import READ_REFUSALS, REFUSALS
 from proof.simulator.signers import Signers
 from proof.simulator.spenders import Spenders
 from proof.simulator.store import SimStore
@@ -467,7 +466,7 @@ class Workload:
         read = self.auditor.read_begins(region, counter, staleness=staleness)
         try:
             total = await app.ledger.total(counter, max_age=max_age, steady=is_steady)
-        except (*REFUSALS, ReadTooSlow):
+        except READ_REFUSALS:
             return
         if not self.world.is_over:
             self.auditor.read_ended(read, int(total.value), app.process.name, steady=is_steady)
@@ -484,7 +483,7 @@ class Workload:
         read = self.auditor.read_begins(app.ledger.region, counter, staleness=staleness)
         try:
             found = await app.ledger.periods(counter, by=by, effective=effective)
-        except (*REFUSALS, ReadTooSlow):
+        except READ_REFUSALS:
             return
         if not self.world.is_over:
             self.auditor.periods_read(read, found, app.process.name)
@@ -499,7 +498,7 @@ class Workload:
             changes = [entry.change async for entry in app.ledger.history(counter)]
         except ArchiveError as error:
             self._too_late(app, error)
-        except (*REFUSALS, ReadTooSlow):
+        except READ_REFUSALS:
             return
         else:
             if not self.world.is_over:
