@@ -35,7 +35,7 @@ from ledger.core.reconciled import Reconciled, corrected, corrected_by
 from ledger.core.timed_keys import time_in
 from ledger.core.values import Entry
 from ledger.earlier import EarlierCalls, as_read, leads_to
-from ledger.runtime.calls import doubting
+from ledger.runtime.calls import changing
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.tasks import run_all
@@ -160,7 +160,7 @@ class Reconciler:
         skew = settings.clock_skew
         check_offset(self._store.clock_offset, skew=skew, region=self._store.region)
         count = self._checked(counter, counted, at, reason, token)
-        with signed_within(self._settings.validity, self._clock), doubting():
+        with signed_within(self._settings.validity, self._clock), changing(None):
             work = self._reconciled(count, settings)
             return await bounded(end, work, partial(_unknown, count, TIMEOUT))
 

@@ -26,7 +26,7 @@ from ledger.core.fold import is_alike, named_by
 from ledger.core.ids import MICROSECOND
 from ledger.core.values import Entry
 from ledger.earlier import EarlierCalls, Made, as_read, leads_to
-from ledger.runtime.calls import doubting
+from ledger.runtime.calls import changing
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.tasks import run_requests
@@ -94,7 +94,7 @@ class Reverser:
         _check(entry)
         wanted.check()
         check_home(self._store, self._settings.current, what="an entry is reversed")
-        with signed_within(self._settings.validity, self._clock), doubting():
+        with signed_within(self._settings.validity, self._clock), changing(None):
             work = self._reversed(entry, wanted)
             return await bounded(end, work, partial(_unknown, entry, TIMEOUT))
 

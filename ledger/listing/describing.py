@@ -22,7 +22,7 @@ from ledger.core.descriptions import (
 )
 from ledger.core.entry import AttributeValue, Item, damaged
 from ledger.core.errors import OutcomeUnknown, StoreError
-from ledger.runtime.calls import doubting
+from ledger.runtime.calls import changing
 from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.validity import signed_within
@@ -59,7 +59,7 @@ class Describer:
         """
         asked = checked(attributes)
         self._settings.current.check_written(self._store.region)
-        with signed_within(self._settings.validity, self._clock), doubting():
+        with signed_within(self._settings.validity, self._clock), changing(None):
             work = self._described(counter, asked)
             return await bounded(end, work, partial(_unknown, counter, TIMEOUT))
 

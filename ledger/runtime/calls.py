@@ -188,6 +188,7 @@ class changing(_InTime):  # noqa: N801 (used as a function is)
     """The block of a call that returns if it may have written, and raises if it has not.
 
     What it raises all the same once a write of it was left without an answer is of outcome unknown.
+    Of a call that is bounded elsewhere, `changing(None)` notes that alone.
 
     Raises:
         InvalidInput: the timeout is not a number above 0.
@@ -231,20 +232,6 @@ class arranging(_InTime):  # noqa: N801 (used as a function is)
         if not call.has_written:
             return not_sent()
         return unanswered(self._advice, retryable=self._retryable)
-
-
-class doubting(_InTime):  # noqa: N801 (used as a function is)
-    """The block of a call that is bounded elsewhere: only its doubts are noted."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(None)
-
-    def late(self, call: Call) -> LedgerError:
-        """Return the error: its outcome is unknown."""
-        del call
-        return unanswered("the change may be written", retryable=False)
 
 
 class interrupting(arranging):  # noqa: N801 (used as a function is)

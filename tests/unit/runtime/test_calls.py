@@ -16,7 +16,7 @@ from ledger.core.errors import (
     Throttled,
     Unreachable,
 )
-from ledger.runtime.calls import arranging, changing, current_call, doubting
+from ledger.runtime.calls import arranging, changing, current_call
 from ledger.runtime.deadline import TIMEOUT
 from ledger.store.memory import MemoryStore
 from ledger.store.retrier import Retrier
@@ -27,7 +27,6 @@ from ledger.testing.clock import ManualClock
 BLOCKS = [
     lambda: changing(None),
     lambda: arranging(None, "again"),
-    doubting,
 ]
 Transact = Callable[..., Awaitable[Outcome]]
 
@@ -73,7 +72,7 @@ async def test_the_doubt_of_a_call_is_that_of_the_call_around_it() -> None:
     """The outer one reports the outcome of all of it."""
 
     async def call() -> None:
-        with doubting():
+        with changing(None):
             await answered(Unknown("lost"), Rejected())
         raise Throttled("slow down")
 
