@@ -83,12 +83,7 @@ class Sender:
             OutcomeUnknown: no answer in time.
             StoreError: nothing was written.
         """
-        return await self._put(planned, self._deadline())
-
-    async def _put(self, planned: Planned, deadline: float) -> Entry:
-        outcome = await self._until_known(
-            lambda: self._store.write(planned.put), [planned], deadline=deadline
-        )
+        outcome = await self._until_known(lambda: self._store.write(planned.put), [planned])
         if isinstance(outcome, Applied):
             return planned.entry
         return await self._confirmed(planned, outcome.found[0], [planned])
@@ -99,13 +94,12 @@ class Sender:
         `report` gets the durable entry, or the error that `put` would have raised for that change.
         """
         sending = EachSending(report, self._unsent)
-        deadline = self._deadline()
-        tries = self._retrier.begin("write", deadline=deadline)
+        tries = self._retrier.begin("write", deadline=self._deadline())
         left = self._in_time(planned, sending, tries)
         while left:
             answer = await self._each_once(left, fresh=tries.requests == 0)
             if taken := sending.settled(left, answer):
-                jobs = [partial(self._put_alone, change, deadline, sending) for change in taken]
+                jobs = [partial(self._end_taken, change, sending) for change in taken]
                 await run_all(jobs, at_once=READS_AT_ONCE)
             left = sending.open_of(left)
             if not left:
@@ -147,12 +141,10 @@ class Sender:
             return answer.outcomes
         return [Unknown(CUT_OFF)] * len(planned)
 
-    async def _put_alone(self, change: Planned, deadline: float, sending: "EachSending") -> None:
-        """Put an entry whose item exists in a request of its own: that returns the item."""
+    async def _end_taken(self, change: Planned, sending: "EachSending") -> None:
+        """End an entry whose id is taken: by an earlier try of it, or by another change."""
         try:
-            sending.end(change, await self._put(change, deadline))
-        except StoreError as error:
-            sending.fail(change, error)
+            sending.end(change, await self._confirmed(change, None, [change]))
         except LedgerError as error:
             sending.end(change, error)
 
@@ -196,13 +188,20 @@ class Sender:
         """
         left, there = distinct(planned), list[Entry]()
         _check_transaction(left)
+        deadline = self._deadline()
         while left:
             puts = [change.put for change in left]
-            outcome = await self._until_known(
-                lambda puts=puts: self._store.transact(puts),  # type: ignore[misc]
-                left,
-                together=True,
-            )
+            try:
+                outcome = await self._until_known(
+                    lambda puts=puts: self._store.transact(puts),  # type: ignore[misc]
+                    left,
+                    together=True,
+                    deadline=deadline,
+                )
+            except (NotSent, StoreError) as error:
+                if not there:
+                    raise
+                raise _unknown(left, str(error), 1, together=True) from error
             if isinstance(outcome, Applied):
                 break
             checks = [

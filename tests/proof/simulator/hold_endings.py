@@ -80,7 +80,7 @@ class HoldEndings:
 
     def _resolved(self, done: Granted | Refused, amount: int | None) -> None:
         """Tell what a hold has come to; None if it was voided."""
-        if isinstance(done, Granted) and not self._world.is_over:
+        if isinstance(done, Granted):
             how = "void" if amount is None else "settled"
             self._audit.was_resolved(key_of(done.entry), Decimal(amount or 0), how)
 

@@ -256,8 +256,6 @@ class Spenders:
     async def _granted(
         self, spender: Spender, planned: PlannedSpend, note: str, entry: Entry
     ) -> None:
-        if self._world.is_over:
-            return
         self._audit.was_granted(spender.ledger.region, key_of(entry), note)
         if planned.kind in {"hold", "keyed hold"}:
             self._holds.held(planned, entry)

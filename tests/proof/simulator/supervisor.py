@@ -48,8 +48,7 @@ class Supervisor:
         try:
             await work(*args)
         except Exception:  # noqa: BLE001 (reported, not hidden)
-            if not self.world.is_over:
-                self.auditor.fail(UNEXPECTED, traceback.format_exc())
+            self.auditor.fail(UNEXPECTED, traceback.format_exc())
 
     async def restart(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Await some work after a random delay, as a supervisor restarts a crashed process."""

@@ -468,10 +468,9 @@ class Workload:
             total = await app.ledger.total(counter, max_age=max_age, steady=is_steady)
         except READ_REFUSALS:
             return
-        if not self.world.is_over:
-            self.auditor.read_ended(read, int(total.value), app.process.name, steady=is_steady)
-            await self._read_periods(app, counter)
-            await self._read_history(app, counter)
+        self.auditor.read_ended(read, int(total.value), app.process.name, steady=is_steady)
+        await self._read_periods(app, counter)
+        await self._read_history(app, counter)
 
     async def _read_periods(self, app: App, counter: str) -> None:
         """Read a counter's sums by period, where they are kept."""
@@ -485,8 +484,7 @@ class Workload:
             found = await app.ledger.periods(counter, by=by, effective=effective)
         except READ_REFUSALS:
             return
-        if not self.world.is_over:
-            self.auditor.periods_read(read, found, app.process.name)
+        self.auditor.periods_read(read, found, app.process.name)
 
     async def _read_history(self, app: App, counter: str) -> None:
         """Read a counter's history, where there is an archive that it goes on into."""
@@ -501,8 +499,7 @@ class Workload:
         except READ_REFUSALS:
             return
         else:
-            if not self.world.is_over:
-                self.auditor.history_read(read, changes, app.process.name)
+            self.auditor.history_read(read, changes, app.process.name)
 
     async def _total(self, region: str, counter: str) -> tuple[str, Decimal]:
         """Read a counter in a region, or in another if it is lost; return in which."""

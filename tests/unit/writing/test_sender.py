@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from support.ledgers import HOME, make_settings, seeded
 
 from ledger.core.entry import entry_item
-from ledger.core.errors import NotSent, OutcomeUnknown, SignedTooLate
+from ledger.core.errors import NotSent, OutcomeUnknown, SignedTooLate, StoreError, Throttled
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -188,6 +188,42 @@ async def test_what_may_have_been_written_is_never_called_unwritten() -> None:
     assert isinstance(told[0], OutcomeUnknown)
     assert told[0].entries == (changes[0].entry,)
     assert isinstance(told[1], Entry)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+async def test_what_an_earlier_request_wrote_is_found_when_no_write_may_be_sent(
+    *, keyed: bool
+) -> None:
+    """An entry that shared a request without an answer is read, and not refused as too late."""
+    inner, changes = MemoryStore(HOME), planned(2, keyed=keyed)
+    late = Raises(SignedTooLate("signed too late"))
+    faults = chain([Partial(lost=(0, 1)), None], repeat(late))
+    store = FaultyStore(inner, lambda call: None if call.operation == "get" else next(faults))
+    assert await each(sender(store), changes) == [change.entry for change in changes]
+
+
+async def test_an_entry_that_is_there_and_cannot_be_read_is_unknown() -> None:
+    """A throttled read of what an earlier request wrote does not say that nothing is written."""
+    inner, changes = MemoryStore(HOME), planned(1, keyed=True)
+    await inner.write_each([changes[0].put])
+    throttled = Raises(Throttled("slow down"))
+    store = FaultyStore(inner, lambda call: throttled if call.operation == "get" else None)
+    [told] = await each(sender(store), changes)
+    assert isinstance(told, OutcomeUnknown)
+    assert told.entries == (changes[0].entry,)
+
+
+@pytest.mark.parametrize("error", [SignedTooLate("signed too late"), Throttled("slow down")])
+async def test_the_rest_of_a_transaction_that_is_there_in_part_is_unknown(
+    error: StoreError,
+) -> None:
+    """One that has arrived in part from another region is never called unwritten."""
+    inner, changes = MemoryStore(HOME), planned(2, keyed=True)
+    await inner.write(changes[0].put)
+    store = FaultyStore(inner, InOrder(None, Raises(error)))
+    with pytest.raises(OutcomeUnknown) as raised:
+        await sender(store).transaction(changes)
+    assert (raised.value.entries, raised.value.together) == ((changes[1].entry,), True)
 
 
 async def test_a_late_key_among_others_is_not_sent() -> None:
