@@ -126,10 +126,7 @@ class Methods:
         if method == "collection" and minimum is None and maximum is None:
             return CollectionCounter(self.ledger, name, clock=self._clock, randomness=self._random)
         if OWN_OPTIONS.get(method) == "kept_seconds":
-            own |= {
-                "marker_table": self.settings.marker_table,
-                "marker_places": self.settings.marker_places,
-            }
+            own["marker_table"] = self.settings.marker_table
         make: Callable[..., Counter] = chosen.make
         made = make(
             self._store,

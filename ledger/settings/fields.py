@@ -1,7 +1,7 @@
 """The fields of the settings, their defaults, and the values derived when one is not set."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -102,7 +102,6 @@ class SettingsFields(BaseModel):
     table: str = "ledger"
     time_to_live: bool = False
     marker_table: str | None = None
-    marker_places: Literal["own", "both", "only"] = "own"
     regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
     home: str = Field(default_factory=_first_region)
     settle: Seconds = FOLLOWING

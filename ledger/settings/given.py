@@ -132,7 +132,6 @@ class _OthersGiven(TypedDict, total=False):
     table: str
     time_to_live: bool
     marker_table: str | None
-    marker_places: Literal["own", "both", "only"]
     home: str
     settle: Duration
     signature_lifetime: Duration

@@ -308,9 +308,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     ),
     Role.METHODS: (
         Grant("ReadTheContract", ("Query",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
-        Grant(
-            "Count", ("GetItem", "PutItem", "Query", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)
-        ),
+        Grant("Count", ("GetItem", "PutItem", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)),
         # If markers have a separate table: they are put and read there, and nothing else is.
         Grant(
             "Mark",

@@ -1,4 +1,4 @@
-"""Keys of markers, and their form as items.
+"""Keys of markers, their table, and their form as items.
 
 Each marker has its own partition, so that markers sustain as many writes as their counters::
 
@@ -6,12 +6,11 @@ Each marker has its own partition, so that markers sustain as many writes as the
 
 The digest only spreads: counter and token are both in the key, so two pairs never share an item,
 and the longest ones fit (DynamoDB takes 2,048 bytes of partition key and 1,024 of sort key).
-Releases before this one kept all markers of a counter under `~count-marker~<counter>`; no counter
-begins with `~`, so no key of theirs is one of these.
 
 Pure: no clock, no randomness, no I/O.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -27,7 +26,7 @@ from ledger.core.entry import (
     key_of,
     number_of,
 )
-from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
+from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry, InvalidInput
 from ledger.core.keys import COUNT_PREFIX, EXPIRES, RESERVED
 from ledger.core.marker import Detail, Marker
 
@@ -35,6 +34,7 @@ MARKER_PREFIX = f"{COUNT_PREFIX}-marker~"
 OWN = frozenset({"pk", "sk", "change", "at", "region", "shards"})
 """The attributes of a marker that no detail may have; nor may it have one that begins with `~`."""
 DETAIL_NAME_BYTES_MAX = 255
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 Attributes = Mapping[str, AttributeValue]
 
 
@@ -43,9 +43,20 @@ def marker_key(counter: str, token: str) -> Key:
     return f"{MARKER_PREFIX}~{ids.suffix_of(counter, token):016x}~{counter}", token
 
 
-def earlier_key(counter: str, token: str) -> Key:
-    """Return the key that a token's marker had in earlier releases."""
-    return f"{MARKER_PREFIX}{counter}", token
+def checked_table(name: str | None) -> str:
+    """Return the name of the markers' table, "" for the counter's.
+
+    Raises:
+        InvalidInput: DynamoDB allows no table of this name.
+    """
+    if name is None:
+        return ""
+    if not isinstance(name, str) or not _TABLE_NAME.fullmatch(name):
+        raise InvalidInput(
+            "marker_table must be 3 to 255 letters, digits, '_', '-' or '.', got"
+            f" {str(name)[:60]!r}"
+        )
+    return name
 
 
 def marker_item(

@@ -17,7 +17,7 @@ from ledger.core.errors import (
 )
 from ledger.core.marker import Marker
 from ledger.primitives.counters import METHODS
-from ledger.primitives.counters.marking import earlier_key, marker_key
+from ledger.primitives.counters.marking import marker_key
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
@@ -111,23 +111,13 @@ async def test_a_lost_answer_keeps_details_once() -> None:
     assert (await counter.lookup("t")).details == ORDER
 
 
-async def test_markers_of_an_earlier_release_say_what_they_know() -> None:
-    """They have no details, and differ from none; both places show what was stored."""
-    store = MemoryStore(HOME)
-    both = make_counter("marker", store)
-    both.marker_places = "both"
-    await both.add(2, token="t", details=ORDER)
-    old = await store.get(Get(earlier_key("counter", "t")))
-    assert old is not None
-    plain = {name: value for name, value in old.items() if name not in ORDER}
-    await store.write(Put({**plain, "sk": {"S": "old"}}))
-    counter = make_counter("marker", store)
-    outcome = await counter.add(2, token="old", details=ORDER)
+async def test_a_marker_without_details_differs_from_none() -> None:
+    """A repeat with details is told what was first made, without any."""
+    counter = make_counter("marker", MemoryStore(HOME))
+    await counter.add(2, token="t")
+    outcome = await counter.add(2, token="t", details=ORDER)
     assert outcome == Rejected("applied before")
     assert outcome.first.details == {}
-    found = await counter.lookup("old")
-    assert found is not None
-    assert (found.token, found.change) == ("old", 2)
 
 
 @pytest.mark.parametrize(
