@@ -126,7 +126,7 @@ def test_two_regions_each_give_slots_away() -> None:
     """Two regions fill a set of 3 slots side by side; one region's holders then have none."""
 
     async def run() -> tuple[list[Fate], list[Decimal]]:
-        clients = Clients(1)
+        clients = Clients(2)
         here, there = (clients.client(region, region) for region in (HOME, AWAY))
         counters = [
             make_counter(

@@ -205,7 +205,7 @@ def test_without_freezing_a_change_is_lost(monkeypatch: pytest.MonkeyPatch) -> N
     async def unfrozen(self: CounterLayout, layout: Layout, *, is_last: bool) -> None:
         del is_last
         shape = layout.pending or layout.shape
-        keys = self._touched(layout, shape, 0)
+        keys = self._touched(layout, shape)
         items = await self._items(keys)
         for key in keys:
             await self._answered(layouts.freeze(key, layout.revision))

@@ -62,7 +62,7 @@ def known_counter(method: str, store: Store, **options: Any) -> Any:
     counter = make_counter(method, store, **options)
     if isinstance(counter, ItemCounter):
         layouts = Layouts()
-        layouts.remember(counter.name, Layout(counter.kind, 1, 1))
+        layouts.remember(counter.name, Layout(counter.kind, 1))
         counter.share(layouts)
     return counter
 

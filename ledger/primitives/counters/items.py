@@ -27,7 +27,6 @@ from ledger.primitives.counters.adding import after_doubt
 from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.handed import doubt_of, is_doubtful
 from ledger.primitives.counters.layout import (
-    SHARDS_MAX,
     Layout,
     LayoutMoved,
     checked_shards,
@@ -313,7 +312,7 @@ class ItemCounter(PlacedItems):
             Unreachable: there was no answer; the next call continues what was begun.
         """
         if shards is not None:
-            checked_shards(shards, most=SHARDS_MAX)
+            checked_shards(shards)
         with arranging(timeout, GOES_ON):
             await self._layout.convert(shards)
 

@@ -12,7 +12,7 @@ A caller that meets a frozen shard does the rest, so a process may end between a
 request of an old layout is refused whenever it arrives, as no revision comes again. Items of shards
 are therefore never deleted: those that are no longer used stay frozen, with a value of 0.
 
-Revision 0 is that of items without the attribute: of new counters, and of earlier releases.
+Revision 0 is that of items without the attribute: of new counters.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -39,8 +39,6 @@ MOVES = "moves"
 """Attribute of a shard: how often pieces were moved between the shards of this revision."""
 SHARDS_MAX = TRANSACTION_ACTIONS_MAX - 4
 """One transaction finishes a change of layout: all items, old and new, and the layout's own."""
-SHARDS_FOUND_MAX = 1000
-"""An earlier release created up to this many; they are read and written, but not changed."""
 EARLIER_MAX = 4
 """How many earlier numbers of shards are remembered, to find a token's earlier shard."""
 KINDS = ("sum", "optimistic", "history", "slots")
@@ -55,7 +53,7 @@ KIND_METHODS: Mapping[str, str] = {
 class Shape(NamedTuple):
     """The kind of a counter's items, how many there are, and the region that writes them.
 
-    No `region`: of an earlier release, or asked for without one.
+    No `region`: of a counter used without a `Table`, or asked for without one.
     """
 
     kind: str
@@ -67,14 +65,11 @@ class Shape(NamedTuple):
 class Layout:
     """How a counter is stored; `pending` is the shape that a change under way will give it.
 
-    At revision 0 parts of thresholds, and the shards of tokens, are those of the `first` shards:
-    an earlier release added shards without dividing again. `earlier` are numbers of shards that
-    tokens were placed by before, the latest first.
+    `earlier` are numbers of shards that tokens were placed by before, the latest first.
     """
 
     kind: str
     shards: int
-    first: int
     revision: int = 0
     earlier: tuple[int, ...] = ()
     pending: Shape | None = None
@@ -87,34 +82,22 @@ class Layout:
         """Kind, number of shards, and region."""
         return Shape(self.kind, self.shards, self.region)
 
-    @property
-    def is_divided(self) -> bool:
-        """Whether thresholds are divided over all shards."""
-        return self.first == self.shards
-
-    def limits(self, whole: Limits, shard: int) -> Limits:
-        """Return one shard's part of the thresholds."""
-        if self.revision == 0:
-            return whole.part(shard, self.first)
-        return whole.whole_part(shard, self.shards)
-
     def all_limits(self, whole: Limits) -> list[Limits]:
         """Return each shard's part of the thresholds."""
-        return [self.limits(whole, shard) for shard in range(self.shards)]
+        return [whole.part(shard, self.shards) for shard in range(self.shards)]
 
     def parts(self, whole: Limits, shares: Mapping[int, Decimal]) -> list[Part]:
         """Return what each shard's item is to be changed by, within its part of the thresholds."""
         return [
-            Part(shard, change, self.limits(whole, shard), self.revision)
+            Part(shard, change, whole.part(shard, self.shards), self.revision)
             for shard, change in shares.items()
         ]
 
     def changed(self, shape: Shape, *, at: int = 0) -> "Layout":
         """Return the layout after this one; `at` is when, for one that another region writes."""
-        earlier = [shards for shards in (self.first, *self.earlier) if shards != shape.shards]
+        earlier = [shards for shards in (self.shards, *self.earlier) if shards != shape.shards]
         return Layout(
             shape.kind,
-            shape.shards,
             shape.shards,
             self.revision + 1,
             tuple(dict.fromkeys(earlier))[:EARLIER_MAX],
@@ -139,9 +122,9 @@ def shard_key(name: str, shard: int, kind: str) -> Key:
     return f"{COUNT_PREFIX}~{shard}~{name}", kind
 
 
-def layout_key(name: str, sort_key: str = LAYOUT) -> Key:
-    """Return the key of the layout's item; with a kind, of that of an earlier release."""
-    return f"{COUNT_PREFIX}~shards~{name}", sort_key
+def layout_key(name: str) -> Key:
+    """Return the key of the layout's item."""
+    return f"{COUNT_PREFIX}~shards~{name}", LAYOUT
 
 
 def layout_item(name: str, layout: Layout) -> Item:
@@ -161,7 +144,6 @@ def layout_of(item: Item) -> Layout:
         return Layout(
             item["kind"]["S"],
             int(number_of(item, "shards")),
-            int(number_of(item, "first")),
             int(number_of(item, "revision")),
             tuple(int(one["N"]) for one in item["earlier"]["L"]),
             None if pending is None else _shape_of(pending["M"]),
@@ -223,7 +205,7 @@ def counted(
                                        shard 5 ────────────────────────────> later, or lost
 
     So only the items of the layout count there. In a region that alone has written the counter the
-    others may hold a value of an earlier release, of another kind.
+    others may hold a value of another kind: of another tool, or of a first change elsewhere.
     """
     is_complete = not layout.handed and layout.region in {"", region}
     keys = items if is_complete else shard_keys(name, layout.shape)
@@ -240,7 +222,7 @@ def announcement(name: str, layout: Layout, shape: Shape) -> writes.Update:
 
 
 def claim(name: str, region: str) -> writes.Update:
-    """Return the write that names the region of a counter that an earlier release made."""
+    """Return the write that names the region of a counter that has none yet."""
     return writes.Update(
         layout_key(name),
         set={"region": {"S": region}},
@@ -305,8 +287,8 @@ def portions(total: Decimal, shards: int) -> list[Decimal]:
     return [amounts.whole_portion(total, shard, shards) for shard in range(shards)]
 
 
-def checked_change(name: str, layout: Layout, shape: Shape, *, others: int = 0) -> None:
-    """Raise unless the layout can be changed so; `others` are existing items of the new kind.
+def checked_change(name: str, layout: Layout, shape: Shape) -> None:
+    """Raise unless the layout can be changed so.
 
     Raises:
         InvalidInput: slots stay as they are, or one transaction cannot change that many items.
@@ -319,7 +301,7 @@ def checked_change(name: str, layout: Layout, shape: Shape, *, others: int = 0) 
         )
     items = max(layout.shards, shape.shards)
     if shape.kind != layout.kind:
-        items = layout.shards + max(shape.shards, others)
+        items = layout.shards + shape.shards
     if items > SHARDS_MAX:
         raise InvalidInput(
             f"counter {name!r}: one transaction changes a layout, of up to {SHARDS_MAX} items;"
@@ -351,7 +333,6 @@ def _attributes(layout: Layout) -> dict[str, AttributeValue]:
     return {
         "kind": {"S": layout.kind},
         "shards": {"N": str(layout.shards)},
-        "first": {"N": str(layout.first)},
         "revision": {"N": str(layout.revision)},
         "earlier": {"L": [{"N": str(shards)} for shards in layout.earlier]},
         **({"region": {"S": layout.region}} if layout.region else {}),
@@ -381,14 +362,14 @@ def _whole(item: Item | None, attribute: str) -> int:
         raise damaged(item, f"{attribute} is not a whole number") from None
 
 
-def checked_shards(shards: int, *, most: int = SHARDS_FOUND_MAX) -> int:
-    """Return a number of shards; more than 96 can only be those that an earlier release made.
+def checked_shards(shards: int) -> int:
+    """Return a number of shards.
 
     Raises:
-        InvalidInput: it is not a whole number, or not within 1 to `most`.
+        InvalidInput: it is not a whole number, or not within 1 to `SHARDS_MAX`.
     """
     whole = isinstance(shards, int) and not isinstance(shards, bool)
-    if not (whole and 1 <= shards <= most):
+    if not (whole and 1 <= shards <= SHARDS_MAX):
         raise InvalidInput(f"shards must be a whole number from 1 to {SHARDS_MAX}, got {shards!r}")
     return shards
 

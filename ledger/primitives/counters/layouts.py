@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 
 from ledger.core import amounts
-from ledger.core.entry import Item, Key, damaged, number_of
+from ledger.core.entry import Item, Key, damaged
 from ledger.core.errors import (
     AmountOverflow,
     MethodConflict,
@@ -114,7 +114,7 @@ class CounterLayout:
             if layout is not None:
                 self.remembered.remember(self._name, layout)
         # What is not in the table yet may be made otherwise by others: it is not remembered.
-        layout = layout or await self._before()
+        layout = layout or await self._left()
         return None if layout is None else self._checked(layout)
 
     async def renewed(self) -> Layout:
@@ -176,9 +176,8 @@ class CounterLayout:
 
     async def _announce(self, layout: Layout, shape: Shape, *, is_lost: bool) -> None:
         """Begin a change: the one gate of every new layout, which its items must have reached."""
-        others = await self._others(layout, shape)
-        layouts.checked_change(self._name, layout, shape, others=others)
-        items = await self._items(self._touched(layout, shape, others))
+        layouts.checked_change(self._name, layout, shape)
+        items = await self._items(self._touched(layout, shape))
         in_force = [items[key] for key in layouts.shard_keys(self._name, layout.shape)]
         if not is_lost and layouts.is_missing(in_force, layout):
             raise RegionConflict(
@@ -195,7 +194,7 @@ class CounterLayout:
         """Do what is left of a change; others may do the same at the same time."""
         shape = layout.pending or layout.shape
         try:
-            keys = self._touched(layout, shape, await self._others(layout, shape))
+            keys = self._touched(layout, shape)
             freezing = [layouts.freeze(key, layout.revision) for key in keys]
             await run_all([partial(self._answered, update) for update in freezing], at_once=AT_ONCE)
             items = await self._items(keys)
@@ -212,23 +211,15 @@ class CounterLayout:
     async def _answered(self, write: writes.Write) -> None:
         await self._retrier.until_answered(lambda: self._store.write(write))
 
-    def _touched(self, layout: Layout, shape: Shape, others: int) -> list[Key]:
+    def _touched(self, layout: Layout, shape: Shape) -> list[Key]:
         """Return the keys of all items that a change reads and writes."""
-        new = shape._replace(shards=max(shape.shards, others))
-        keys = layouts.shard_keys(self._name, layout.shape) + layouts.shard_keys(self._name, new)
+        keys = layouts.shard_keys(self._name, layout.shape) + layouts.shard_keys(self._name, shape)
         return list(dict.fromkeys(keys))
 
     async def _in_force(self, layout: Layout) -> list[Item | None]:
         """Return the items that the counter's value is in."""
         keys = layouts.shard_keys(self._name, layout.shape)
         return list((await self._items(keys)).values())
-
-    async def _others(self, layout: Layout, shape: Shape) -> int:
-        """Return how many more items of the new kind an earlier release may have made."""
-        if shape.kind == layout.kind:
-            return 0
-        found = await self._store.get(Get(layouts.layout_key(self._name, shape.kind)))
-        return 1 if found is None else int(number_of(found, "shards"))
 
     async def _items(self, keys: Sequence[Key]) -> Mapping[Key, Item | None]:
         reads = [partial(self._store.get, Get(key)) for key in keys]
@@ -245,10 +236,7 @@ class CounterLayout:
 
     async def _begun(self) -> Layout:
         """Store the first layout, unless another process did; return what is stored."""
-        layout = await self._before()
-        if layout is None:
-            shards = layouts.checked_shards(self._wanted, most=layouts.SHARDS_MAX)
-            layout = Layout(self._kind, shards, shards)
+        layout = await self._left() or Layout(self._kind, self._wanted)
         if self.is_guarded:
             layout = replace(layout, region=self._store.region)
         put = writes.Put(layouts.layout_item(self._name, layout), Absent())
@@ -262,25 +250,20 @@ class CounterLayout:
             if not await tries.again("unanswered"):
                 raise self._unreachable()
 
-    async def _before(self) -> Layout | None:
-        """Return the layout of a counter that an earlier release created; None without one."""
-        partitions = [layouts.layout_key(self._name, kind) for kind in KINDS]
-        firsts = [shard_key(self._name, 0, kind) for kind in KINDS]
-        items = await self._items([*partitions, *firsts])
-        numbers = {kind: items[key] for kind, key in zip(KINDS, partitions, strict=True)}
-        shards = {kind: items[key] for kind, key in zip(KINDS, firsts, strict=True)}
-        kind = layouts.kind_among(
-            [kind for kind in KINDS if numbers[kind] or shards[kind]], self._kind
-        )
-        if kind is None:
-            return None
-        for item in filter(None, shards.values()):
+    async def _left(self) -> Layout | None:
+        """Return the layout of an item that another tool left; None without any.
+
+        Raises:
+            DamagedItem: an item is of a layout that was changed, and the layout's item is missing.
+        """
+        firsts = {kind: shard_key(self._name, 0, kind) for kind in KINDS}
+        items = await self._items(list(firsts.values()))
+        for item in filter(None, items.values()):
             if layouts.revision_of(item):
                 raise damaged(item, "the item of its counter's layout is missing")
-        number = numbers[kind]
-        if number is None:
-            return Layout(kind, 1, 1)
-        return Layout(kind, int(number_of(number, "shards")), int(number_of(number, "first")))
+        kinds = [kind for kind, key in firsts.items() if items[key]]
+        kind = layouts.kind_among(kinds, self._kind)
+        return None if kind is None else Layout(kind, 1)
 
     async def _claimed(self) -> Layout:
         """Name our region as the one that writes, unless another was named before."""
@@ -316,4 +299,4 @@ def _is_made(layout: Layout, shape: Shape, *, grow: bool) -> bool:
     """Return whether nothing is to be changed; with `grow`, also where nothing is to be added."""
     if grow and (layout.kind != shape.kind or layout.shards >= shape.shards):
         return True
-    return layout.shape == shape and layout.is_divided
+    return layout.shape == shape

@@ -55,13 +55,6 @@ class Limits:
         return AnyOf((Not(Has(VALUE)), stands)) if self.allows(_ZERO, change) else stands
 
     def part(self, shard: int, shards: int) -> "Limits":
-        """Return one shard's part of these; those of shards 0 to `shards` - 1 add up to the whole.
-
-        A shard beyond them has a part of 0, so that the sum stays the same when shards are added.
-        """
-        return Limits(_part(self.minimum, shard, shards), _part(self.maximum, shard, shards))
-
-    def whole_part(self, shard: int, shards: int) -> "Limits":
         """Return one shard's part of these, in whole units, as values are portioned."""
         bounds = (self.minimum, self.maximum)
         return Limits(
@@ -126,9 +119,3 @@ def edge_of(name: str, bound: Decimal, change: Decimal) -> Decimal:
             f"{name} {amounts.to_text(bound)} less a change of {amounts.to_text(change)}, which the"
             f" value is compared with: {error}"
         ) from None
-
-
-def _part(bound: Decimal | None, shard: int, shards: int) -> Decimal | None:
-    if bound is None:
-        return None
-    return amounts.portion(bound, shard, shards) if shard < shards else _ZERO

@@ -18,14 +18,13 @@ from ledger.primitives.counters.handed import doubt_of, is_doubtful
 from ledger.primitives.counters.layout import Layout
 from ledger.primitives.counters.shard import ShardItems
 from ledger.primitives.counters.splitting import (
-    PARTS_MAX,
     is_restock,
     parts_for,
     spread_over,
     values_after,
 )
 from ledger.primitives.counters.tokens import draw
-from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Applied, Outcome, Rejected
+from ledger.store.writes import Applied, Outcome, Rejected
 
 PLANS_MAX = 5
 """Times that a change without room in its first shard looks for room in others."""
@@ -51,7 +50,7 @@ class PlacedItems(ShardItems):
         if token is not None:
             await self._check_handed(layout, token)
         if token is not None and self.known_in == "item":
-            own = draw(token, layout.first)
+            own = draw(token, layout.shards)
             if await self._known_before(layout, own, token):
                 return Rejected("applied before")
         first = self.randomness.randrange(layout.shards) if own is None else own
@@ -81,7 +80,7 @@ class PlacedItems(ShardItems):
 
     async def _is_known(self, layout: Layout, token: str) -> bool:
         """Return whether anything here shows that a token was used."""
-        own = draw(token, layout.first)
+        own = draw(token, layout.shards)
         return await self.knows(own, token) or await self._known_before(layout, own, token)
 
     async def _elsewhere(
@@ -136,8 +135,6 @@ class PlacedItems(ShardItems):
 
     async def _moved(self, layout: Layout, deltas: Sequence[Decimal], moves: int) -> bool:
         """Move pieces unless others did since; returns whether it surely did. It counts once."""
-        if layout.shards > TRANSACTION_ACTIONS_MAX:
-            return False
         parts = layout.parts(self.limits, dict(enumerate(deltas)))
         keys = [self.key(part.shard) for part in parts]
         try:
@@ -155,6 +152,6 @@ class PlacedItems(ShardItems):
         return False
 
     def _is_spread(self, layout: Layout, change: Decimal, *, spread: bool | None) -> bool:
-        if not self.splits or not 1 < layout.shards <= PARTS_MAX or not change:
+        if not self.splits or layout.shards == 1 or not change:
             return False
         return is_restock(change, self.limits, layout.shards) if spread is None else spread

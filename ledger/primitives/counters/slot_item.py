@@ -5,11 +5,11 @@
     plain      slots = {a, b}                                    2 slots are taken, one by each
     counted    slots = {a, b}, slot~c = 3, filled = 5            c holds 3
 
-A set is plain, as earlier releases made it, until a token takes another number of slots than one:
-then it is counted, for good. Each update has a condition on the form that it is for, and the one
-that makes a plain set counted on the number of its members too, so it finds them all counted. A
-token of one slot is in `slots`, any other an attribute of its own: no token is both, so a condition
-on either knows how many it holds.
+A set is plain until a token takes another number of slots than one: then it is counted, for good.
+Each update has a condition on the form that it is for, and the one that makes a plain set counted
+on the number of its members too, so it finds them all counted. A token of one slot is in `slots`,
+any other an attribute of its own: no token is both, so a condition on either knows how many it
+holds.
 
 Pure: no clock, no randomness, no I/O.
 """

@@ -8,10 +8,6 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.primitives.counters.limits import Limits
-from ledger.store.writes import TRANSACTION_ACTIONS_MAX
-
-PARTS_MAX = TRANSACTION_ACTIONS_MAX - 2
-"""A marker goes with them, in up to two places."""
 
 
 def parts_for(
@@ -34,7 +30,7 @@ def _split(
 ) -> dict[int, Decimal]:
     rooms = {shard: limits[shard].room(values[shard], change) or Decimal(0) for shard in order}
     left, parts = change.copy_abs(), dict[int, Decimal]()
-    for shard in sorted(rooms, key=lambda shard: rooms[shard], reverse=True)[:PARTS_MAX]:
+    for shard in sorted(rooms, key=lambda shard: rooms[shard], reverse=True):
         taken = min(left, rooms[shard])
         if not taken:
             break

@@ -238,7 +238,7 @@ async def test_slots_of_a_layout_before_are_not_taken_nor_given_back() -> None:
     here, _ = await handed("slots", 1)
     for change, token in ((1, "z"), (2, "y"), (-1, "a")):
         known = Layouts()
-        known.remember("stock", Layout("slots", 1, 1, region=HOME))
+        known.remember("stock", Layout("slots", 1, region=HOME))
         late = opened(here, HOME, "slots")
         late.share(known, is_guarded=True)
         with pytest.raises(RegionConflict, match=f"is written by {AWAY}"):

@@ -72,7 +72,7 @@ def test_what_others_hold_is_left_even() -> None:
 
 
 def test_thresholds_that_do_not_let_it_be() -> None:
-    """Shards without a part of a maximum, as an earlier release added them, stay as they are."""
+    """Shards without room that others could give them stay as they are."""
     limits = [Limits(maximum=Decimal(8)), Limits(maximum=Decimal(0))]
     assert evening.even(decimals([8, -8]), limits) == [Decimal(-8), Decimal(8)]
     assert evening.even(decimals([8, 0]), limits) is None

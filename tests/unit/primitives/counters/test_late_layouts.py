@@ -43,7 +43,7 @@ async def held(counter: AtomicCounter) -> list[Decimal]:
 
 def move_of(amount: int) -> list[Action]:
     """Return the first move of pieces of the first layout: from shard 0 to shard 1."""
-    layout, deltas = Layout("sum", 2, 2), {0: Decimal(-amount), 1: Decimal(amount)}
+    layout, deltas = Layout("sum", 2), {0: Decimal(-amount), 1: Decimal(amount)}
     return evening.move(KEYS, layout.parts(Limits(), deltas), 0)
 
 
@@ -80,7 +80,7 @@ async def test_a_late_announcement_does_not_change_the_layout_again() -> None:
     """A change that others made and undid meanwhile is not begun once more."""
     store = MemoryStore(HOME)
     counter = await uneven(store)
-    late = announcement("counter", Layout("sum", 2, 2), Shape("sum", 4))
+    late = announcement("counter", Layout("sum", 2), Shape("sum", 4))
     await counter.convert(shards=4)
     await counter.convert(shards=3)
     assert isinstance(await store.write(late), Rejected)
@@ -110,7 +110,7 @@ async def test_items_that_replicate_one_by_one_are_not_finished(
 
     So the layout's item and each shard are conditions of their own: neither speaks for the other.
     """
-    store, layout = MemoryStore(HOME), Layout("sum", 2, 2, 2, (), TWO)
+    store, layout = MemoryStore(HOME), Layout("sum", 2, 2, (), TWO)
     frozen = {key: put(store, key, value=9, layout=-3) for key in KEYS}
     finish = finishing("counter", layout, frozen)
     found = put(store, layout_key("counter"), revision=revision)
@@ -130,7 +130,7 @@ async def test_items_that_replicate_one_by_one_are_not_finished(
 
 async def test_what_is_frozen_is_finished() -> None:
     """The same items, as they were read: the change is done."""
-    store, layout = MemoryStore(HOME), Layout("sum", 2, 2, 2, (), TWO)
+    store, layout = MemoryStore(HOME), Layout("sum", 2, 2, (), TWO)
     frozen = {key: put(store, key, value=9, layout=-3) for key in KEYS}
     found = put(store, layout_key("counter"), revision=2)
     store.table.set(layout_key("counter"), {**found, "pending": {"M": {}}})

@@ -44,9 +44,9 @@ def shard_item(revision: int) -> Item:
 @pytest.mark.parametrize(
     "layout",
     [
-        Layout("sum", 1, 1),
-        Layout("history", 8, 8, 3, (4, 2)),
-        Layout("sum", 6, 4, 0, (), Shape("optimistic", 2)),
+        Layout("sum", 1),
+        Layout("history", 8, 3, (4, 2)),
+        Layout("sum", 6, 0, (), Shape("optimistic", 2)),
     ],
 )
 def test_a_layout_is_read_as_it_was_written(layout: Layout) -> None:
@@ -83,7 +83,7 @@ def test_what_is_frozen_stays_frozen(found: int, revision: int) -> None:
 @given(revision=REVISIONS)
 def test_what_is_left_over_is_not_read(revision: int) -> None:
     """An item no longer used is readable by no layout before, which would take it for its value."""
-    layout = Layout("sum", 2, 2, revision, (), Shape("sum", 1))
+    layout = Layout("sum", 2, revision, (), Shape("sum", 1))
     keys = shard_keys("c", layout.shape)
     frozen = {key: shard_item(-(revision + 1)) for key in keys}
     after = [update for update in finishing("c", layout, frozen)[1:] if isinstance(update, Update)]
@@ -95,27 +95,27 @@ def test_what_is_left_over_is_not_read(revision: int) -> None:
 
 def test_the_largest_change_is_one_transaction() -> None:
     """All items, old and new, and the layout's own; beyond, it is refused before it begins."""
-    layout = Layout("sum", 1, 1, 2, (), Shape("sum", SHARDS_MAX))
+    layout = Layout("sum", 1, 2, (), Shape("sum", SHARDS_MAX))
     frozen = {key: shard_item(-3) for key in shard_keys("c", Shape("sum", SHARDS_MAX))}
     assert len(finishing("c", layout, frozen)) < TRANSACTION_ACTIONS_MAX
     checked_change("c", layout, Shape("sum", SHARDS_MAX))
-    checked_change("c", Layout("sum", 48, 48), Shape("history", 48))
+    checked_change("c", Layout("sum", 48), Shape("history", 48))
     for before, after in (
         (Shape("sum", 49), Shape("history", 48)),
         (Shape("sum", 97), Shape("sum", 1)),
     ):
         with pytest.raises(InvalidInput, match="up to 96 items"):
-            checked_change("c", Layout(before.kind, before.shards, before.shards), after)
+            checked_change("c", Layout(before.kind, before.shards), after)
 
 
 def test_earlier_numbers_are_remembered_the_latest_first() -> None:
     """Each once, and only some: a token is looked for where each of them placed it."""
-    layout = Layout("history", 1, 1)
+    layout = Layout("history", 1)
     for shards in (2, 3, 2, 5, 6, 7):
         layout = layout.changed(Shape("history", shards))
     assert layout.earlier == (6, 5, 2, 3)
     assert len(layout.earlier) == EARLIER_MAX
-    assert (layout.revision, layout.is_divided) == (6, True)
+    assert layout.revision == 6
 
 
 @given(value=AMOUNTS, more=AMOUNTS, shards=st.integers(1, 9), negative=st.booleans())
@@ -125,10 +125,10 @@ def test_portions_within_a_bound_are_within_its_parts(
     """No shard passes its part where the whole does not pass the whole, whatever the fractions."""
     if negative:
         value, more = value.copy_negate(), more.copy_negate()
-    bound, layout = total_wide((value, more)), Layout("sum", shards, shards, 1)
+    bound = total_wide((value, more))
     whole = Limits(minimum=bound) if negative else Limits(maximum=bound)
     held = portions(value, shards)
-    parts = [layout.limits(whole, shard) for shard in range(shards)]
+    parts = [whole.part(shard, shards) for shard in range(shards)]
     assert total_wide(held) == value
     assert total_wide(part.minimum or part.maximum or Decimal(0) for part in parts) == bound
     for one, part in zip(held, parts, strict=True):

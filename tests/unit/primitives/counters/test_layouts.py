@@ -41,7 +41,7 @@ def made(
 
 
 def put(store: MemoryStore, key: Key, **numbers: int) -> None:
-    """Put an item of numbers, as an earlier release did."""
+    """Put an item of numbers, as another tool does."""
     attributes = {name: {"N": str(number)} for name, number in numbers.items()}
     store.table.set(key, {"pk": {"S": key[0]}, "sk": {"S": key[1]}, **attributes})
 
@@ -69,7 +69,7 @@ async def test_callers_with_and_without_shards_share_one_limit() -> None:
 
 
 async def test_a_counter_opened_as_sharded_shows_its_value_at_once() -> None:
-    """The one item of an earlier release is read before anything was added through shards."""
+    """An item that another tool left is read before anything was added through shards."""
     store = MemoryStore("us-east-1")
     put(store, shard_key("counter", 0, "sum"), value=5)
     assert await made("atomic", store, 8).value() == 5
@@ -78,37 +78,10 @@ async def test_a_counter_opened_as_sharded_shows_its_value_at_once() -> None:
     assert await made("atomic", store).value() == 6
 
 
-async def test_shards_of_an_earlier_release_are_found() -> None:
-    """Its number of shards, its values and its parts of thresholds stay until they change."""
-    store = MemoryStore("us-east-1")
-    put(store, layout_key("counter", "sum"), shards=6, first=4)
-    for shard in range(6):
-        put(store, shard_key("counter", shard, "sum"), value=shard)
-    counter = made("marker", store, maximum=16)
-    assert await counter.value() == 15
-    assert await counter.shards() == 6
-    assert isinstance(await counter.add(1), Applied)  # shard 0 has 4 of 16, and 0 of them is used
-    wide = made("marker", store, 7, maximum=16)
-    assert [isinstance(await wide.add(1), Applied) for _ in range(2)] == [False, False]
-    assert await wide.value() == 16
-
-
-async def test_more_shards_than_a_transaction_holds_are_used_but_not_changed() -> None:
-    """A counter that an earlier release gave 200 shards reads and writes, and says why no more."""
-    store = MemoryStore("us-east-1")
-    put(store, layout_key("counter", "sum"), shards=200, first=200)
-    for shard in range(200):
-        put(store, shard_key("counter", shard, "sum"), value=1)
-    counter = made("atomic", store, 200, minimum=0)
-    assert await counter.value() == 200
-    assert await counter.add(-1) == Applied()
-    assert await counter.add(-50) == Applied()
-    assert await counter.value() == 149
-    assert await counter.add(1000) == Applied()  # too many to be spread over: to one of them
-    with pytest.raises(InvalidInput, match="of up to 96 items; from 200"):
-        await counter.convert(shards=8)
-    with pytest.raises(InvalidInput, match="of up to 96 items; from 200"):
-        await made("atomic", store, 201).add(1)
+async def test_more_shards_than_a_transaction_holds_are_refused() -> None:
+    """One transaction changes them all."""
+    with pytest.raises(InvalidInput, match="shards must be a whole number from 1 to 96, got 97"):
+        made("atomic", MemoryStore("us-east-1"), 97)
 
 
 @pytest.mark.parametrize(("first", "second"), [("marker", "optimistic"), ("history", "atomic")])
@@ -130,12 +103,11 @@ async def test_methods_of_one_kind_mix() -> None:
     assert await made("atomic", store).value() == 4
 
 
-async def test_two_values_of_an_earlier_release_are_kept_apart_until_converted() -> None:
+async def test_two_values_under_one_name_are_kept_apart_until_converted() -> None:
     """Who comes first has the name; the other is refused, not lost, and converting adds it."""
     store = MemoryStore("us-east-1")
     put(store, shard_key("counter", 0, "sum"), value=5)
-    put(store, layout_key("counter", "optimistic"), shards=2, first=2)
-    put(store, shard_key("counter", 1, "optimistic"), value=7)
+    put(store, shard_key("counter", 0, "optimistic"), value=7)
     assert await made("atomic", store).add(1) == Applied(value=Decimal(6))
     with pytest.raises(MethodConflict):
         await made("optimistic", store).value()
@@ -176,10 +148,10 @@ async def test_a_shard_that_cannot_be_read_stops_a_change_before_it_begins() -> 
 async def test_a_sum_of_39_digits_stays_where_it_is() -> None:
     """No item could hold it: the change ends with the shards as they were, all usable."""
     store = MemoryStore("us-east-1")
-    put(store, layout_key("counter", "sum"), shards=2, first=2)
+    counter = made("atomic", store, 2)
+    await counter.add(0)
     for shard in range(2):
         put(store, shard_key("counter", shard, "sum"), value=10**38 - 1)
-    counter = made("atomic", store)
     with pytest.raises(AmountOverflow):
         await counter.convert(shards=1)
     assert await counter.shards() == 2

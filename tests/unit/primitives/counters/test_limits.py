@@ -59,12 +59,11 @@ def test_parts_add_up_to_the_whole(bound: Decimal, shards: int) -> None:
     assert [amounts.within_range(part) for part in parts if part is not None] == parts
 
 
-def test_parts_of_later_shards_are_nothing() -> None:
-    """A shard beyond the first ones has no room of its own, so that no bound is loosened."""
+def test_parts_are_whole_units() -> None:
+    """Shards differ by a unit, and one of them has the fraction."""
     limits = Limits(Decimal(-7), Decimal("0.5"))
-    assert limits.part(0, 2) == Limits(Decimal(-4), Decimal("0.3"))
-    assert limits.part(1, 2) == Limits(Decimal(-3), Decimal("0.2"))
-    assert limits.part(2, 2) == Limits(Decimal(0), Decimal(0))
+    assert limits.part(0, 2) == Limits(Decimal(-4), Decimal("0.5"))
+    assert limits.part(1, 2) == Limits(Decimal(-3), Decimal(0))
     assert Limits().part(0, 2) == Limits()
 
 

@@ -39,8 +39,8 @@ class Between(MemoryStore):
         return await super().write(write)
 
 
-async def of_an_earlier_release(store: MemoryStore, *tokens: str) -> None:
-    """Take slots as earlier releases did: tokens in a set, and nothing else."""
+async def of_single_slots(store: MemoryStore, *tokens: str) -> None:
+    """Take one slot by each token: a set, and nothing else."""
     await store.write(Update(KEY, add={SLOTS: {"SS": list(tokens)}}))
 
 
@@ -80,7 +80,7 @@ async def test_another_number_under_a_token_is_a_conflict(taken: int, wanted: in
 async def test_sets_of_an_earlier_release_go_on() -> None:
     """As long as each token takes one, the item stays as it was made, for both releases."""
     store = MemoryStore(HOME)
-    await of_an_earlier_release(store, "a", "b")
+    await of_single_slots(store, "a", "b")
     counter = known_counter("slots", store, maximum=3)
     assert await counter.value() == 2
     assert await counter.add(1, token="a") == Rejected("applied before")
@@ -93,7 +93,7 @@ async def test_sets_of_an_earlier_release_go_on() -> None:
 async def test_a_set_of_an_earlier_release_is_counted_once() -> None:
     """The first token that takes several makes it counted, with all who were there."""
     store = MemoryStore(HOME)
-    await of_an_earlier_release(store, "a", "b")
+    await of_single_slots(store, "a", "b")
     counter = known_counter("slots", store, maximum=6)
     assert await counter.add(5, token="c") == Rejected("threshold", "maximum 6")
     assert await counter.add(3, token="a") == Rejected(
@@ -164,7 +164,7 @@ async def test_a_set_is_counted_under_races(race: str) -> None:
     """Whatever others do between the look and the write, every slot is counted once."""
     size, act, expected, value = RACES[race]
     store = Between(act)
-    await of_an_earlier_release(MemoryStore(HOME, store.table), "a", "b")
+    await of_single_slots(MemoryStore(HOME, store.table), "a", "b")
     counter = known_counter("slots", store, maximum=8)
     assert await counter.add(size, token="t") == expected
     assert await counter.value() == value
@@ -188,7 +188,7 @@ async def test_giving_back_under_races() -> None:
         (count, Applied(value=Decimal(5)), 5),
     ):
         store = Between(act)
-        await of_an_earlier_release(MemoryStore(HOME, store.table), "a")
+        await of_single_slots(MemoryStore(HOME, store.table), "a")
         assert await known_counter("slots", store).add(-1, token="a") == expected
         assert await known_counter("slots", store).value() == value
 
@@ -232,7 +232,7 @@ async def test_a_token_that_took_the_place_of_another_is_not_counted_twice() -> 
         await other.add(1, token="t")
 
     inner = Between(trade)
-    await of_an_earlier_release(MemoryStore(HOME, inner.table), "a")
+    await of_single_slots(MemoryStore(HOME, inner.table), "a")
     outcome = await known_counter("slots", inner).add(3, token="t")
     assert outcome == Rejected("token conflict", "the token holds 1 slots, not 3")
     assert await shown(inner) == SlotSet(frozenset({"t"}))
@@ -264,7 +264,7 @@ def test_every_slot_is_held_by_a_token(seed: int, share: float) -> None:
 
     async def run() -> None:
         inner, chance = MemoryStore(HOME), seeded(seed)
-        await of_an_earlier_release(inner, "t0", "old")
+        await of_single_slots(inner, "t0", "old")
         faulty = FaultyStore(inner, Seeded(seed, share=share), clock=ManualClock(instant=True))
         counters: list[Any] = [
             known_counter("slots", faulty, randomness=seeded(seed + place), maximum=9)

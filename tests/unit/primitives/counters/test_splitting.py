@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from ledger.core.amounts import total_wide
 from ledger.primitives.counters.limits import Limits
-from ledger.primitives.counters.splitting import PARTS_MAX, is_restock, parts_for
-from ledger.store.writes import TRANSACTION_ACTIONS_MAX
+from ledger.primitives.counters.splitting import is_restock, parts_for
 
 VALUES = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 SMALL = st.integers(-20, 20)
@@ -46,14 +45,6 @@ def test_parts(
 ) -> None:
     """A change goes whole to a shard with room, else in parts to those with most, else nowhere."""
     assert parts(change, values, first=first, split=split) == expected
-
-
-def test_a_transaction_holds_no_more() -> None:
-    """What needs more parts than a transaction has actions, two of them markers, is not planned."""
-    markers = 2
-    assert PARTS_MAX + markers == TRANSACTION_ACTIONS_MAX
-    assert len(parts(-PARTS_MAX, [1] * 150)) == PARTS_MAX
-    assert parts(-PARTS_MAX - 1, [1] * 150) == {}
 
 
 @pytest.mark.parametrize(

@@ -137,10 +137,10 @@ async def test_what_is_handed_over_is_written_once_it_has_arrived() -> None:
     assert await early.add(1) == Applied(value=Decimal(6))
 
 
-async def test_a_counter_of_an_earlier_release_is_claimed_by_who_writes_it_first(
+async def test_a_counter_without_a_region_is_claimed_by_who_writes_it_first(
     counter: Regions,
 ) -> None:
-    """It names no region; a change through the library alone, without a table, names none too."""
+    """A counter of its class alone, without a `Table`, names no region."""
     plain = counter(HOME)
     plain.share(Layouts())
     await plain.add(1)
