@@ -247,8 +247,7 @@ def refined(
     reach = {region: settings.reach(region) for region in changed.regions}
     checked = Settings(table=settings.table, regions=reach, **values).terms
     _check_spans(terms, checked)
-    # Terms that earlier releases cannot read may be there for good.
-    return replace(checked, format=max(terms.format, checked.format))
+    return checked
 
 
 def _with_step(contract: Contract, value: str, *, since: datetime | None, now: datetime) -> Shards:

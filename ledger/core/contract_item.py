@@ -3,7 +3,7 @@
 The item's `revision` grows by one at each write, and every write is conditional on it.
 `terms` holds the terms in force and `next`, while a change is pending, the coming ones: JSON with
 all durations in seconds. A `digest` reveals an item that was edited by hand; it leaves out `since`,
-which is informational and unknown to earlier releases.
+which is informational.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -24,11 +24,8 @@ from ledger.core.periods import PeriodRule
 
 CONTRACT_PARTITION = "~contract"
 TABLE_PREFIX = "table#"
-FORMAT = 4
-"""The newest item format that this release reads and writes. A table has the oldest format that
-covers all of its terms: with sums by period 2, with an archive 3, so that an earlier release, which
-would drop them from a net, refuses it; with budgets 4, since one would fold the entries of open
-grants."""
+FORMAT = 1
+"""The newest format of a table's items that this release reads, and the one that it writes."""
 DIGEST_BYTES = 8
 GENERATION_DIGITS = 4
 
@@ -43,7 +40,7 @@ class Contract:
 
     `through` is the region that takes over the home from a lost one, while that is pending.
     `since` is when the pending change was announced, by the clock of the process that announced it;
-    None if none is pending, or if an earlier release announced it.
+    None if none is pending.
     """
 
     terms: Terms
@@ -98,15 +95,6 @@ class Contract:
     def is_older_than(self, other: "Contract") -> bool:
         """Return whether `other` supersedes this: a higher generation, then a higher revision."""
         return (self.generation, self.revision) < (other.generation, other.revision)
-
-
-def format_of(*, has_periods: bool, has_archive: bool = False, has_budgets: bool = False) -> int:
-    """Return the oldest format of a table with, or without, periods, an archive and budgets."""
-    if has_budgets:
-        return 4
-    if has_archive:
-        return 3
-    return 2 if has_periods else 1
 
 
 def newest_of(shown: Iterable[object]) -> Contract | None:
@@ -176,17 +164,9 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["unmerged"] = list(terms.unmerged)
     values["lost"] = list(terms.lost)
     values["archive"] = list(terms.archive)
-    if not terms.archive:
-        del values["archive"]
     values["index"] = list(terms.index)
-    if not terms.index:
-        del values["index"]
     values["periods"] = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
-    if not terms.periods:
-        del values["periods"]
     values["budgets"] = {pattern: asdict(rule) for pattern, rule in terms.budgets.items()}
-    if not terms.budgets:
-        del values["budgets"]
     values["given_up_at"] = terms.given_up_at.isoformat() if terms.given_up_at else None
     values["shards"] = {
         pattern: [
@@ -226,17 +206,13 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         format=int(values["format"]),
         home=str(values["home"]),
         regions=tuple(str(region) for region in values["regions"]),
-        unmerged=tuple(str(pattern) for pattern in values.get("unmerged", ())),
+        unmerged=tuple(str(pattern) for pattern in values["unmerged"]),
         lost=tuple(str(region) for region in values["lost"]),
-        periods={
-            str(pattern): PeriodRule(**rule) for pattern, rule in values.get("periods", {}).items()
-        },
-        archive=tuple(str(url) for url in values.get("archive", ())),
-        index=tuple(str(pattern) for pattern in values.get("index", ())),
-        budgets={
-            str(pattern): BudgetRule(**rule) for pattern, rule in values.get("budgets", {}).items()
-        },
-        given_up_at=_time(values.get("given_up_at")),
+        periods={str(pattern): PeriodRule(**rule) for pattern, rule in values["periods"].items()},
+        archive=tuple(str(url) for url in values["archive"]),
+        index=tuple(str(pattern) for pattern in values["index"]),
+        budgets={str(pattern): BudgetRule(**rule) for pattern, rule in values["budgets"].items()},
+        given_up_at=_time(values["given_up_at"]),
         shards={
             str(pattern): tuple(_step(step) for step in steps)
             for pattern, steps in values["shards"].items()

@@ -27,7 +27,7 @@ from pydantic import (
 from ledger.core import contract
 from ledger.core.archive_urls import ARCHIVE_PLACES_MAX, wrong_place
 from ledger.core.contract import DURATIONS, Terms
-from ledger.core.contract_item import format_of
+from ledger.core.contract_item import FORMAT
 from ledger.core.errors import ContractConflict, SettingsError
 from ledger.settings.fields import SETTLE_MARGIN_SECONDS, SettingsFields
 from ledger.settings.file import (
@@ -304,11 +304,7 @@ class Settings(SettingsFields):
 
     def _own_terms(self) -> Terms:
         return Terms(
-            format=format_of(
-                has_periods=bool(self.periods),
-                has_archive=bool(self.archive),
-                has_budgets=bool(self.budgets),
-            ),
+            format=FORMAT,
             home=self.home,
             regions=tuple(self.regions),
             **{name: getattr(self, name) for name in DURATIONS},

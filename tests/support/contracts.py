@@ -138,7 +138,7 @@ class ContractWorld(ManualClock):
 
 
 async def remove_contract(settings: Settings) -> None:
-    """Let no region have a contract, as in a table that an earlier release made."""
+    """Let no region have a contract, as in a table that a template made."""
     async with open_stores(settings) as stores:
         for store in stores.values():
             assert isinstance(await store.write(Delete(contract_key(generation=1))), Applied)

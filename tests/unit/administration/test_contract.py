@@ -68,15 +68,15 @@ def test_each_value_as_a_file_has_it(name: str, value: str, expected: Any) -> No
 
 
 def test_periods_are_set_by_pattern() -> None:
-    """What is not said has its default; an empty rule takes a pattern back, never the format."""
+    """What is not said has its default; an empty rule takes a pattern back."""
     given = "usage/*=hours:24, zone:Europe/Berlin,effective:yes"
     first = changed("periods", given)
     rule = PeriodRule(24, 62, 120, "Europe/Berlin", effective=True)
-    assert first == replace(TERMS, periods={"usage/*": rule}, format=2)
+    assert first == replace(TERMS, periods={"usage/*": rule})
     contract = Contract(terms=first, revision=2)
     more = changed("periods", "other=hours:0,days:0", contract=contract).periods
     assert list(more.items()) == [("usage/*", rule), ("other", PeriodRule(0, 0, 120))]
-    assert changed("periods", "usage/*=", contract=contract) == replace(TERMS, format=2)
+    assert changed("periods", "usage/*=", contract=contract) == TERMS
     both = Contract(terms=changed("periods", "a=b*=days:7", contract=contract), revision=4)
     again = changed("periods", "usage/*=hours:0", contract=both).periods
     assert list(again) == ["usage/*", "a=b*"]
@@ -86,10 +86,10 @@ def test_periods_are_set_by_pattern() -> None:
 
 
 def test_budgets_are_set_by_pattern_and_stay() -> None:
-    """With the format from which on no compactor folds entries of open grants."""
+    """A pattern with its rule; a pattern that the contract has cannot be taken back."""
     first = changed("budgets", "key/*=window:day,late:1h,on_outage:allow")
     rule = BudgetRule("day", late=3600.0, on_outage="allow")
-    assert first == replace(TERMS, budgets={"key/*": rule}, format=4)
+    assert first == replace(TERMS, budgets={"key/*": rule})
     contract = Contract(terms=first, revision=2)
     more = changed("budgets", "key/*=window:day,grant_life:30s", contract=contract)
     assert more.budgets == {"key/*": BudgetRule("day", grant_life=30.0)}

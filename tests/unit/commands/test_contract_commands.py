@@ -162,22 +162,19 @@ def test_show_prints_what_is_in_force_and_pending(desk: Desk) -> None:
 
 def test_periods_are_shown_set_and_taken_back(desk: Desk) -> None:
     """Also while they are pending, where the other side has none."""
-    assert "periods" not in desk.run("show").stdout
     rule = {"usage/*": PeriodRule(24, 62, 120)}
-    some = replace(desk.settings.terms, periods=rule, format=2)
+    some = replace(desk.settings.terms, periods=rule)
     desk.call(announce, desk.settings, some)
     shown = desk.run("show")
     assert shown.exit_code == 0, shown.exception
-    assert ("periods" in shown.stdout, "usage/*" in shown.stdout) == (True, True)
+    assert "usage/*" in shown.stdout
     assert desk.run("set", "--resume").exit_code == 0
     assert desk.run("set", "periods", "usage/*=hours:24").exit_code == 0
     assert desk.shown()["terms"]["periods"]["usage/*"]["hours"] == 24
-    kept = replace(desk.settings.terms, format=2)
-    desk.call(announce, desk.settings, kept)
+    desk.call(announce, desk.settings, desk.settings.terms)
     assert desk.run("show").exit_code == 0
     assert desk.run("set", "--resume").exit_code == 0
-    shown_terms = desk.shown()["terms"]
-    assert ("periods" in shown_terms, shown_terms["format"]) == (False, 2)
+    assert desk.shown()["terms"]["periods"] == {}
 
 
 def test_show_names_the_regions_that_wait(desk: Desk) -> None:

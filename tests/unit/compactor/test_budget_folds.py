@@ -15,6 +15,7 @@ from compactor.plan import Observation, Rules, decide
 from compactor.succession import succeed
 from ledger.core.budgets import BudgetRule
 from ledger.core.contract import Terms, stricter
+from ledger.core.contract_item import FORMAT
 from ledger.core.entry import RESOLVED, Item
 from ledger.core.errors import DamagedItem
 from ledger.core.fold import Collection
@@ -179,7 +180,7 @@ def test_what_was_let_through_is_put_again_as_it_was_charged(
 def terms_of(*patterns: str) -> Terms:
     """Return terms with budgets of these patterns."""
     return Terms(
-        format=4,
+        format=FORMAT,
         home=HOME,
         regions=REGIONS,
         settle=SETTLE,

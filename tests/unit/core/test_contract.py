@@ -112,7 +112,7 @@ def test_what_either_terms_index_is_indexed() -> None:
 def test_periods_are_kept_by_the_old_rules_until_the_new_are_in_force() -> None:
     """Whichever a compactor goes by, what a net keeps says so itself."""
     rules = {"a": PeriodRule(1, 2, 3)}
-    assert stricter(OLD, replace(OLD, periods=rules, format=2)).periods == {}
+    assert stricter(OLD, replace(OLD, periods=rules)).periods == {}
     assert stricter(replace(OLD, periods=rules), OLD).periods == rules
 
 

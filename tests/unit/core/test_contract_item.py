@@ -114,27 +114,6 @@ def test_a_newer_format_asks_for_an_upgrade(name: str) -> None:
         contract_of(item)
 
 
-@pytest.mark.parametrize("is_coming", [False, True])
-def test_an_earlier_release_refuses_a_table_with_periods(
-    is_coming: bool,  # noqa: FBT001 (a parameter)
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """From the announcement on: it would drop them from a net. Other tables are as they were."""
-    coming = METERED.terms if is_coming else None
-    metered = replace(IN_FORCE if is_coming else METERED, revision=4 + is_coming, coming=coming)
-    items = contract_item(metered), contract_item(IN_FORCE)
-    monkeypatch.setattr(module, "FORMAT", 1)
-    with pytest.raises(UpgradeNeeded, match="of format 2, this release knows up to 1"):
-        contract_of(items[0])
-    assert contract_of(items[1]) == IN_FORCE
-
-
-def test_an_index_needs_no_newer_format() -> None:
-    """An earlier release ignores it: its compactor leaves the index behind, and no total wrong."""
-    assert INDEXED.terms.format == IN_FORCE.terms.format
-    assert "index" not in terms_to_values(TERMS)
-
-
 def test_plain_values_are_json_and_come_back() -> None:
     """What commands print can be read as terms again; what only pending terms have is left out."""
     values = json.loads(json.dumps(terms_to_values(TERMS)))
@@ -159,7 +138,7 @@ def test_generation_comes_before_revision() -> None:
 
 
 def test_since_when_a_change_is_pending_is_for_people_alone() -> None:
-    """It is read again, and neither the digest nor equality has it: earlier releases know none."""
+    """It is read again, and neither the digest nor equality has it."""
     dated = replace(PENDING, since=SINCE)
     assert contract_of(contract_item(dated)).since == SINCE
     assert dated == PENDING
