@@ -70,8 +70,8 @@ class RebuiltWorld(PipelineWorld):
 
     First lanes bring in a half under the former form. Then they go on under the new one, beside
     rebuilds, and a lane of the former form comes back while those are under way, to be refused.
-    In some worlds a region hears nothing of the other meanwhile, and in
-    some states are as earlier releases wrote them; then the last rebuild reads records once more.
+    In some worlds a region hears nothing of the other meanwhile, and in some states keep no field;
+    then the last rebuild reads records once more.
     """
 
     def __init__(self, seed: int) -> None:
@@ -177,7 +177,7 @@ class RebuiltWorld(PipelineWorld):
         return required_of(self.world.replicas[region].table.get(region_key(region)))
 
     def _forget_fields(self) -> None:
-        """Let some states be as an earlier release wrote them."""
+        """Let some states keep no field."""
         for region in (HOME, AWAY):
             table = self.world.replicas[region].table
             for name in [name for name in table.partitions if name.startswith(STATE_PREFIX)]:

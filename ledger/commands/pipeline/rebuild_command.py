@@ -45,9 +45,9 @@ def rebuild(
     continued by the same command, and a second run changes nothing.
 
     States keep the fields that the templates named, and `pipeline.keep_fields`. If that is not
-    enough, as for states of earlier releases, --from reads records once more: each completes the
-    state of exactly its version; older and newer ones are counted, and change nothing. Exits with 1
-    if a state was left unchanged, and names the first of them.
+    enough, as for a template that names a new field, --from reads records once more: each completes
+    the state of exactly its version; older and newer ones are counted, and change nothing. Exits
+    with 1 if a state was left unchanged, and names the first of them.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     sources = _sources(files or [], settings)

@@ -77,7 +77,7 @@ class LaneReport:
     """What a lane holds back: transitions beyond its position at the cut, of `records` records.
 
     `held_seconds` is how long ago its worker last wrote its item, by both machines' clocks; None
-    if the item does not say it, as those of earlier releases.
+    if none has.
     """
 
     lane: str

@@ -28,8 +28,6 @@ from ledger.core.errors import InvalidInput, Unreachable
 from ledger.pipeline.auditing.checkpoints import Findings
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, silent
 from ledger.pipeline.core.items import (
-    POSITION_SORT_KEY,
-    position_key,
     state_item,
     state_key,
     state_of,
@@ -86,7 +84,6 @@ class Move(Task):
         if self.places.before is None:
             await self.end()
             return Moved(0, 0)
-        await self._register_lanes()
         await self._announce(self.places.before)
         lanes = 0
         for region in sorted(self.stores):
@@ -112,22 +109,6 @@ class Move(Task):
     def findings(self) -> Findings:
         """Return how many states were moved so far."""
         return {"records": self._records}
-
-    async def _register_lanes(self) -> None:
-        """Enter lanes of earlier releases in the registry, unless this was done before."""
-        regions = [await self._region(region) for region in sorted(self.stores)]
-        if all(places_of(item).table == self.places.table for item in regions):
-            return
-        own, known = position_key("", self.pipeline)[0], set[str]()
-        for region in sorted(self.stores):
-            known |= {*await self.lanes(region)}
-        async for page in self.scan(tables=("",)):
-            for found in page:
-                partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
-                lane = partition.removeprefix(own)
-                if partition != lane and sort_key == POSITION_SORT_KEY and lane not in known:
-                    await self.register(lane)
-                    known.add(lane)
 
     async def _announce(self, before: str) -> None:
         """Record in every region where the states are, and where others may be."""

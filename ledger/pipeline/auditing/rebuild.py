@@ -300,7 +300,7 @@ class Rebuild(Task):
             await self._rewrite(page[0].region, left, self._wanted)
 
     async def _unknown(self, lane: str) -> None:
-        """Require the form of a lane that is not in the registry, from an earlier release."""
+        """Require the form of a lane that is not in the registry: its region is gone."""
         if not self._is_dry and lane not in self._marked:
             await self.register(lane)
             if not await self._mark(lane):

@@ -231,7 +231,7 @@ class Task:
         return lane_state_of(await store.get(Get(position_key(lane, self.pipeline))))
 
     async def register(self, lane: str) -> None:
-        """Enter a lane in the registry: one that an earlier release began is not in it."""
+        """Enter a lane in the registry: of a region that is gone, or of a task itself."""
         store = self.store_of(lane) or self.home
         await store.write(Put(lane_entry(lane, self.pipeline)))
 

@@ -132,7 +132,7 @@ def lane_item(lane: str, state: LaneState, pipeline: str = "") -> Item:
     partition, sort_key = position_key(lane, pipeline)
     given: dict[str, AttributeValue | None] = {
         "position": {"S": state.position} if state.position else None,
-        "rev": {"N": str(state.rev)} if state.rev else None,
+        "rev": {"N": str(state.rev)},
         "form": {"S": state.form} if state.form else None,
         "open": {"BOOL": True} if state.is_open else None,
         "begun": {"L": [{"S": place} for place in state.begun]} if state.begun else None,
@@ -155,13 +155,13 @@ def lane_state_of(item: Item | None) -> LaneState:
     """Read a lane's item.
 
     Raises:
-        DamagedItem: an attribute is of another kind, or neither position nor form is there.
+        DamagedItem: `rev` is missing, or an attribute is of another kind.
     """
     if item is None:
         return LaneState()
     try:
-        state = LaneState(
-            rev=int(item.get("rev", {"N": "0"})["N"]),
+        return LaneState(
+            rev=int(item["rev"]["N"]),
             position=_text(item, "position"),
             form=_text(item, "form"),
             is_open="open" in item,
@@ -179,17 +179,12 @@ def lane_state_of(item: Item | None) -> LaneState:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"an attribute of a lane cannot be read: {error!r}") from None
-    if not state.position and not state.rev:
-        raise damaged(item, "a lane needs a position")
-    return state
 
 
 def still(state: LaneState) -> Condition:
     """Return the condition that a lane's item is unchanged."""
     place = Equals("position", {"S": state.position}) if state.position else Not(Has("position"))
-    if state.rev:
-        return AllOf((Equals("rev", {"N": str(state.rev)}), place))
-    return AllOf((place, Not(Has("rev")))) if state.position else Absent()
+    return AllOf((Equals("rev", {"N": str(state.rev)}), place)) if state.rev else Absent()
 
 
 def _text(item: Item, name: str) -> str:

@@ -68,7 +68,7 @@ def killed_at(store: Store, operation: str) -> FaultyStore:
 
 
 def forget_fields(store: MemoryStore, *records: str) -> None:
-    """Let states be as an earlier release wrote them."""
+    """Let states keep no field."""
     for record in records:
         item = dict(store.table.get(state_key(record)) or {})
         del item["fields"]

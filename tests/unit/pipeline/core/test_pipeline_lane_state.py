@@ -85,17 +85,16 @@ def test_a_lane_is_read_as_it_is_written(state: LaneState) -> None:
     assert not holds(still(LaneState()), item)
 
 
-def test_a_lane_of_an_earlier_release_is_gone_on_with() -> None:
-    """An item with a position alone is a lane; another item is none."""
-    old = LaneState(position="07")
-    assert lane_state_of(lane_item(LANE, old)) == old
-    assert holds(still(old), lane_item(LANE, old))
-    assert not holds(still(old), lane_item(LANE, replace(old, rev=3)))
+def test_an_item_without_a_revision_is_damaged() -> None:
+    """A lane without an item is new; an item in another form is not guessed."""
+    known = LaneState(rev=1, position="07")
     assert lane_state_of(None) == LaneState()
     assert holds(still(LaneState()), None)
-    for damage in ({"position": {"S": ""}}, {"rev": {"N": "x"}}, {"begun": {"L": [{"S": "1"}]}}):
+    item = lane_item(LANE, known)
+    without = {name: value for name, value in item.items() if name != "rev"}
+    for damaged in (without, {**item, "rev": {"N": "x"}}, {**item, "begun": {"L": [{"S": "1"}]}}):
         with pytest.raises(DamagedItem):
-            lane_state_of({**lane_item(LANE, old), **damage})
+            lane_state_of(damaged)
 
 
 def test_a_commit_of_all_that_was_begun_closes_the_lane() -> None:
