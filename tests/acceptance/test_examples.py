@@ -32,6 +32,7 @@ def test_the_pages_are_found() -> None:
     assert {str(guide.relative_to(ROOT)) for guide in guides()} <= names
     assert len(guides()) == 7
     assert sum(name.startswith("ledger/primitives/") for name in names) == 4
+    assert len(examples()) == sum(page.read_text("utf-8").count("```python") for page in pages())
     silent = [str(one) for one in examples() if not one.promised and one.page != MAIN]
     assert silent == []
 

@@ -32,3 +32,4 @@ def test_the_readmes_commands_run_from_the_wheel(desk: Desk, tmp_path: Path) -> 
         assert "Traceback" not in ran.errors
     assert "2.5" in desk.run("ledger", "total", "from-the-wheel", variables=variables).out
     assert not package.is_relative_to(Path(ledger.__file__).parents[1])
+    assert not (package / "ledger/docs").exists(), "a page that no program reads"

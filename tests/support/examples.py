@@ -1,4 +1,4 @@
-"""The Python examples of every README and guide, to be run as they are written."""
+"""The Python examples of every page for users, to be run as they are written."""
 
 import logging
 import re
@@ -56,8 +56,8 @@ def root_logger_kept() -> Iterator[None]:
 
 
 def pages() -> list[Path]:
-    """Return every README, and the guides."""
-    found = [*ROOT.rglob("README.md"), *guides()]
+    """Return every README, the guides and the documentation in `ledger/docs`."""
+    found = {*ROOT.rglob("README.md"), *guides(), *ROOT.glob("ledger/docs/**/*.md")}
     return [path for path in sorted(found) if _is_ours(path)]
 
 

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from support.prose import pages
+
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE: Mapping[str, Any] = tomllib.loads((ROOT / "tests/house.toml").read_text(encoding="utf-8"))
 LIMITS: Mapping[str, int] = HOUSE["limits"]
@@ -146,10 +148,8 @@ def test_pages_are_few_words() -> None:
 
 def words_of_pages() -> int:
     """Count the words of every page of the repository but the changelog."""
-    folders = (".github", "compactor", "deploy", "ledger", "tests")
-    pages = [*ROOT.glob("*.md"), *(page for one in folders for page in (ROOT / one).rglob("*.md"))]
-    pages = [page for page in pages if page.name != "CHANGELOG.md"]
-    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    counted = [page for page in pages() if page != "CHANGELOG.md"]
+    return sum(len((ROOT / page).read_text(encoding="utf-8").split()) for page in counted)
 
 
 def test_no_limit_lies_far_above_its_count() -> None:

@@ -1,0 +1,150 @@
+"""Every page speaks plainly: within the limits of its kind, which `support.prose` counts."""
+
+import subprocess
+import sys
+
+import pytest
+from support.prose import PRONOUN_ONE, ROOT, faults, limits_of, pages, plain
+
+EXEMPT = [
+    ".github/CONTRIBUTING.md",
+    ".github/SECURITY.md",
+    "CHANGELOG.md",
+    "README.md",
+    "deploy/README.md",
+    "deploy/runbooks/README.md",
+    "deploy/runbooks/archive-waits.md",
+    "deploy/runbooks/backlog-growing.md",
+    "deploy/runbooks/bad-item.md",
+    "deploy/runbooks/budget-exceeded.md",
+    "deploy/runbooks/calls-fail.md",
+    "deploy/runbooks/clock-off.md",
+    "deploy/runbooks/contract-lost.md",
+    "deploy/runbooks/home-lost.md",
+    "deploy/runbooks/home-moved.md",
+    "deploy/runbooks/lag-high.md",
+    "deploy/runbooks/net-forged.md",
+    "deploy/runbooks/pipeline-stuck.md",
+    "deploy/runbooks/region-removed.md",
+    "deploy/runbooks/restore.md",
+    "deploy/runbooks/secrets-rotated.md",
+    "deploy/runbooks/service-failing.md",
+    "deploy/runbooks/shards-grown.md",
+    "deploy/runbooks/upgrade.md",
+    "deploy/runbooks/webhooks-failing.md",
+    "deploy/runbooks/wrong-change.md",
+    "ledger/ARCHITECTURE.md",
+    "ledger/archive/README.md",
+    "ledger/client/README.md",
+    "ledger/feed/README.md",
+    "ledger/limits/README.md",
+    "ledger/limits/tutorials/ai-gateway.md",
+    "ledger/limits/tutorials/flash-sale.md",
+    "ledger/listing/README.md",
+    "ledger/pipeline/README.md",
+    "ledger/primitives/counters/README.md",
+    "ledger/primitives/leases/README.md",
+    "ledger/primitives/sequences/README.md",
+    "ledger/primitives/versions/README.md",
+    "ledger/service/README.md",
+    "ledger/service/guides/accounts.md",
+    "ledger/service/guides/limits.md",
+    "ledger/service/guides/metering.md",
+    "ledger/service/guides/stock.md",
+    "ledger/service/guides/votes.md",
+    "ledger/testing/README.md",
+    "ledger/totals/README.md",
+    "ledger/watching/README.md",
+    "ledger/webhooks/README.md",
+    "tests/lab/bench/README.md",
+    "tests/lab/compare/README.md",
+]
+"""Pages that somebody has yet to rewrite. This list may only shrink."""
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if page not in EXEMPT])
+def test_a_page_keeps_the_limits_of_its_kind(page: str) -> None:
+    """Its length, its words that hide who does what, its long sentences and lines."""
+    assert faults(page, (ROOT / page).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", EXEMPT)
+def test_an_exempt_page_is_there_and_needs_it(page: str) -> None:
+    """A page that keeps the limits leaves the list, and cannot break them again."""
+    assert faults(page, (ROOT / page).read_text(encoding="utf-8")), "take it off the list"
+
+
+def test_no_page_is_exempt_twice() -> None:
+    """The list is in order, each page once."""
+    assert sorted(set(EXEMPT)) == EXEMPT
+
+
+GOOD = "You ask, and the service answers you.\n" * 10
+PLANTED = {
+    "700 words": "You count the words of this page.\n" * 100,
+    "9% of sentences": GOOD + "You " + "go on\n" * 20 + "here.",
+    "'what' 4 times": GOOD + "You say what you know. " * 4,
+    "'one' 4 times": GOOD + "You take each one that fits. " * 4,
+    "'it' 5 times": GOOD + "You see it. " * 3 + "You see its name. " * 2,
+    "'you' 0 times": "The service answers.\n" * 10,
+    "1 lines are too long, first 'x": GOOD + "x" * 131,
+    "1 lines are too long, first '|": GOOD + "| " + "x" * 220,
+    "'to be done'": GOOD + "Nothing is to be done.",
+    "'earlier release'": GOOD + "An earlier release did so.",
+    "600 words": "<!-- prose: words=650 because of it -->\n" + "You ask.\n" * 300,
+    "a page raises one": "<!-- prose: tone=9 because this page is special -->\n" + GOOD,
+    "a page raises one limit, of": "<!-- prose: it=99 because of a good reason -->\n" * 2 + GOOD,
+    "it is within its limit": "<!-- prose: it=99 because of a good reason -->\n" + GOOD,
+}
+
+
+@pytest.mark.parametrize(("said", "text"), PLANTED.items(), ids=PLANTED)
+def test_each_rule_is_found_by_a_page_that_breaks_it(said: str, text: str) -> None:
+    """A rule that no page can break guards nothing."""
+    (fault,) = faults("ledger/docs/howto/planted.md", text)
+    assert fault.startswith(said)
+
+
+def test_a_good_page_has_no_fault() -> None:
+    """The planted pages differ from this text by their fault alone."""
+    assert faults("ledger/docs/howto/planted.md", GOOD) == []
+
+
+def test_a_page_raises_one_limit_with_a_reason() -> None:
+    """In its first five lines; further down nobody would see it."""
+    raised = "<!-- prose: words=800 because two ways must stand side by side -->\n"
+    assert faults("ledger/docs/howto/planted.md", raised + PLANTED["700 words"]) == []
+    assert faults("ledger/docs/howto/planted.md", "\n" * 5 + raised + PLANTED["700 words"])
+
+
+def test_the_path_says_the_kind() -> None:
+    """The main page is short, a how-to is shorter; what is generated may be long."""
+    assert limits_of("README.md").words == 650
+    assert limits_of("ledger/docs/howto/a.md").words == 500
+    assert limits_of("ledger/archive/README.md").words == 2_500
+    assert limits_of("ledger/docs/reference/commands.md").words > 100_000
+
+
+def test_prose_is_what_a_reader_reads_as_text() -> None:
+    """Code, headings and addresses are no prose; the text of a link is."""
+    page = "# What\n\n```sh\nwhat\n```\n[a name](what.md) and `what`\n|---|---|\n    what\n"
+    assert plain(page).split() == ["a", "name", "and", "X"]
+
+
+def test_the_numeral_is_no_pronoun() -> None:
+    """One region writes; this one does not."""
+    assert not PRONOUN_ONE.search("One region writes one item, and then one after another.")
+    assert len(PRONOUN_ONE.findall("This one, the old ones, and one that is new.")) == 3
+
+
+def test_the_checker_runs_as_a_program() -> None:
+    """Status 1 and the faults of a page that has some, for whoever writes a page."""
+    ran = subprocess.run(
+        [sys.executable, "tests/support/prose.py", *EXEMPT[:1], "tests/conformance/README.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == bool(EXEMPT), ran.stderr
+    assert "tests/conformance/README.md: 1" in ran.stdout
