@@ -48,6 +48,7 @@ python_use_unqualified_type_names = True
 
 SECTIONS = {
     "Guides": [
+        "ledger/docs/howto/*",
         "ledger/service/README",
         *(
             f"ledger/service/guides/{name}"
@@ -72,6 +73,7 @@ SECTIONS = {
         )
     ],
     "Inside": [
+        "ledger/docs/internals/*",
         "ledger/ARCHITECTURE",
         "tests/lab/*/README",
         "tests/*/README",

@@ -28,7 +28,8 @@ def test_the_example_runs_as_it_stands(
 def test_the_pages_are_found() -> None:
     """The collector finds the pages and their blocks, so that the test above is about something."""
     names = {example.page for example in examples()}
-    assert {MAIN, "ledger/pipeline/README.md"} <= names
+    howto = "ledger/docs/howto/keep-stock-from-overselling.md"
+    assert {MAIN, "ledger/pipeline/README.md", howto} <= names
     assert {str(guide.relative_to(ROOT)) for guide in guides()} <= names
     assert len(guides()) == 7
     assert sum(name.startswith("ledger/primitives/") for name in names) == 4

@@ -50,7 +50,6 @@ EXEMPT = [
     "ledger/service/guides/accounts.md",
     "ledger/service/guides/limits.md",
     "ledger/service/guides/metering.md",
-    "ledger/service/guides/stock.md",
     "ledger/service/guides/votes.md",
     "ledger/testing/README.md",
     "ledger/totals/README.md",
