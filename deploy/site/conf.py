@@ -66,11 +66,14 @@ SECTIONS = {
     ],
     "Running it": ["deploy/README", "deploy/runbooks/README", ".github/SECURITY"],
     "Reference": [
-        f"deploy/site/reference/{name}"
-        for name in (
-            *("ledger", "values", "settings", "errors"),
-            *("client", "testing", "compactor", "http"),
-        )
+        "ledger/docs/reference/*",
+        *(
+            f"deploy/site/reference/{name}"
+            for name in (
+                *("ledger", "values", "settings", "errors"),
+                *("client", "testing", "compactor", "http"),
+            )
+        ),
     ],
     "Inside": [
         "ledger/docs/internals/*",

@@ -7,18 +7,13 @@ import pytest
 from support.commands import Desk
 from support.examples import ROOT, Example, examples, guides, pages
 
-MAIN = "README.md"
 
-
-@pytest.mark.parametrize("example", [one for one in examples() if one.page != MAIN], ids=str)
+@pytest.mark.parametrize("example", examples(), ids=str)
 @pytest.mark.slow
 def test_the_example_runs_as_it_stands(
     example: Example, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The block, saved as a script beside a regions.yaml, prints the lines that it promises.
-
-    That of the main page starts its own table: `test_readme.py` runs it.
-    """
+    """The block, saved as a script beside a regions.yaml, prints the lines that it promises."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "regions.yaml").write_bytes((desk.folder / "regions.yaml").read_bytes())
     printed = example.run(tmp_path)
@@ -29,12 +24,12 @@ def test_the_pages_are_found() -> None:
     """The collector finds the pages and their blocks, so that the test above is about something."""
     names = {example.page for example in examples()}
     howto = "ledger/docs/howto/keep-stock-from-overselling.md"
-    assert {MAIN, "ledger/pipeline/README.md", howto} <= names
+    assert {"README.md", "ledger/pipeline/README.md", howto} <= names
     assert {str(guide.relative_to(ROOT)) for guide in guides()} <= names
     assert len(guides()) == 7
     assert sum(name.startswith("ledger/primitives/") for name in names) == 4
     assert len(examples()) == sum(page.read_text("utf-8").count("```python") for page in pages())
-    silent = [str(one) for one in examples() if not one.promised and one.page != MAIN]
+    silent = [str(one) for one in examples() if not one.promised]
     assert silent == []
 
 

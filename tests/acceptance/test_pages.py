@@ -10,7 +10,6 @@ EXEMPT = [
     ".github/CONTRIBUTING.md",
     ".github/SECURITY.md",
     "CHANGELOG.md",
-    "README.md",
     "deploy/README.md",
     "deploy/runbooks/README.md",
     "deploy/runbooks/archive-waits.md",

@@ -1,43 +1,21 @@
-"""What the README shows is what happens: its example runs, its commands and files are there."""
+"""What the README shows is what happens: its commands and files are there."""
 
 import re
 from pathlib import Path
 
 import pytest
+from support import command_page
 from support.commands import run_command
 from support.examples import examples
-from typer.testing import CliRunner
-
-import compactor.cli
-import ledger.commands.main
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLE_LINES_MAX = 30
+EXAMPLE_LINES_MAX = 12
 
 
 def blocks(language: str) -> list[str]:
     """Return the code blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
-
-
-def commands() -> list[tuple[str, ...]]:
-    """Return each command that the table of commands names, with its sub-command."""
-    _, _, after = TEXT.partition("\n## Commands\n")
-    table, _, _ = after.partition("\n## ")
-    found: dict[tuple[str, ...], None] = {}
-    for row in re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE):
-        stem: tuple[str, ...] = ()
-        for text in re.findall(r"`([^`]+)`", row):
-            words = tuple(word for word in text.split() if re.fullmatch(r"[a-z][a-z-]*", word))
-            if text.startswith("--"):
-                continue
-            if words[0] in {"ledger", "compactor"}:
-                stem, full = words[:-1], words
-            else:
-                full = (*stem, words[0])
-            found[full] = None
-    return list(found)
 
 
 def test_the_quick_start_is_two_commands() -> None:
@@ -58,29 +36,23 @@ def test_the_extras_of_the_quick_start_exist() -> None:
     assert all(re.search(rf"^{extra} = \[", project, flags=re.MULTILINE) for extra in extras)
 
 
-@pytest.mark.slow
-def test_the_example_runs_as_it_stands(tmp_path: Path) -> None:
-    """The example, copied into a file, merges and prints the total that its comment promises."""
+def test_the_program_is_a_dozen_lines() -> None:
+    """`test_examples.py` runs it; whoever reads it sees the whole of it at once."""
     (example,) = (one for one in examples() if one.page == "README.md")
-    assert len(example.code.strip().splitlines()) <= EXAMPLE_LINES_MAX
-    report, total = example.run(tmp_path)
-    assert re.search(r"merged=[1-9]", report)
-    assert re.search(r"value=Decimal\('2\.50?'\)", total)
+    written = [line for line in example.code.splitlines() if line and "# ->" not in line]
+    assert len(written) <= EXAMPLE_LINES_MAX
 
 
-def test_the_table_of_commands_is_read() -> None:
-    """The parser of this test finds the commands, so that the next test is about something."""
-    assert {("ledger", "record"), ("ledger", "total"), ("ledger", "demo")} <= set(commands())
-    assert {("ledger", "local", "heal"), ("compactor", "move-home")} <= set(commands())
+def test_the_page_of_commands_is_up_to_date() -> None:
+    """It is made of the help texts: `python tests/support/command_page.py` writes it."""
+    assert command_page.PAGE.read_text(encoding="utf-8") == command_page.page()
 
 
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_each_command_is_there(words: tuple[str, ...]) -> None:
-    """Each command that the README names has a help page."""
-    app = {"ledger": ledger.commands.main.app, "compactor": compactor.cli.app}[words[0]]
-    shown = CliRunner().invoke(app, [*words[1:], "--help"])
-    assert shown.exit_code == 0, shown.output
-    assert "Usage:" in shown.output
+def test_each_command_of_the_readme_is_there() -> None:
+    """Each is a row of the page of commands."""
+    named = re.findall(r"(?:`|bin/)((?:ledger|compactor) [a-z-]+)", TEXT)
+    assert {"ledger demo", "ledger serve"} <= set(named)
+    assert all(f"| `{one}" in command_page.page() for one in named)
 
 
 @pytest.mark.parametrize("command", ["ledger", "compactor"])
