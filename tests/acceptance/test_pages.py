@@ -8,7 +8,6 @@ from support.prose import PRONOUN_ONE, ROOT, faults, limits_of, pages, plain
 
 EXEMPT = [
     ".github/CONTRIBUTING.md",
-    ".github/SECURITY.md",
     "CHANGELOG.md",
     "deploy/README.md",
     "deploy/runbooks/README.md",

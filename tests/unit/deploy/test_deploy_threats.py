@@ -1,6 +1,8 @@
 """What `.github/SECURITY.md` says of each role is what the policies say."""
 
 import re
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,9 @@ from support.permissions import HOME, SETTINGS, Call
 from ledger.administration.templates import Role, policy
 
 PAGE = Path(__file__).parents[3] / ".github" / "SECURITY.md"
+THREATS: Mapping[str, Sequence[str]] = tomllib.loads(
+    Path(__file__).with_name("threats.toml").read_text(encoding="utf-8")
+)
 COUNTER = ("customer1-balance",)
 WRITES = (
     *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"),
@@ -30,10 +35,8 @@ REPLACING = {
 
 
 def test_the_page_says_of_every_role_what_it_can_do_at_worst() -> None:
-    """No role is left out of the table, and none is in it that is not there."""
-    table = PAGE.read_text(encoding="utf-8").partition("## What each role can do at worst")[2]
-    first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")]
-    named = {name for cell in first for name in re.findall(r"[a-z-]+", cell)}
+    """No role is left out."""
+    named = {name for point in points() for name in re.findall(r"[a-z-]+", point)}
     assert set(Role) <= named
 
 
@@ -80,20 +83,17 @@ def test_a_reader_and_users_of_other_methods_write_nothing_that_counts(role: Rol
     assert role in {Role.OPERATOR, Role.ADMINISTRATOR} or "~contract" not in may_write
 
 
-def rows_of_threats() -> list[str]:
-    """Return the rows of the page's tables: of roles, without credentials, and of the service."""
+def points() -> list[str]:
+    """Return the bold words of each point: of roles, without credentials, and of the service."""
     text = PAGE.read_text(encoding="utf-8").partition("## What each role can do at worst")[2]
-    lines = [line for line in text.splitlines() if line.startswith("| ")]
-    return [line for line in lines if not line.endswith(" test |")]
+    return [" ".join(bold.split()) for bold in re.findall(r"(?ms)^- \*\*(.*?)\*\*", text)]
 
 
-def test_the_tests_that_the_page_names_are_there() -> None:
-    """Each row is shown to hold by one."""
-    rows = rows_of_threats()
-    assert len(rows) > len(Role)
-    for row in rows:
-        named = re.findall(r"`(\w+/[\w/]+\.py)::(\w+)`", row.split(" | ")[-1])
-        assert named, row
-        for file, name in named:
+def test_each_point_of_the_page_has_tests_that_are_there() -> None:
+    """None is promised without a test, and none is tested that the page does not promise."""
+    assert list(THREATS) == points()
+    for point, tests in THREATS.items():
+        assert tests, point
+        for file, _, name in (test.partition("::") for test in tests):
             text = (PAGE.parents[1] / "tests" / file).read_text(encoding="utf-8")
             assert re.search(rf"def {name}\(", text), name
