@@ -26,7 +26,6 @@ from ledger.limits.balance import in_flight
 from ledger.limits.balancing import Moved, move
 from ledger.limits.calendar import window_in
 from ledger.limits.changing import LimitChanger
-from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, read_budget
 from ledger.limits.reclaiming import (
     Closing,
@@ -37,11 +36,13 @@ from ledger.limits.reclaiming import (
     is_own_open,
     resolve_expired,
 )
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import Account, Rights
 from ledger.limits.shares import created
 from ledger.limits.spends import Spend, is_open, spend_of
 from ledger.limits.windows import Limit, newest_of
 from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all, run_requests
 from ledger.runtime.validity import signed_within
 from ledger.store.port import Store
@@ -176,14 +177,9 @@ class Budgets:
         async def others() -> Mapping[str, Store]:
             return {store.region: store for store in self._terms.others}
 
-        reach = Reach(
-            store=self._terms.home,
-            settings=self._terms.live,
-            clock=self._clock,
-            randomness=self._random,
-            others=others,
-        )
-        return (await LimitChanger(reach).go_on(counter)).is_announced
+        services = Services.of(clock=self._clock, randomness=self._random)
+        access = RegionAccess(self._terms.home, self._terms.live, services, others)
+        return (await LimitChanger(access).go_on(counter)).is_announced
 
     async def _look_at(
         self,

@@ -17,11 +17,13 @@ from ledger.feed.access import FeedAccess
 from ledger.feed.port import Stream
 from ledger.late import LateAnswers
 from ledger.limits.parts import BudgetParts
+from ledger.limits.region_access import RegionAccess
 from ledger.parts import Parts
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
@@ -123,16 +125,11 @@ class Opening:
         late = LateAnswers(store, live, archive, hints)
         others = self._other_stores(stack, live)
         budgets = BudgetParts.of(
-            store,
+            RegionAccess(store, live, Services(self.clock, self.randomness, self.metrics), others),
             writer,
-            settings=live,
-            clock=self.clock,
-            randomness=self.randomness,
             hints=hints,
             late=late,
-            others=others,
             tasks=tasks,
-            metrics=self.metrics,
         )
         stack.push_async_callback(budgets.spender.close)
         parts = Parts(

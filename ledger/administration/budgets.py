@@ -23,15 +23,16 @@ from ledger.limits.losing import (
     stakes,
 )
 from ledger.limits.lost import Stake
-from ledger.limits.reach import Reach
 from ledger.limits.reading import read_budget
 from ledger.limits.reclaiming import Regions
 from ledger.limits.recounted import Recounted
 from ledger.limits.recounting import Looked, look, recount_budget
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.shares import created, shares_in
 from ledger.limits.windows import Limit, Undecided, step_of
 from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -76,25 +77,20 @@ class TableBudgets:
                 "the table's contract has changed meanwhile: run this again, which goes by it"
             )
 
-    def reach(self, store: Store) -> Reach:
-        """Return what reaches budgets in all regions, from one of them."""
+    def access(self, store: Store) -> RegionAccess:
+        """Return the access to budgets in all regions, from one of them."""
 
         async def others() -> Mapping[str, Store]:
             stores = self.regions.stores.items()
             return {region: other for region, other in stores if other is not store}
 
-        return Reach(
-            store=store,
-            settings=self.table.view,
-            clock=self.clock,
-            randomness=self.randomness,
-            others=others,
-        )
+        services = Services.of(clock=self.clock, randomness=self.randomness)
+        return RegionAccess(store, self.table.view, services, others)
 
     async def limit_of(self, window: Window) -> Limit | None:
         """Return the limit of a budget; None if it has none."""
-        reach = self.reach(self.home)
-        return await reach.limit_of(window.budget, reach.items(self.home))
+        access = self.access(self.home)
+        return await access.limit_of(window.budget, access.here)
 
     async def lost_entries(self) -> Spends:
         """Return the entries of lost grants; all tables are read once, for however many budgets."""
@@ -122,8 +118,8 @@ class TableBudgets:
         return known | shares_in(limit, window)
 
     async def _all(self) -> list[str]:
-        reaches = [self.reach(store) for store in self.regions.stores.values()]
-        names = [state.budget for reach in reaches async for state in Administrator(reach).states()]
+        regions = [Administrator(self.access(store)) for store in self.regions.stores.values()]
+        names = [state.budget for region in regions async for state in region.states()]
         return sorted({*names})
 
 
@@ -181,7 +177,7 @@ class LostRights(TableBudgets):
         So it is if there is none. Of a window that has ended no change is made: there it is whether
         all is retired that a reclaim, which was interrupted, minted above what it was lowered to.
         """
-        changer = LimitChanger(self.reach(self.home))
+        changer = LimitChanger(self.access(self.home))
         if self._runs(window):
             stores = self.regions.stores.values()
             shown = [(await read_budget(store, window.budget)).limit for store in stores]
@@ -209,7 +205,7 @@ class LostRights(TableBudgets):
             HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
         await self.renew()
-        changer = LimitChanger(self.reach(self.home))
+        changer = LimitChanger(self.access(self.home))
         if not self._runs(window):
             with suppress(BudgetMissing, BudgetUndecided):
                 await changer.retire_ended(window)
@@ -274,7 +270,7 @@ class RestoredBudgets(TableBudgets):
     async def _made_whole(self, window: Window) -> LimitChange | None:
         """Make the other half of a change of a limit; return what it came to, None if whole."""
         await self.renew()
-        budget, changer = window.budget, LimitChanger(self.reach(self.home))
+        budget, changer = window.budget, LimitChanger(self.access(self.home))
         if await self.limit_of(window) is None:
             return None
         is_reclaimed = not self.regions.terms.lost or await self._is_reclaimed(window)

@@ -13,5 +13,5 @@ At the edge, in a process that spends: `budget` is the face, over `spending`, `l
 says what became of a change. A `keeper` holds the grants of one budget, and `fetching` gets rights
 from other regions. For those who read every region: `reclaiming` closes grants by their entries and
 resolves holds that expired, `balancing` moves rights, `losing` reclaims those of a lost region.
-`items` and `reading` read the control items, `reach` has the ways to the regions.
+`items` and `reading` read the control items, `region_access` has the ways to the regions.
 """

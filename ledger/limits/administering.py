@@ -21,8 +21,8 @@ from ledger.limits.halves import target_of
 from ledger.limits.lost import reclaimed_in
 from ledger.limits.place import Place
 from ledger.limits.raises import Knows, checked_id, is_made, remembered
-from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown, budget_of, scanned
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import (
     Account,
     Rights,
@@ -43,7 +43,6 @@ from ledger.limits.windows import (
     limit_of,
     limit_write,
 )
-from ledger.runtime.validity import signed_within
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
@@ -51,10 +50,10 @@ from ledger.store.writes import Put, Rejected, Unknown
 
 
 class Administrator:
-    """Makes and shows budgets; `others` opens the stores of other regions."""
+    """Makes and shows budgets."""
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
+    def __init__(self, access: RegionAccess) -> None:
+        self._access = access
 
     async def create(
         self,
@@ -77,16 +76,16 @@ class Administrator:
             BudgetMissing: no pattern of the contract has its counter.
             HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
-        settings = self._reach.settings.current
+        settings = self._access.settings.current
         terms = settings.terms
         rule = rule_of(terms, budget)
         checked_budget(budget, rule)
-        window = window_of(budget, rule, self._reach.clock.now())
+        window = window_of(budget, rule, self._access.services.clock.now())
         checked_new_counter(window.counter)
         made = self._first(limit, raise_id, weights)
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: budgets are made once it is")
-        home = await self._reach.store_of(terms.home)
+        home = await self._access.store_of(terms.home)
         asked = made.newest if weights is not None and not window.is_whole else None
         if await self._has(home, window, made, asked):  # by a home, perhaps, that is lost now
             return False
@@ -102,8 +101,9 @@ class Administrator:
         elif left:
             made = _made_of(made, left, budget)
         puts.append(Put(limit_item(made, budget), Absent()))
-        retrier = Retrier.of(home, clock=self._reach.clock, randomness=self._reach.randomness)
-        with signed_within(self._reach.settings.validity, self._reach.clock):
+        services = self._access.services
+        retrier = Retrier.of(home, clock=services.clock, randomness=services.randomness)
+        with self._access.signed():
             final = await retrier.until_answered(lambda: home.transact(puts))
         if isinstance(final.outcome, Unknown):
             raise OutcomeUnknown(
@@ -121,14 +121,14 @@ class Administrator:
         self, limit: int | Decimal, raise_id: str | None, weights: Mapping[str, int] | None
     ) -> Limit:
         """Return the limit that a budget begins with."""
-        terms, amount = self._reach.settings.current.terms, amounts.addend(limit)
+        terms, amount = self._access.settings.current.terms, amounts.addend(limit)
         if amount > 0:
             checked_amount(amount, amount, "limit")
         shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))
         made = Limit(1, (LimitStep.of(amount, shares),), generation=terms.generation)
         if raise_id is None:
             return made if amount else replace(made, opened_by="")
-        now = whole_seconds(self._reach.clock.now())
+        now = whole_seconds(self._access.services.clock.now())
         raises, raised = remembered({}, {}, checked_id(raise_id), amount, now)
         return replace(made, raises=raises, raised=raised, opened_by=raise_id)
 
@@ -136,9 +136,9 @@ class Administrator:
         """Return rights that are there without a limit: of a lost home, or of a restored table."""
         if not window.is_whole:
             return []
-        left = await self._reach.left(window.counter)
+        left = await self._access.left(window.counter)
         if left is None:
-            left = list((await self._reach.items(home).read(window.counter)).items.values())
+            left = list((await self._access.items(home).read(window.counter)).items.values())
         return left
 
     async def _has(self, home: Store, window: Window, made: Limit, asked: LimitStep | None) -> bool:
@@ -149,16 +149,16 @@ class Administrator:
                 not shared as `asked`.
         """
         budget, amount = window.budget, made.newest.limit
-        there = await self._reach.limit_of(budget, self._reach.items(home))
+        there = await self._access.limit_of(budget, self._access.items(home))
         if there is None:
             return False
-        generation = self._reach.settings.current.terms.generation
+        generation = self._access.settings.current.terms.generation
         if there.generation < generation:  # so that every region shows it
-            with signed_within(self._reach.settings.validity, self._reach.clock):
+            with self._access.signed():
                 await home.write(limit_write(there, adopt(there), budget, generation=generation))
         limit = there.steps[-1].limit
         if made.opened_by:
-            place = await Place.of(self._reach, budget, window)
+            place = await Place.of(self._access, budget, window)
             shown: list[Knows] = [*await place.limits(), *(await place.everywhere()).values()]
             if is_made(made.opened_by, amount, shown, budget):
                 return True
@@ -186,12 +186,12 @@ class Administrator:
         Raises:
             BudgetMissing: this region shows no limit of it.
         """
-        items = self._reach.items(self._reach.store)
+        items = self._access.here
         shown = await items.read(window.counter)
         limit = shown.limit if window.is_whole else (await items.read(window.budget)).limit
         if limit is None:
             raise BudgetMissing(
-                f"budget {window.budget!r} has no limit in {self._reach.store.region}"
+                f"budget {window.budget!r} has no limit in {self._access.store.region}"
             )
         return self._state(window, shown, limit)
 
@@ -206,8 +206,8 @@ class Administrator:
         """
         items: dict[str, dict[Account, Rights]] = {}
         limits: dict[str, dict[str, Limit]] = {}
-        here = self._reach.items(self._reach.store)
-        async for item in scanned(self._reach.store):
+        here = self._access.here
+        async for item in scanned(self._access.store):
             counter, sort_key = budget_of(item), item["sk"]["S"]
             if counter is None:
                 continue
@@ -216,19 +216,19 @@ class Administrator:
                 items.setdefault(counter, {})[rights.account] = rights
             elif sort_key.startswith(LIMIT_PREFIX):
                 limits.setdefault(counter, {})[sort_key] = limit_of(item)
-        now = self._reach.clock.now()
+        now = self._access.services.clock.now()
         for budget in sorted(limits):
-            rule = self._reach.settings.current.terms.budget_of(budget)
+            rule = self._access.settings.current.terms.budget_of(budget)
             if rule is not None:
                 window = window_of(budget, rule, now)
                 limit = limits[budget][max(limits[budget])]
                 yield self._state(window, Shown(items.get(window.counter, {}), limit), limit)
 
     def _state(self, window: Window, shown: Shown, limit: Limit) -> BudgetState:
-        terms = self._reach.settings.current.terms
+        terms = self._access.settings.current.terms
         is_over = partial(
             plan.is_over,
-            date=self._reach.items(self._reach.store).time.earliest,
+            date=self._access.here.time.earliest,
             signature_lifetime=terms.signature_lifetime,
             clock_skew=terms.longest("clock_skew"),
         )

@@ -426,7 +426,7 @@ class Budget(Budgets):
         parts = self._parts()
         with reading(timeout):
             await unless_ended(parts.settings.renew())
-            return await parts.administrator.state(parts.window(self.name, at))
+            return await parts.administrator.state(parts.spender.window(self.name, at))
 
     async def explain(self, *, at: datetime | None = None, timeout: float | None = None) -> str:
         """Return the `state` in lines that people read, with what a reclaim would put at stake.

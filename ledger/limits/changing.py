@@ -33,7 +33,7 @@ from ledger.limits.limit_change import LimitChange, change_now
 from ledger.limits.lowering import go_down, is_free_above, lowered_by
 from ledger.limits.place import Place
 from ledger.limits.raises import checked_id, is_made, remembered
-from ledger.limits.reach import Reach
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import (
     GROWTH_DIGITS,
     Rights,
@@ -50,14 +50,14 @@ from ledger.store.writes import Put
 class LimitChanger:
     """Changes limits; `others` opens the stores of other regions."""
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
+    def __init__(self, access: RegionAccess) -> None:
+        self._access = access
 
     async def raise_limit(
         self, budget: str, amount: int | Decimal, raise_id: str, weights: Mapping[str, int] | None
     ) -> LimitChange:
         """Raise a limit, once for each id; see `Budget.raise_limit`."""
-        place = await Place.of(self._reach, budget)
+        place = await Place.of(self._access, budget)
         more = amounts.addend(amount)
         checked_amount(more, more)
         checked_id(raise_id)
@@ -106,7 +106,7 @@ class LimitChanger:
         self, budget: str, to: int | Decimal, weights: Mapping[str, int] | None
     ) -> LimitChange:
         """Lower a limit as far as that can be done now; see `Budget.lower_limit`."""
-        place = await Place.of(self._reach, budget)
+        place = await Place.of(self._access, budget)
         target = amounts.addend(to)
         if target < 0:
             raise InvalidInput(f"a limit is lowered to 0 or more, got {amounts.to_text(target)}")
@@ -156,7 +156,7 @@ class LimitChanger:
         Raises:
             BudgetMissing, HomeMoving, OutcomeUnknown, StoreError: it may be repeated.
         """
-        place = await Place.of(self._reach, budget)
+        place = await Place.of(self._access, budget)
         await self._do_due(place, is_reclaimed=is_reclaimed, is_restored=is_restored)
         done = await change_now(place)
         if place.terms.lost and done.limit > done.target:
@@ -174,7 +174,7 @@ class LimitChanger:
             BudgetMissing, BudgetUndecided, HomeMoving, OutcomeUnknown, StoreError: it may be
                 repeated.
         """
-        place = await Place.of(self._reach, window.budget, window)
+        place = await Place.of(self._access, window.budget, window)
         if await is_free_above(place):
             await go_down(place)
 
@@ -184,7 +184,7 @@ class LimitChanger:
         Raises:
             BudgetMissing, BudgetUndecided, HomeMoving, StoreError: it may be repeated.
         """
-        return await is_free_above(await Place.of(self._reach, window.budget, window))
+        return await is_free_above(await Place.of(self._access, window.budget, window))
 
     async def is_torn(
         self, budget: str, *, is_reclaimed: bool = True, is_restored: bool = False
@@ -194,7 +194,7 @@ class LimitChanger:
         Raises:
             BudgetMissing, HomeMoving, StoreError: it may be repeated.
         """
-        place = await Place.of(self._reach, budget)
+        place = await Place.of(self._access, budget)
         limit = (await place.limits())[0]
         torn = await self._torn(place, limit, is_reclaimed=is_reclaimed, is_restored=is_restored)
         return torn != (limit, [])
@@ -227,8 +227,8 @@ class LimitChanger:
         What it has and was not minted may still arrive for a day after the loss, and others may
         have taken of it what they show: that counts once it is reclaimed.
         """
-        terms = self._reach.settings.current.terms
-        items = await self._reach.left(place.window.counter)
+        terms = self._access.settings.current.terms
+        items = await self._access.left(place.window.counter)
         if is_restored and items is None and not place.terms.lost:
             items = list((await place.everywhere()).values())
         if items is None or (terms.given_up_at is None and not is_restored):
@@ -268,7 +268,7 @@ class LimitChanger:
     def _check_weights(self, weights: Mapping[str, int] | None) -> None:
         """Check weights, also where nothing is shared by them: of a budget without windows."""
         if weights is not None:
-            windows.LimitStep.of(1, weighed(self._reach.settings.current.terms, weights))
+            windows.LimitStep.of(1, weighed(self._access.settings.current.terms, weights))
 
     def _limit_put(self, place: Place, before: Limit, after: Limit) -> Put:
         return limit_write(before, after, place.budget, generation=place.generation)

@@ -6,7 +6,7 @@ sends (`plan.send`), and what it has sent is taken up here at once, from the ite
 region showed it. Nothing rests on when that replicates.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
 from functools import partial
@@ -23,13 +23,11 @@ from ledger.limits.calendar import Window
 from ledger.limits.items import ControlItems
 from ledger.limits.plan import Short
 from ledger.limits.reading import Shown
-from ledger.limits.rights import Account, Rights, account_in
+from ledger.limits.region_access import RegionAccess
+from ledger.limits.rights import Account, Rights
 from ledger.limits.shares import created
 from ledger.limits.sizes import quantum_of
 from ledger.limits.windows import Limit
-from ledger.runtime.clock import Clock
-from ledger.runtime.validity import signed_within
-from ledger.settings.live import LiveSettings
 from ledger.store.retry import Backoff
 
 FETCH_SECONDS = 3.0
@@ -49,18 +47,11 @@ class _Pause:
 
 
 class Fetcher:
-    """Reaches the other regions of a table; `others` opens them when it is first needed."""
+    """Reaches the other regions of a table, which it opens when it first needs them."""
 
-    def __init__(
-        self,
-        others: Callable[[], Awaitable[Mapping[str, ControlItems]]],
-        *,
-        settings: LiveSettings,
-        clock: Clock,
-    ) -> None:
-        self._others = others
-        self._settings = settings
-        self._clock = clock
+    def __init__(self, access: RegionAccess) -> None:
+        self._access = access
+        self._clock = access.services.clock
         self._pauses: dict[str, _Pause] = {}
 
     async def fetch(
@@ -99,19 +90,17 @@ class Fetcher:
     async def _reachable(
         self, me: Account, items: Mapping[Account, Rights]
     ) -> AsyncIterator[tuple[Account, ControlItems]]:
-        terms = self._settings.current.terms
-        now = self._clock.monotonic()
-        accounts = [account_in(region, terms) for region in terms.written]
+        now, accounts = self._clock.monotonic(), self._access.accounts
         if me not in accounts:  # it joins or leaves: what it were sent would lie there idle
             return
         accounts.sort(key=lambda one: items[one].available if one in items else _ZERO, reverse=True)
-        others = await self._others()
+        regions = await self._access.items_everywhere()
         for account in accounts:
-            if account == me or account.region not in others:
+            if account == me or account.region not in regions:
                 continue
             pause = self._pauses.get(account.region)
             if pause is None or now >= pause.until:
-                yield account, others[account.region]
+                yield account, regions[account.region]
 
     async def _from(
         self,
@@ -126,7 +115,7 @@ class Fetcher:
     ) -> tuple[Rights, Decimal] | None:
         """Let one region send; returns its item and what it sent, None if it has nothing."""
         amount = _ZERO
-        terms = self._settings.current.terms
+        terms = self._access.settings.current.terms
         under_way = [
             item
             for account, item in shown.items()
@@ -152,10 +141,7 @@ class Fetcher:
             return done if isinstance(done, Rights) else Short(before.available)
 
         try:
-            with (
-                anyio.fail_after(FETCH_SECONDS),
-                signed_within(self._settings.validity, self._clock),
-            ):
+            with anyio.fail_after(FETCH_SECONDS), self._access.signed():
                 done = await region.change(window.counter, giver, planned, seconds=FETCH_SECONDS)
         except (LedgerError, TimeoutError):
             self._pause(giver.region)

@@ -29,11 +29,10 @@ from ledger.limits.holds import Resolved
 from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.plan import Short, highest_limit
-from ledger.limits.reach import Reach
 from ledger.limits.reading import Shown
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import Difference, GrantName
 from ledger.limits.spends import Spend, spend_of
-from ledger.runtime.validity import signed_within
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Rejected, Unknown, Update
@@ -46,8 +45,8 @@ Resolve = Callable[[Spend], Resolved]
 class Holder:
     """Resolves and extends holds, each through the region that its entry was written in."""
 
-    def __init__(self, reach: Reach, *, at_hand: Held) -> None:
-        self._reach = reach
+    def __init__(self, access: RegionAccess, *, at_hand: Held) -> None:
+        self._access = access
         self._at_hand = at_hand
 
     async def resolve(self, entry: Entry, how: Resolve, *, over: bool = False) -> Granted | Refused:
@@ -63,8 +62,8 @@ class Holder:
         """
         entry = await self.known(entry)
         store, item, hold = await self._found(entry)
-        seconds = self._reach.settings.current.write_deadline
-        tries = self._reach.tries(store, seconds=seconds)
+        seconds = self._access.settings.current.write_deadline
+        tries = self._access.tries(store, seconds=seconds)
         is_unsure = False
         while True:
             if hold.resolved is not None:
@@ -95,10 +94,10 @@ class Holder:
         """
         entry = await self.known(entry)
         store, item, hold = await self._found(entry)
-        tries = self._reach.tries(store, seconds=self._reach.settings.current.write_deadline)
+        tries = self._access.tries(store, seconds=self._access.settings.current.write_deadline)
         while True:
             update = holds.extension_of(_key_of(entry), hold, expires)
-            with signed_within(self._reach.settings.validity, self._reach.clock):
+            with self._access.signed():
                 outcome = await store.write(update)
             if isinstance(outcome, Applied):
                 tries.succeeded()
@@ -117,7 +116,7 @@ class Holder:
         self, store: Store, entry: Entry, hold: Spend, resolved: Resolved, *, over: bool
     ) -> Applied | Rejected | Unknown | Refused:
         update = holds.update_of(_key_of(entry), resolved)
-        with signed_within(self._reach.settings.validity, self._reach.clock):
+        with self._access.signed():
             own = self._own(entry, hold)
             if own and (done := await self._by_owner(store, update, resolved, own)) is not None:
                 return done
@@ -142,7 +141,7 @@ class Holder:
             return None
         for allowance in own:
             allowance.take(more)
-        now = self._reach.items(store).time.latest
+        now = self._access.items(store).time.latest
         expires = min(allowance.grant.expires for allowance in own)
         timed = replace(update, not_after=EPOCH + timedelta(seconds=expires))
         try:
@@ -165,7 +164,7 @@ class Holder:
         self, store: Store, entry: Entry, resolved: Resolved, *, over: bool
     ) -> Applied | Rejected | Unknown | Refused:
         """Write the entry together with the rights item of each grant."""
-        control = self._reach.items(store)
+        control = self._access.items(store)
         grants = resolved.before.grants
         shown = {name.budget: await control.read(name.budget or entry.counter) for name in grants}
         items = {name.budget: shown[name.budget].of(name.account) for name in grants}
@@ -179,7 +178,7 @@ class Holder:
             more = resolved.difference
             lacking = next(name for name in grants if items[name.budget].available < more)
             here = max(Decimal(0), items[lacking.budget].available)
-            terms = self._reach.settings.current.terms
+            terms = self._access.settings.current.terms
             kept = {
                 account: item
                 for account, item in shown[lacking.budget].items.items()
@@ -192,7 +191,7 @@ class Holder:
 
     async def _highest_limit(self, control: ControlItems, counter: str, shown: Shown) -> Decimal:
         """Return the highest limit that a region knows of a budget, or of a window's."""
-        window = window_in(counter, self._reach.settings.current.terms)
+        window = window_in(counter, self._access.settings.current.terms)
         limit = shown.limit if window is None else await control.limit(window, shown)
         known = Decimal(0) if limit is None else limit.newest.limit
         return highest_limit(known, shown.items.values())
@@ -208,7 +207,7 @@ class Holder:
         if entry.spending is not None and entry.shard is not None:
             return entry
         store = await self._store_in(entry.region)
-        shards = self._reach.settings.current.terms.shards_read(entry.counter)
+        shards = self._access.settings.current.terms.shards_read(entry.counter)
         for shard in range(shards) if entry.shard is None else [entry.shard]:
             item = await store.get(
                 Get((keys.partition_key(keys.checked_counter(entry.counter), shard), entry.id))
@@ -228,7 +227,7 @@ class Holder:
             Unreachable: that region cannot be reached from here, or shows another's entry so far.
         """
         grants = entry.spending.grants if entry.spending else ()
-        terms = self._reach.settings.current.terms
+        terms = self._access.settings.current.terms
         try:
             account = GrantName.parse(grants[0]).account if grants else None
         except ValueError as error:
@@ -250,7 +249,7 @@ class Holder:
         raise Unreachable(f"hold {entry.id} was made in two regions, which do not agree on it yet")
 
     async def _store_in(self, region: str | None) -> Store:
-        return await self._reach.store_of(region or self._reach.store.region)
+        return await self._access.store_of(region or self._access.store.region)
 
     async def _read(self, store: Store, entry: Entry) -> tuple[Item, Spend]:
         item = await store.get(Get(_key_of(entry)))

@@ -7,7 +7,6 @@ unknown outcome it is read again, too: a plan knows its own earlier write by wha
 
 from collections.abc import Callable
 from dataclasses import replace
-from random import Random
 from typing import TypeVar
 
 from ledger.core.clock_offset import RegionTime
@@ -19,7 +18,7 @@ from ledger.limits.rights import Account, Rights, of_late, write_of
 from ledger.limits.rolling import dated, margin_of, rolled
 from ledger.limits.windows import Limit
 from ledger.runtime.calls import note_doubt
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
@@ -31,14 +30,15 @@ Refused = TypeVar("Refused")
 class ControlItems:
     """Reads and changes the control items of budgets through one region."""
 
-    def __init__(
-        self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
-    ) -> None:
+    def __init__(self, store: Store, *, settings: LiveSettings, services: Services) -> None:
         self.store = ControlStore(store, lambda: settings.current.terms)
         self._settings = settings
-        self._clock = clock
+        self._clock = services.clock
         self._retrier = Retrier.of(
-            store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
+            store,
+            clock=services.clock,
+            randomness=services.randomness,
+            backoff=DEADLINE_BACKOFF,
         )
 
     async def read(self, counter: str) -> Shown:

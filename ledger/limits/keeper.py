@@ -13,12 +13,11 @@ used, it is left shrunk, to be closed by reading.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
 import anyio
 
@@ -31,11 +30,11 @@ from ledger.limits.allowance import Allowance
 from ledger.limits.balance import PERIOD_SECONDS, elsewhere, transfers
 from ledger.limits.calendar import Window, whole_seconds
 from ledger.limits.fetching import Fetcher
-from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Refused
 from ledger.limits.plan import Crowded, Gone, Short
 from ledger.limits.reading import Shown
-from ledger.limits.rights import Account, GrantName, Rights, account_in, checked_amount
+from ledger.limits.region_access import RegionAccess
+from ledger.limits.rights import GrantName, Rights, checked_amount
 from ledger.limits.shares import created
 from ledger.limits.sizes import (
     IDLE_SECONDS,
@@ -47,10 +46,6 @@ from ledger.limits.sizes import (
     rate_of,
 )
 from ledger.limits.windows import Limit
-from ledger.runtime.clock import Clock
-from ledger.runtime.metrics import Metrics
-from ledger.runtime.validity import signed_within
-from ledger.settings.live import LiveSettings
 
 Refusal = TypeVar("Refusal")
 
@@ -62,62 +57,44 @@ NEW_UNTIL = 0.5
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What keepers share: this region's items, a way to other regions, settings and clock."""
-
-    items: ControlItems
-    fetcher: Fetcher
-    settings: LiveSettings
-    clock: Clock
-    token: Callable[[], str]
-    metrics: Metrics
-    _locks: WeakValueDictionary[str, anyio.Lock] = field(default_factory=WeakValueDictionary)
-
-    def lock_of(self, budget: str) -> anyio.Lock:
-        """Return the lock of a budget's item, so that keepers of one process do not race for it.
-
-        There is one for each counter whose entries name grants of it.
-        """
-        return self._locks.setdefault(budget, anyio.Lock())
-
-    @property
-    def account(self) -> Account:
-        """The account of this region."""
-        return account_in(self.items.store.region, self.settings.current.terms)
-
-    @property
-    def accounts(self) -> list[Account]:
-        """The accounts of all regions that may be written to."""
-        terms = self.settings.current.terms
-        return [account_in(region, terms) for region in terms.written]
-
-
 class Keeper:
     """The grants of a budget, or of one of its windows, in this process.
 
     `counter` is the one whose entries name them: the budget's own, or the narrowest of several.
+    Keepers of one budget in a process share the `lock` of its item: they do not race for it.
     """
 
-    def __init__(self, window: Window, counter: str, around: Surroundings) -> None:
+    def __init__(
+        self,
+        window: Window,
+        counter: str,
+        access: RegionAccess,
+        *,
+        fetcher: Fetcher,
+        lock: anyio.Lock,
+    ) -> None:
         self.window = window
         self.counter = counter
         self.allowance: Allowance | None = None
         self.limit: Decimal = _ZERO
-        self.pattern = around.settings.current.terms.budget_pattern_of(window.budget) or ""
-        # So that an increase shows the first.
-        around.metrics.budget_spent_over(around.items.store.region, self.pattern, 0)
+        self.pattern = access.settings.current.terms.budget_pattern_of(window.budget) or ""
         self.is_announced = False
-        self.confirmed_at = around.clock.monotonic()
-        self._around = around
-        self._lock = around.lock_of(window.counter)
+        self._access = access
+        self._items = access.here
+        self._clock = access.services.clock
+        self._metrics = access.services.metrics
+        # So that an increase shows the first.
+        self._metrics.budget_spent_over(access.store.region, self.pattern, 0)
+        self.confirmed_at = self._clock.monotonic()
+        self._fetcher = fetcher
+        self._lock = lock
         self._retired: list[Allowance] = []
         self._waiting = _ZERO
         self._quantum = Decimal(1)
         self._largest = _ZERO
         self._rate = _ZERO
         self._spent = _ZERO
-        self._counted_at = self._used_at = around.clock.monotonic()
+        self._counted_at = self._used_at = self._clock.monotonic()
         self._balanced_at = self._used_at
         self._asked_at = -PERIOD_SECONDS
         self._until = EPOCH
@@ -138,7 +115,7 @@ class Keeper:
     def has_ended(self) -> bool:
         """Whether nothing more may be spent in the window."""
         ends = self.window.ends
-        return ends is not None and self._around.clock.now().timestamp() > ends + self._late()
+        return ends is not None and self._clock.now().timestamp() > ends + self._late()
 
     def ended(self) -> StateConflict:
         """Return the error of a window that nothing more is spent from."""
@@ -150,7 +127,7 @@ class Keeper:
     def take(self, amount: Decimal) -> Allowance | None:
         """Take an amount from the grant at hand; None if there is too little, or none."""
         allowance = self.allowance
-        if allowance is None or self._around.clock.now() > self._until:
+        if allowance is None or self._clock.now() > self._until:
             return None
         if not allowance.take(amount):
             return None
@@ -162,7 +139,7 @@ class Keeper:
         allowance = self.allowance
         if allowance is None or str(allowance.name) != name:
             return None
-        return allowance if self._around.clock.now() <= ends(allowance) else None
+        return allowance if self._clock.now() <= ends(allowance) else None
 
     def forget_refusal(self) -> None:
         """Ask again for what was refused: there may be more by now."""
@@ -192,7 +169,7 @@ class Keeper:
         known = self._refused_just_now(amount)
         if known is not None:
             return known
-        shown = await self._around.items.read(self.budget)
+        shown = await self._items.read(self.budget)
         limit = await self._limit(shown)
         if not ahead:
             checked_amount(amount, self.limit)
@@ -205,7 +182,7 @@ class Keeper:
             self._refusal = None
             return None
         refused = self._refuse(amount, shown, crowded=isinstance(done, Crowded))
-        if refused.elsewhere > 0 and shown.of(self._around.account).version:
+        if refused.elsewhere > 0 and shown.of(self._access.account).version:
             await self._ask(amount, shown)
         return refused
 
@@ -213,13 +190,13 @@ class Keeper:
         self, short: Short, shown: Shown, limit: Limit, amount: Decimal
     ) -> tuple[Rights | Short | Crowded, Shown]:
         """Take a grant of what other regions send; return it, or why not, and what shows then."""
-        me, quantum = self._around.account, min(self._quantum, quantum_of(amount))
-        fetched = await self._around.fetcher.fetch(
+        me, quantum = self._access.account, min(self._quantum, quantum_of(amount))
+        fetched = await self._fetcher.fetch(
             self.window, me, self._missing(amount, short), shown, limit, quantum
         )
         if fetched is None:
             return short, shown
-        self._around.metrics.budget_fetched(me.region)
+        self._metrics.budget_fetched(me.region)
         done = await self._grant(fetched, limit, amount)
         if isinstance(done, Short):
             fetched = await self._take_up(fetched, limit)
@@ -233,12 +210,12 @@ class Keeper:
 
     def _has(self, amount: Decimal) -> bool:
         """Return whether an amount can be taken from the grant at hand."""
-        allowance, now = self.allowance, self._around.clock.now()
+        allowance, now = self.allowance, self._clock.now()
         return allowance is not None and now <= self._until and allowance.remaining >= amount
 
     def _refused_just_now(self, amount: Decimal) -> Refused | None:
         """Return the refusal of as much that is not old yet; meanwhile others may have spent."""
-        refusal, age = self._refusal, self._around.clock.monotonic() - self._refused_at
+        refusal, age = self._refusal, self._clock.monotonic() - self._refused_at
         if refusal is None or amount < refusal.wanted or age >= REFUSAL_SECONDS:
             return None
         return replace(refusal, wanted=amount, here=self._here(self._mine))
@@ -250,29 +227,29 @@ class Keeper:
         """
         if self.allowance is None:
             return max(_ZERO, mine)
-        if self._around.clock.now() <= self._until:
+        if self._clock.now() <= self._until:
             return amounts.total_wide((max(_ZERO, mine), self.allowance.remaining))
         return max(_ZERO, amounts.total_wide((mine, self.allowance.remaining)))
 
     def _refuse(self, amount: Decimal, shown: Shown, *, crowded: bool) -> Refused:
-        me = self._around.account
-        others = (account for account in self._around.accounts if account in shown.items)
+        me = self._access.account
+        others = (account for account in self._access.accounts if account in shown.items)
         items = {account: shown.of(account) for account in {*others, me}}
         self._mine = shown.of(me).available
         here = self._here(self._mine)
         there = elsewhere(items, max(_ZERO, self._mine))
         self._refusal = Refused(self.budget, amount, here, there, crowded)
-        self._refused_at = self._around.clock.monotonic()
+        self._refused_at = self._clock.monotonic()
         return self._refusal
 
     async def _ask(self, amount: Decimal, shown: Shown) -> None:
         """Let other regions see that rights are wanted here, where they could not be asked."""
-        around, now = self._around, self._around.clock.monotonic()
+        now = self._clock.monotonic()
         if now - self._asked_at < PERIOD_SECONDS:
             return
         self._asked_at = now
         asked = partial(plan.ask, rate=self._rate, want=amount)
-        await self._change(asked, known=shown.of(around.account))
+        await self._change(asked, known=shown.of(self._access.account))
 
     async def _take_up(self, shown: Shown, limit: Limit) -> Shown:
         """Take up what was sent here, though it is too little: others may spend it."""
@@ -288,7 +265,7 @@ class Keeper:
 
     def _take_ups(self, shown: Shown) -> list[plan.Step]:
         """Return the steps that take up what regions in the contract are shown to have sent."""
-        accounts = self._around.accounts
+        accounts = self._access.accounts
         givers = (item for item in shown.items.values() if item.account in accounts)
         return [partial(plan.take_up, giver=giver) for giver in givers]
 
@@ -296,16 +273,14 @@ class Keeper:
         self, planned: Callable[[Rights], Rights | Refusal], *, known: Rights | None = None
     ) -> Rights | Refusal:
         """Change this region's item, under the contract as it is known now."""
-        around = self._around
-        with signed_within(around.settings.validity, around.clock):
-            return await around.items.change(
-                self.budget, around.account, planned, seconds=GRANT_SECONDS, known=known
+        with self._access.signed():
+            return await self._items.change(
+                self.budget, self._access.account, planned, seconds=GRANT_SECONDS, known=known
             )
 
     async def _grant(self, shown: Shown, limit: Limit, amount: Decimal) -> Rights | Short | Crowded:
         """Take or enlarge a grant in one write, with all else that there is to write."""
-        around, now = self._around, self._around.clock.now()
-        life = self._life()
+        now, life = self._clock.now(), self._life()
         expires = whole_seconds(now) + life
         if self.has_ended:
             raise self.ended()
@@ -363,10 +338,10 @@ class Keeper:
             return self._never(done)
 
         done: Rights | Short | Crowded
-        done = await self._change(planned, known=shown.of(around.account))
+        done = await self._change(planned, known=shown.of(self._access.account))
         self._token = None
         if isinstance(done, Rights):
-            around.metrics.budget_renewed(around.account.region)
+            self._metrics.budget_renewed(self._access.account.region)
             self._take_in(done, token)
         return done
 
@@ -385,7 +360,7 @@ class Keeper:
     def _asked_for(self) -> str:
         """Return the token of the grant that is asked for: of one that may be there, the same."""
         if self._token is None:
-            self._token = self._around.token()
+            self._token = f"{self._access.services.randomness.getrandbits(64):016x}"
         return self._token
 
     def _retire(self) -> None:
@@ -438,7 +413,7 @@ class Keeper:
         Raises:
             LedgerError: the rights cannot be read or written.
         """
-        now = self._around.clock.monotonic()
+        now = self._clock.monotonic()
         allowance = self.allowance
         if allowance is not None and (now - self._used_at > IDLE_SECONDS or self.has_ended):
             await self.give_up()
@@ -461,7 +436,7 @@ class Keeper:
 
         Nor is it while a step of the limit is announced, which somebody has to go on with.
         """
-        since = self._around.clock.monotonic() - self._used_at
+        since = self._clock.monotonic() - self._used_at
         holds = self.allowance is not None or self._retired or self._waiting
         return not (holds or self.is_announced) and since > IDLE_SECONDS
 
@@ -491,10 +466,8 @@ class Keeper:
 
     async def _balance(self) -> None:
         """Take up what was sent here, and send what others need more."""
-        around = self._around
-        shown = await around.items.read(self.budget)
-        me = around.account
-        accounts = around.accounts
+        shown = await self._items.read(self.budget)
+        me, accounts = self._access.account, self._access.accounts
         others = {account: one for account, one in shown.items.items() if account in accounts}
         take_ups = self._take_ups(shown)
 
@@ -514,9 +487,9 @@ class Keeper:
         Raises:
             BudgetMissing: the region shows none.
         """
-        limit = await self._around.items.limit(self.window, shown)
+        limit = await self._items.limit(self.window, shown)
         if limit is None:
-            raise missing(self.window.budget, self._around.items.store.region)
+            raise missing(self.window.budget, self._access.store.region)
         self.limit = plan.highest_limit(limit.newest.limit, shown.items.values())
         self.is_announced = limit.announced is not None
         return limit
@@ -524,36 +497,35 @@ class Keeper:
     def _note(self, amount: Decimal) -> None:
         self._spent = amounts.total_wide((self._spent, amount))
         self._largest = max(self._largest, amount)
-        self._used_at = self._around.clock.monotonic()
+        self._used_at = self._clock.monotonic()
 
     def _count_rate(self) -> None:
-        now = self._around.clock.monotonic()
+        now = self._clock.monotonic()
         self._rate = rate_of(self._rate, self._spent, now - self._counted_at)
         self._spent, self._counted_at = _ZERO, now
 
     def _is_low(self, allowance: Allowance) -> bool:
         """Whether little is left of the grant's time, or of it since something was spent."""
-        around = self._around
         quarter = timedelta(seconds=self._life() / 4)
-        if around.clock.now() + quarter > self._until:
+        if self._clock.now() + quarter > self._until:
             return True
-        is_refused = around.clock.monotonic() - self._refused_at < PERIOD_SECONDS
+        is_refused = self._clock.monotonic() - self._refused_at < PERIOD_SECONDS
         if is_refused or not self._spent:  # of a small budget there is never as much as is wanted
             return False
         ahead = ahead_of(self._rate, self._largest)
         return amounts.EXACT.multiply(allowance.remaining, 2) < ahead
 
     def _new_until(self, allowance: Allowance) -> datetime:
-        settings = self._around.settings.current
+        settings = self._access.settings.current
         left = min(settings.write_deadline, NEW_UNTIL * self._life())
         return ends(allowance) - timedelta(seconds=left)
 
     def _life(self) -> int:
-        rule = self._around.settings.current.terms.budget_of(self.window.budget)
+        rule = self._access.settings.current.terms.budget_of(self.window.budget)
         return int(rule.grant_life) if rule else 1
 
     def _late(self) -> float:
-        rule = self._around.settings.current.terms.budget_of(self.window.budget)
+        rule = self._access.settings.current.terms.budget_of(self.window.budget)
         return rule.late if rule else 0.0
 
 

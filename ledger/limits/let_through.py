@@ -23,17 +23,14 @@ from ledger.core.entry import ADJUSTED, RESOLVED, Key
 from ledger.core.errors import BudgetUndecided, LedgerError, StoreError
 from ledger.limits.asked import BUDGETS_MAX
 from ledger.limits.calendar import Window
-from ledger.limits.items import ControlItems
 from ledger.limits.plan import charge
 from ledger.limits.reading import Shown
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import NO_GRANT, Account, GrantName, Rights, fits, write_of
 from ledger.limits.rolling import dated
 from ledger.limits.shares import created
 from ledger.limits.spends import Spend, as_read, is_open, spend_attributes, spend_of
-from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
-from ledger.runtime.validity import signed_within
-from ledger.settings.live import LiveSettings
 from ledger.store.conditions import AllOf, Has, Not
 from ledger.store.reads import Get
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Applied, Put, Update
@@ -148,16 +145,13 @@ class LetThrough:
 
     def __init__(
         self,
-        items: ControlItems,
-        settings: LiveSettings,
-        clock: Clock,
+        access: RegionAccess,
         *,
         noted: Callable[["Through", Decimal], None] = lambda _, __: None,
     ) -> None:
-        self._items = items
+        self._access = access
+        self._items = access.here
         self._noted = noted
-        self._settings = settings
-        self._clock = clock
         self._lock = anyio.Lock()
         self._kept: dict[Through, dict[Key, bool]] = {}
         self._count = 0
@@ -210,7 +204,7 @@ class LetThrough:
         if kept is None:
             return False
         keys = list(islice(kept, ENTRIES_MAX))
-        with signed_within(self._settings.validity, self._clock):
+        with self._access.signed():
             items = await self._items_of(through)
             entries = await self._open(keys, through.names) if items is not None else {}
             if items is not None and entries:
@@ -243,7 +237,7 @@ class LetThrough:
         """Return the items that an entry is charged to, by budget; None if that is a pass's."""
         items: dict[str, Charged] = {}
         for name, window in zip(map(GrantName.parse, through.names), through.windows, strict=True):
-            if self._settings.current.terms.is_over(name.account.region, name.account.epoch):
+            if self._access.settings.current.terms.is_over(name.account.region, name.account.epoch):
                 return None
             try:
                 item = await item_to_charge(

@@ -17,7 +17,6 @@ from ledger.limits.place import CHANGE_SECONDS, Place
 from ledger.limits.rights import Account, Rights, write_of
 from ledger.limits.shares import created, target_in
 from ledger.limits.windows import Limit
-from ledger.runtime.validity import signed_within
 from ledger.store.writes import Put
 
 _ZERO = Decimal(0)
@@ -136,6 +135,6 @@ async def _sent_home(
         assert isinstance(done, Rights)  # noqa: S101 (there is as much)
         return done
 
-    with signed_within(place.reach.settings.validity, place.reach.clock):
+    with place.access.signed():
         await region.change(place.window.counter, giver, planned, seconds=CHANGE_SECONDS)
     return sent

@@ -19,12 +19,11 @@ from ledger.limits.balance import debts
 from ledger.limits.calendar import Window, rule_of, whole_seconds, window_of
 from ledger.limits.items import ControlItems
 from ledger.limits.lost import reclaimed_in
-from ledger.limits.reach import Reach
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.shares import created, shares_in
 from ledger.limits.windows import Limit
 from ledger.runtime.calls import note_doubt
-from ledger.runtime.validity import signed_within
 from ledger.store.writes import Applied, Put, Unknown
 
 CHANGE_SECONDS = 10.0
@@ -41,10 +40,10 @@ class Place:
     home: ControlItems
     me: Account
     terms: Terms
-    reach: Reach
+    access: RegionAccess
 
     @staticmethod
-    async def of(reach: Reach, budget: str, window: Window | None = None) -> "Place":
+    async def of(access: RegionAccess, budget: str, window: Window | None = None) -> "Place":
         """Return where the limit of a budget is changed now: by default of the window that runs.
 
         Raises:
@@ -52,16 +51,16 @@ class Place:
             HomeMoving: there is no home while it is moved.
             Unreachable: home cannot be reached from here.
         """
-        terms = reach.settings.current.terms
+        terms = access.settings.current.terms
         rule = rule_of(terms, budget)
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: limits are changed once it is")
-        regions = await reach.items_everywhere()
+        regions = await access.items_everywhere()
         if terms.home not in regions:
             raise Unreachable(f"home, region {terms.home}, cannot be reached from here")
-        window = window or window_of(budget, rule, reach.clock.now())
+        window = window or window_of(budget, rule, access.services.clock.now())
         me = account_in(terms.home, terms)
-        return Place(budget, rule, window, regions[terms.home], me, terms, reach)
+        return Place(budget, rule, window, regions[terms.home], me, terms, access)
 
     @property
     def generation(self) -> int:
@@ -71,7 +70,7 @@ class Place:
     @property
     def seconds(self) -> int:
         """Now, in whole seconds since 1970, by the clock that said which window runs."""
-        return whole_seconds(self.reach.clock.now())
+        return whole_seconds(self.access.services.clock.now())
 
     @property
     def time(self) -> RegionTime:
@@ -81,7 +80,7 @@ class Place:
     @property
     def wait(self) -> int:
         """The contract's wait, in seconds; who confirms may have another clock than who looked."""
-        terms = self.reach.settings.current.terms
+        terms = self.access.settings.current.terms
         wait = seconds_to_wait(*(terms.either or (terms, terms)))
         return ceil(wait + 2 * terms.longest("clock_skew"))
 
@@ -95,13 +94,13 @@ class Place:
         Raises:
             BudgetMissing: home shows none, nor, of what an earlier home wrote, any other region.
         """
-        limit = await self.reach.limit_of(self.budget, self.home)
+        limit = await self.access.limit_of(self.budget, self.home)
         if limit is None:
             raise BudgetMissing(
                 f"budget {self.budget!r} has no limit in {self.me.region}: create it first"
             )
         found = [limit]
-        for region, items in (await self.reach.items_everywhere()).items():
+        for region, items in (await self.access.items_everywhere()).items():
             if region != self.me.region:
                 try:
                     shown = (await items.read(self.budget)).limit
@@ -118,7 +117,7 @@ class Place:
         the newest that any region shows; of version 0 where a reclaim went by an unseen share.
         """
         counter = self.window.counter
-        if (left := await self.reach.left(counter)) is not None:
+        if (left := await self.access.left(counter)) is not None:
             return await self.with_unmade(left)
         found = dict((await self.home.read(counter)).items)
         for account, region in (await self.accounts()).items():
@@ -140,7 +139,7 @@ class Place:
         """Return the accounts of the table's regions, each with what reads and writes there."""
         return {
             account_in(region, self.terms): items
-            for region, items in (await self.reach.items_everywhere()).items()
+            for region, items in (await self.access.items_everywhere()).items()
             if region in self.terms.regions
         }
 
@@ -173,9 +172,9 @@ class Place:
         Raises:
             OutcomeUnknown: no answer in time; the same call is harmless.
         """
-        tries = self.reach.tries(self.home.store, seconds=CHANGE_SECONDS)
+        tries = self.access.tries(self.home.store, seconds=CHANGE_SECONDS)
         unknown = ""
-        with signed_within(self.reach.settings.validity, self.reach.clock):
+        with self.access.signed():
             while puts := await planned():
                 outcome = await self.home.store.transact(puts)
                 if isinstance(outcome, Applied):

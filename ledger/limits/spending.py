@@ -8,13 +8,13 @@ grant's end, and a repeat never names another one.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from random import Random
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
@@ -36,18 +36,14 @@ from ledger.limits.allowance import Allowance, AtHand, Taken
 from ledger.limits.asked import Asked
 from ledger.limits.calendar import Window, checked_budget, rule_of, window_of
 from ledger.limits.fetching import Fetcher
-from ledger.limits.items import ControlItems
-from ledger.limits.keeper import Keeper, Surroundings
+from ledger.limits.keeper import Keeper
 from ledger.limits.let_through import LetThrough, Through, may_let_through
 from ledger.limits.light import LightHold
 from ledger.limits.limit_change import LimitChange
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import GrantName, checked_amount
-from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, bounded, not_sent
-from ledger.runtime.metrics import Metrics
-from ledger.settings.live import LiveSettings
-from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.writing.hints import Hints
 from ledger.writing.plan import checked_key, confirmed, time_of
@@ -66,8 +62,6 @@ RECENT_MAX = 10_000
 CLOSE_SECONDS = 5.0
 """How long closing waits for grants to be closed; what is left is found by reading, later."""
 log = logging.getLogger(__name__)
-
-Others = Callable[[], Awaitable[Mapping[str, Store]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,43 +86,36 @@ class Spender:
 
     def __init__(
         self,
-        store: Store,
+        access: RegionAccess,
         writer: Writer,
         *,
-        settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
         hints: Hints,
         late: LateAnswers,
-        others: Others,
         tasks: TaskGroup,
-        metrics: Metrics,
         go_on: Callable[[str], Awaitable[LimitChange]],
     ) -> None:
-        self._store = store
+        services = access.services
+        self._access = access
+        self._store = access.store
         self._writer = writer
-        self._settings = settings
-        self._clock = clock
-        self._random = randomness
+        self._settings = access.settings
+        self._clock = services.clock
+        self._metrics = services.metrics
         self._hints = hints
         self._late = late
-        self._others = others
-        self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
-        self._around = Surroundings(
-            ControlItems(store, settings=settings, clock=clock, randomness=randomness),
-            Fetcher(self._other_items, settings=settings, clock=clock),
-            settings,
-            clock,
-            lambda: f"{randomness.getrandbits(64):016x}",
-            metrics,
+        self._planner = Planner(
+            access.store.region,
+            settings=access.settings,
+            clock=services.clock,
+            randomness=services.randomness,
         )
-        self._let_through = LetThrough(
-            self._around.items, settings, clock, noted=self._note_let_through
-        )
+        self._fetcher = Fetcher(access)
+        self._let_through = LetThrough(access, noted=self._note_let_through)
         self._keepers: dict[tuple[str, str], Keeper] = {}
+        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        """Of the items of budgets that keepers here would race for."""
         self._recent: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._light: set[LightHold] = set()
-        self._metrics = metrics
         self._go_on = go_on
         self._tasks = tasks
         self._is_tending = False
@@ -140,7 +127,17 @@ class Spender:
 
     def latest(self) -> datetime:
         """Return the latest that it may be by this region's clock."""
-        return EPOCH + timedelta(seconds=self._around.items.time.most)
+        return EPOCH + timedelta(seconds=self._access.here.time.most)
+
+    def window(self, budget: str, at: datetime | None = None) -> Window:
+        """Return the window of a budget at a time, by default now.
+
+        Raises:
+            BudgetMissing: no pattern of the contract has its counter.
+            InvalidCounter: it is not the counter of a budget.
+        """
+        rule = rule_of(self._settings.current.terms, budget)
+        return window_of(checked_budget(budget, rule), rule, at or self.now())
 
     def at_hand(self, name: str, counter: str) -> AtHand | None:
         """Return the grant of this name, for entries of a counter, if it is at hand here."""
@@ -150,15 +147,6 @@ class Spender:
 
     def _keeper_of(self, name: GrantName, counter: str) -> Keeper | None:
         return self._keepers.get((name.budget or counter, counter))
-
-    async def _other_items(self) -> Mapping[str, ControlItems]:
-        stores = await self._others()
-        return {
-            region: ControlItems(
-                store, settings=self._settings, clock=self._clock, randomness=self._random
-            )
-            for region, store in stores.items()
-        }
 
     async def spend(self, asked: Asked, *, end: float = NEVER) -> SpendOutcome:
         """Spend from each of the budgets, or from none; see `Budget.spend`."""
@@ -285,7 +273,7 @@ class Spender:
         at = self._clock.now()
         if asked.key is not None:
             at = time_of(asked.budgets[0], checked_key(asked.key), asked.at)
-        windows = [self._window(budget, at) for budget in asked.budgets]
+        windows = [self.window(budget, at) for budget in asked.budgets]
         counter = windows[0].counter
         amount = amounts.addend(asked.amount)
         keepers = [self._keeper(window, counter) for window in windows]
@@ -349,17 +337,15 @@ class Spender:
             await self._let_through.charge_some(self._through(sought))
         return await keeper.renew(sought.amount)
 
-    def _window(self, budget: str, at: datetime) -> Window:
-        rule = rule_of(self._settings.current.terms, budget)
-        return window_of(checked_budget(budget, rule), rule, at)
-
     def _keeper(self, window: Window, counter: str) -> Keeper:
         key = (window.counter, counter)
         keeper = self._keepers.get(key)
         if keeper is None:
             if self._is_closed:
                 raise not_sent()
-            keeper = self._keepers[key] = Keeper(window, counter, self._around)
+            lock = self._locks.setdefault(window.counter, anyio.Lock())
+            keeper = Keeper(window, counter, self._access, fetcher=self._fetcher, lock=lock)
+            self._keepers[key] = keeper
             self._tend_later()
         return keeper
 
@@ -436,7 +422,7 @@ class Spender:
 
     def _through(self, sought: _Sought) -> Through:
         windows = [keeper.window for keeper in sought.keepers]
-        return Through.of(sought.counter, windows, self._around.account)
+        return Through.of(sought.counter, windows, self._access.account)
 
     def _found_through(self, entry: Entry, sought: _Sought, *, is_counted: bool) -> None:
         """Charge an entry later that a call found, if it was let through here and is not charged.

@@ -38,7 +38,7 @@ def step_to(
     Raises:
         InvalidInput: the weights are not of the table's regions, or not whole numbers from 0 on.
     """
-    terms = place.reach.settings.current.terms
+    terms = place.access.settings.current.terms
     since = None if place.window.is_whole else _since(place, limit, seconds=CONFIRM_SECONDS)
     if weights is not None:
         step = LimitStep.of(target, weighed(terms, weights), since=since)
@@ -73,7 +73,7 @@ async def due_of(place: Place, limit: Limit) -> Limit | None:
     try:
         shown = [
             (await items.read(place.budget)).limit
-            for items in (await place.reach.items_everywhere()).values()
+            for items in (await place.access.items_everywhere()).values()
         ]
     except StoreError:
         return None  # that region has yet to show it

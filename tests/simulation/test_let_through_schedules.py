@@ -1,21 +1,19 @@
 """What was let through is charged once, in every order of requests: late ones, and kills."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from functools import partial
 
 import pytest
-from support.budgets import AT_HOME, spend_item
-from support.ledgers import HOME, LOCAL, make_settings, seeded
+from support.budgets import AT_HOME, access_to, spend_item
+from support.ledgers import HOME, LOCAL, make_settings
 from support.schedules import Bounds, Turns, every
 
 from ledger.core.entry import GRANT, RESOLVED, Item, key_of
 from ledger.limits import let_through, plan
 from ledger.limits.administering import Administrator
 from ledger.limits.calendar import Window
-from ledger.limits.items import ControlItems
 from ledger.limits.let_through import LetThrough, Through
-from ledger.limits.reach import Reach
 from ledger.limits.reading import read_own
 from ledger.limits.reclaiming import Regions, charge_open
 from ledger.limits.rights import GrantName
@@ -38,11 +36,6 @@ def limited() -> Settings:
     return make_settings(budgets={"key/*": {"on_outage": "allow"}}, regions={HOME: LOCAL})
 
 
-async def none() -> Mapping[str, Store]:
-    """There is one region."""
-    return {}
-
-
 async def sends(store: Store) -> None:
     """Write the entry, and again: a process repeats what was not answered."""
     for _ in range(2):
@@ -51,9 +44,7 @@ async def sends(store: Store) -> None:
 
 async def charges(store: Store) -> None:
     """Charge it as the process that let it through."""
-    settings, clock = limited(), ManualClock(instant=True)
-    items = ControlItems(store, settings=settings, clock=clock, randomness=seeded())
-    own = LetThrough(items, settings, clock)
+    own = LetThrough(access_to(store, limited()))
     own.add(key_of(ENTRY), Through.of(BUDGET, [Window(BUDGET, BUDGET)], AT_HOME))
     await own.charge()
 
@@ -70,12 +61,7 @@ async def passes(store: Store) -> None:
 async def grants(store: Store) -> None:
     """Take a grant, as another process that spends."""
     take = partial(plan.take, amount=Decimal(2), since=0, expires=60, token="another")
-    items = ControlItems(
-        store,
-        settings=limited(),
-        clock=ManualClock(instant=True),
-        randomness=seeded(1),
-    )
+    items = access_to(store, limited()).here
     await items.change(BUDGET, AT_HOME, take, seconds=5)
 
 
@@ -90,14 +76,7 @@ WORK: dict[str, Callable[[Store], Awaitable[None]]] = {
 async def let_through_once(turns: Turns) -> tuple[Item | None, int]:
     """Let all of them run; return the entry at rest, and what is charged once a pass was there."""
     at_rest = MemoryStore(HOME, turns.table)
-    reach = Reach(
-        store=at_rest,
-        settings=limited(),
-        clock=ManualClock(instant=True),
-        randomness=seeded(),
-        others=none,
-    )
-    await Administrator(reach).create(BUDGET, LIMIT)
+    await Administrator(access_to(at_rest, limited())).create(BUDGET, LIMIT)
     await turns.run_works(WORK)
     await passes(at_rest)
     rights = await read_own(at_rest, BUDGET, AT_HOME)

@@ -1,35 +1,30 @@
 """A limit raised and lowered at once, in every order of requests: late ones, and kills."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
-from support.ledgers import HOME, LOCAL, make_settings, seeded
+from support.budgets import access_to
+from support.ledgers import HOME, LOCAL, make_settings
 from support.schedules import Bounds, Turns, every
 
 from ledger.core.errors import BudgetMissing, LedgerError
 from ledger.limits.administering import Administrator
 from ledger.limits.changing import LimitChanger
 from ledger.limits.limit_change import LimitChange
-from ledger.limits.reach import Reach
+from ledger.limits.region_access import RegionAccess
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.testing.clock import ManualClock
 
 BUDGET = "key/42"
 LIMIT, MORE, LESS = 15, 7, 3
 Call = Callable[[LimitChanger], Awaitable[LimitChange]]
 
 
-def reach_of(store: Store, window: str) -> Reach:
+def access_of(store: Store, window: str) -> RegionAccess:
     """Return what an operator works with; there is one region."""
-
-    async def none() -> Mapping[str, Store]:
-        return {}
-
     settings = make_settings(budgets={"key/*": {"window": window}}, regions={HOME: LOCAL})
-    clock = ManualClock(instant=True)
-    return Reach(store=store, settings=settings, clock=clock, randomness=seeded(), others=none)
+    return access_to(store, settings)
 
 
 async def raised(changer: LimitChanger) -> LimitChange:
@@ -44,13 +39,13 @@ async def lowered(changer: LimitChanger) -> LimitChange:
 
 async def two_operators(limit: int, window: str, turns: Turns) -> tuple[set[str], LimitChange]:
     """Raise and lower, then repeat the raise: return what was acknowledged, and the rest."""
-    at_rest = reach_of(MemoryStore(HOME, turns.table), window)
+    at_rest = access_of(MemoryStore(HOME, turns.table), window)
     await Administrator(at_rest).create(BUDGET, limit)
     done: set[str] = set()
 
     async def operator(name: str, call: Call) -> None:
         try:
-            await call(LimitChanger(reach_of(turns.store(name), window)))
+            await call(LimitChanger(access_of(turns.store(name), window)))
         except LedgerError:
             return
         done.add(name)
@@ -95,21 +90,21 @@ async def two_deliveries(window: str, turns: Turns) -> tuple[set[str], LimitChan
     """Two processes book one first delivery, as both got its message; return the limit at rest."""
     done: set[str] = set()
 
-    async def booked(reach: Reach) -> None:
+    async def booked(access: RegionAccess) -> None:
         try:
-            await LimitChanger(reach).raise_limit(BUDGET, MORE, "first", None)
+            await LimitChanger(access).raise_limit(BUDGET, MORE, "first", None)
         except BudgetMissing:
-            await Administrator(reach).create(BUDGET, MORE, raise_id="first")
+            await Administrator(access).create(BUDGET, MORE, raise_id="first")
 
     async def process(name: str) -> None:
         try:
-            await booked(reach_of(turns.store(name), window))
+            await booked(access_of(turns.store(name), window))
         except LedgerError:
             return
         done.add(name)
 
     await turns.run({name: partial(process, name) for name in ("one", "two")})
-    at_rest = reach_of(MemoryStore(HOME, turns.table), window)
+    at_rest = access_of(MemoryStore(HOME, turns.table), window)
     await booked(at_rest)
     return done, await LimitChanger(at_rest).raise_limit(BUDGET, MORE, "first", None)
 

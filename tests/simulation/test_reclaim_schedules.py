@@ -6,14 +6,13 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.budgets import AT_HOME, AT_SOUTH, AT_WEST
-from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings, seeded
+from support.budgets import AT_HOME, AT_SOUTH, AT_WEST, access_to
+from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings
 from support.schedules import Bounds, Turns, every
 from support.tiers import LONG
 
 from ledger.core.errors import LedgerError
 from ledger.limits import losing
-from ledger.limits.items import ControlItems
 from ledger.limits.losing import ARRIVED_SECONDS, reclaim_lost
 from ledger.limits.plan import create
 from ledger.limits.reclaiming import Regions
@@ -55,8 +54,7 @@ async def reclaims(store: Store) -> None:
 
 async def spends(store: Store) -> None:
     """Make home's item, as the first spend there does."""
-    clock = ManualClock(LATER, instant=True)
-    items = ControlItems(store, settings=settings_of(), clock=clock, randomness=seeded())
+    items = access_to(store, settings_of(), clock=ManualClock(LATER, instant=True)).here
 
     def planned(rights: Rights) -> Rights:
         return rights if rights.version else create(AT_HOME, SHARES[AT_HOME])

@@ -1,12 +1,13 @@
 """Budgets of tests: rights items and entries that name grants, as the edge writes them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from support.compacting import World, compactor_settings
-from support.ledgers import HOME, SOUTH, WEST
+from support.ledgers import HOME, SOUTH, WEST, make_services
 
 from ledger.core.clock_offset import RegionTime
 from ledger.core.entry import Item, entry_id, entry_item
@@ -14,9 +15,13 @@ from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
 from ledger.limits.plan import create, take
 from ledger.limits.reclaiming import Regions
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import Account, GrantName, Rights, rights_item, rights_of
 from ledger.limits.spends import Spend, spend_attributes
+from ledger.runtime.clock import Clock
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
+from ledger.store.port import Store
 from ledger.testing.manual import ManualWorld
 
 AT_HOME, AT_WEST, AT_SOUTH = Account(HOME), Account(WEST), Account(SOUTH)
@@ -37,6 +42,17 @@ def seconds(at: datetime) -> int:
 def exactly(now: float) -> RegionTime:
     """Return a time that is known exactly, in seconds since 1970."""
     return RegionTime(now, now)
+
+
+def access_to(
+    store: Store, settings: LiveSettings, *others: Store, clock: Clock | None = None
+) -> RegionAccess:
+    """Return access to budgets from one region, beside which there are these others."""
+
+    async def opened() -> Mapping[str, Store]:
+        return {other.region: other for other in others}
+
+    return RegionAccess(store, settings, make_services(clock), opened)
 
 
 def granted(

@@ -11,7 +11,9 @@ from ledger.core.entry import Item, net_item
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.ledger import Ledger
+from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
@@ -33,6 +35,11 @@ def make_settings(**overrides: Any) -> Settings:
 def seeded(seed: int = 7) -> Random:
     """Return randomness that repeats."""
     return Random(seed)  # noqa: S311 (ids of a test)
+
+
+def make_services(clock: Clock | None = None, seed: int = 7) -> Services:
+    """Return services that repeat, by default on a clock whose sleeps are over at once."""
+    return Services(clock or ManualClock(instant=True), seeded(seed), Metrics())
 
 
 def make_ledger(

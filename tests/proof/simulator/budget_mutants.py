@@ -6,7 +6,7 @@ a grant taken for closed where it has not arrived, one that paid for keys closed
 one region shows, a hold settled twice, `taken` by a difference, a repeat under another grant.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -17,11 +17,11 @@ from ledger.core.values import Entry
 from ledger.limits import holds, keeper, plan, reclaiming, rights, spends
 from ledger.limits.allowance import Allowance, Taken
 from ledger.limits.calendar import Window
+from ledger.limits.fetching import Fetcher
 from ledger.limits.holds import Apart
 from ledger.limits.items import ControlItems
 from ledger.limits.plan import Spent
-from ledger.limits.rights import Grant, GrantName, Rights
-from ledger.limits.spending import Spender
+from ledger.limits.rights import Account, Grant, GrantName, Rights
 from ledger.limits.spends import Spend, View
 from ledger.limits.windows import Limit
 from ledger.store.writes import Put, Update
@@ -30,6 +30,7 @@ from proof.simulator.budgets import has_windows, keeps_budgets
 from proof.simulator.mutant import Mutant
 
 _update_of = holds.update_of
+_reachable = Fetcher._reachable  # noqa: SLF001 (it is broken here)
 
 
 def over_at_expiry(
@@ -62,11 +63,12 @@ def unconditional(before: Rights) -> None:
     del before
 
 
-async def through_its_own_region(spender: Spender) -> Mapping[str, ControlItems]:
+async def through_its_own_region(
+    fetcher: Fetcher, me: Account, shown: Mapping[Account, Rights]
+) -> AsyncIterator[tuple[Account, ControlItems]]:
     """Reach the items of other regions through the own region's endpoint."""
-    around = spender._around  # noqa: SLF001 (it is broken here)
-    regions = around.settings.current.terms.regions
-    return {region: around.items for region in regions if region != around.items.store.region}
+    async for account, _ in _reachable(fetcher, me, shown):
+        yield account, fetcher._access.here  # noqa: SLF001 (it is broken here)
 
 
 def entry_alone(
@@ -158,7 +160,7 @@ BUDGET_MUTANTS = (
         "a rights item is written through its own region",
         "the last writer wins: what it granted meanwhile is available again",
         60,
-        (Spender, "_other_items", through_its_own_region),
+        (Fetcher, "_reachable", through_its_own_region),
     ),
     budget_mutant(
         "hold-alone",

@@ -16,6 +16,7 @@ from support.budgets import (
     AT_SOUTH,
     AT_WEST,
     LIFE,
+    access_to,
     granted,
     put_rights,
     regions_of,
@@ -36,11 +37,9 @@ from ledger.core.errors import ClockOff
 from ledger.limits.balancing import move
 from ledger.limits.calendar import whole_seconds
 from ledger.limits.control import time_in
-from ledger.limits.items import ControlItems
 from ledger.limits.losing import ARRIVED_SECONDS, reclaim_lost
 from ledger.limits.place import Place
 from ledger.limits.plan import note_demand
-from ledger.limits.reach import Reach
 from ledger.limits.reclaiming import Regions, charge_open, close_over, resolve_expired
 from ledger.limits.recounted import Entries
 from ledger.limits.recounting import recount_budget
@@ -240,17 +239,8 @@ async def test_the_wait_of_a_step_is_that_of_both_contracts() -> None:
     pending = stricter(replace(old, contract_life=900.0, clock_skew=90.0), old)
     live: LiveSettings = Pending(world, pending)
 
-    async def others() -> dict[str, Any]:
-        return {FAR: world.store(FAR)}
-
-    reach = Reach(
-        store=world.store(EAST),
-        settings=live,
-        clock=world.clock,
-        randomness=Random(1),  # noqa: S311
-        others=others,
-    )
-    place = await Place.of(reach, "day/1")
+    access = access_to(world.store(EAST), live, world.store(FAR), clock=world.clock)
+    place = await Place.of(access, "day/1")
     assert place.wait == seconds_to_wait(old, old) + (900 - old.contract_life) + 30 + 2 * 90
 
 
@@ -326,7 +316,7 @@ async def test_a_write_forgets_what_was_resolved_long_ago(age: int, *, kept: boo
     store.measure(50.0)
     live: LiveSettings = Pending(world, world.settings.terms)
     clock = OffClock(world.clock, 50.0)
-    items = ControlItems(store, settings=live, clock=clock, randomness=Random(1))  # noqa: S311
+    items = access_to(store, live, clock=clock).here
     resolved = {"hold": Difference(Decimal(1), whole_seconds(world.clock.now()) - age)}
 
     def planned(rights: Rights) -> Rights:

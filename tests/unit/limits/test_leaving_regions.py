@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
-from random import Random
 
 import pytest
+from support.budgets import access_to
 
 from ledger import Table
 from ledger.core.contract import stricter
@@ -14,7 +14,6 @@ from ledger.core.errors import ContractConflict
 from ledger.limits import plan
 from ledger.limits.calendar import Window
 from ledger.limits.fetching import Fetcher
-from ledger.limits.items import ControlItems
 from ledger.limits.outcomes import Refused
 from ledger.limits.reading import read_budget, read_rights
 from ledger.limits.rights import Account, rights_item
@@ -116,19 +115,9 @@ async def test_who_learns_of_it_in_the_middle_of_a_call_fetches_nothing(
                 regions={name: {} for name in (EAST, WEST, SOUTH)}
             )
         live = Live(world.settings)
-        items = ControlItems(
-            world.store(EAST),
-            settings=live,
-            clock=world.clock,
-            randomness=Random(1),  # noqa: S311 (repeatable)
-        )
-
-        async def others() -> dict[str, ControlItems]:
-            return {EAST: items}
-
         shown = await read_budget(world.store(WEST), "key/42")
         assert shown.limit is not None
-        fetcher = Fetcher(others, settings=live, clock=world.clock)
+        fetcher = Fetcher(access_to(world.store(WEST), live, world.store(EAST), clock=world.clock))
         window = Window("key/42", "key/42")
         found = await fetcher.fetch(window, THERE, Decimal(3), shown, shown.limit, Decimal(1))
         assert (found is not None) == is_sent

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.ledgers import seeded
+from support.budgets import access_to
 
 from ledger import Table
 from ledger.core.entry import Item, key_of
@@ -16,7 +16,6 @@ from ledger.core.errors import BudgetMissing, ContractStale, DamagedItem, Unreac
 from ledger.ledger import budget_parts
 from ledger.limits import let_through as let_through_module
 from ledger.limits.calendar import Window
-from ledger.limits.items import ControlItems
 from ledger.limits.let_through import LetThrough, Through
 from ledger.limits.outcomes import Granted
 from ledger.limits.reclaiming import Regions, charge_open
@@ -559,8 +558,7 @@ async def test_to_an_account_that_is_over_nothing_is_charged_by_its_process() ->
         store = world.store(WEST)
         terms = replace(world.settings.terms, lost=(WEST,), generation=2)
         settings = world.settings.under(terms, home=EAST)
-        items = ControlItems(store, settings=settings, clock=world.clock, randomness=seeded())
-        kept = LetThrough(items, settings, world.clock)
+        kept = LetThrough(access_to(store, settings, clock=world.clock))
         window = Window("key/42", "key/42")
         kept.add(key_of(item), Through.of("key/42", [window], Account(WEST)))
         await kept.charge()

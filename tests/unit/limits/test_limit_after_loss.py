@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 from support.budgets import whole
-from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings, seeded
+from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_services, make_settings
 
 from ledger.core.errors import BudgetMissing, StateConflict, StoreError, Unreachable
 from ledger.core.ids import EPOCH
@@ -17,8 +17,8 @@ from ledger.limits.calendar import Window
 from ledger.limits.changing import LimitChanger
 from ledger.limits.plan import create
 from ledger.limits.plan import raise_limit as raised_by
-from ledger.limits.reach import Reach
 from ledger.limits.reading import read_budget, read_rights
+from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import Account, Rights, is_rights, rights_item, rights_of
 from ledger.limits.windows import Limit, LimitStep, limit_item, lower_window
 from ledger.store.memory import MemoryStore
@@ -47,7 +47,7 @@ class Remaining:
         self.given_up_at = self.clock.now()
         self.is_lost = True
 
-    async def reach(self) -> Reach:
+    async def access(self) -> RegionAccess:
         """Return what operators work with at home."""
         for region, limit in zip((WEST, SOUTH), self.shown.values(), strict=True):
             if limit is not None:
@@ -68,13 +68,8 @@ class Remaining:
             generation=2,
             given_up_at=self.given_up_at if self.is_lost else None,
         )
-        return Reach(
-            store=self.stores[WEST],
-            settings=settings.under(terms, home=WEST),
-            clock=self.clock,
-            randomness=seeded(),
-            others=others,
-        )
+        live = settings.under(terms, home=WEST)
+        return RegionAccess(self.stores[WEST], live, make_services(self.clock), others)
 
     async def copy_limit(self) -> None:
         """Let the other region show the limit as home does."""
@@ -95,7 +90,7 @@ async def test_a_limit_is_changed_from_the_newest_that_any_region_shows(
 ) -> None:
     """Home writes it in its own generation: what the lost one wrote late counts no more."""
     world = Remaining(home=home, other=other)
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     assert (await changer.raise_limit(BUDGET, 5, "order-1", None)).target == 15
     assert (await changer.raise_limit(BUDGET, 5, "order-1", None)).target == 15
     assert (await changer.lower_limit(BUDGET, 3, None)).target == 3
@@ -110,7 +105,7 @@ async def test_a_limit_is_changed_from_the_newest_that_any_region_shows(
 async def test_a_budget_that_home_does_not_show_is_not_made_again() -> None:
     """Home writes the limit again, and mints nothing."""
     world = Remaining(home=None, other=made(10))
-    administrator = Administrator(await world.reach())
+    administrator = Administrator(await world.access())
     with pytest.raises(StateConflict, match="has a limit of 10 already"):
         await administrator.create(BUDGET, 20)
     assert not await administrator.create(BUDGET, 10)
@@ -124,7 +119,7 @@ async def test_a_budget_that_home_does_not_show_is_not_made_again() -> None:
 async def test_a_limit_is_put_again_once() -> None:
     """So that spenders of every region have it; after that home's counts."""
     world = Remaining(home=made(10), other=made(12, 3))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     for _ in range(2):
         await changer.go_on(BUDGET)
         found = await world.limit()
@@ -136,12 +131,12 @@ async def test_a_limit_is_put_again_once() -> None:
 async def test_while_a_region_cannot_be_reached_nothing_is_decided(home: Limit | None) -> None:
     """It may show a newer limit, or one at all."""
     world = Remaining(home=home, other=made(12, 3))
-    reach = await world.reach()
+    access = await world.access()
     del world.reached[SOUTH]
     for call in (
-        lambda: LimitChanger(reach).raise_limit(BUDGET, 5, "order-1", None),
-        lambda: LimitChanger(reach).lower_limit(BUDGET, 3, None),
-        lambda: Administrator(reach).create(BUDGET, 10),
+        lambda: LimitChanger(access).raise_limit(BUDGET, 5, "order-1", None),
+        lambda: LimitChanger(access).lower_limit(BUDGET, 3, None),
+        lambda: Administrator(access).create(BUDGET, 10),
     ):
         with pytest.raises(Unreachable, match=f"region {SOUTH} cannot be reached"):
             await call()
@@ -151,10 +146,10 @@ async def test_while_a_region_cannot_be_reached_nothing_is_decided(home: Limit |
 async def test_a_budget_that_no_region_shows_is_missing_and_may_be_made() -> None:
     """None of those who remain ever had it."""
     world = Remaining(home=None, other=None)
-    reach = await world.reach()
+    access = await world.access()
     with pytest.raises(BudgetMissing):
-        await LimitChanger(reach).raise_limit(BUDGET, 5, "order-1", None)
-    assert await Administrator(reach).create(BUDGET, 10)
+        await LimitChanger(access).raise_limit(BUDGET, 5, "order-1", None)
+    assert await Administrator(access).create(BUDGET, 10)
     found = await world.limit()
     assert found is not None
     assert found.generation == 2
@@ -164,7 +159,7 @@ async def test_a_raise_of_windows_is_found_in_any_regions_limit() -> None:
     """One that two homes have written, and that is not the newest."""
     raised = replace(made(15, 2), raises={"order-1": Decimal(5)}, raised={"order-1": Decimal(0)})
     world = Remaining(window="day", home=made(15, 3), other=raised)
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     done = await changer.raise_limit(BUDGET, 5, "order-1", None)
     assert done.since is None
     found = await world.limit()
@@ -198,9 +193,9 @@ async def show_rights(world: Remaining, region: str, *, is_raised: bool, minted:
 async def test_a_raise_of_which_only_the_rights_arrived_is_in_the_limit(region: str) -> None:
     """Once, whichever region shows it, and whether it is repeated or not."""
     world = Remaining(home=made(10), other=made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     await show_rights(world, region, is_raised=True)
-    state = await Administrator(await world.reach()).state(Window(BUDGET, BUDGET))
+    state = await Administrator(await world.access()).state(Window(BUDGET, BUDGET))
     assert state.target == (15 if region == WEST else 10)  # by what home alone shows
     for call in (changer.go_on, lambda budget: changer.raise_limit(budget, 5, RAISE, None)):
         for _ in range(2):
@@ -217,7 +212,7 @@ async def test_a_raise_of_which_only_the_limit_arrived_is_minted_once_all_is_rec
     """Not before: its rights may be on their way, or others may have taken of them."""
     world = Remaining(home=made(10), other=None)
     world.shown["other"] = with_raise(world, made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     await show_rights(world, WEST, is_raised=False)
     assert not await changer.is_torn(BUDGET)
     await changer.go_on(BUDGET, is_reclaimed=True)
@@ -244,7 +239,7 @@ async def test_a_first_raise_of_which_only_the_rights_arrived_makes_the_limit(la
         rights = raised_by(rights, Decimal(later), RAISE, now=now)
     assert rights is not None
     await world.stores[WEST].write(Put(rights_item(rights, BUDGET)))
-    administrator = Administrator(await world.reach())
+    administrator = Administrator(await world.access())
     with pytest.raises(StateConflict, match=f"has rights of {10 + later} and no limit"):
         await administrator.create(BUDGET, 10 + later, raise_id="another")
     await administrator.create(BUDGET, 10, raise_id="first")
@@ -338,7 +333,7 @@ async def _lowered_after_half_a_raise(
     world.shown["other"] = raised
     home = Written(world.stores[WEST])
     world.stores[WEST] = world.reached[WEST] = home
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     counter = counter_of(window)
     spent = replace(create(Account(SOUTH), Decimal(10)), charged=Decimal(10))
     for store in world.stores.values():
@@ -358,7 +353,7 @@ async def test_a_raise_whose_rights_alone_arrived_adds_to_what_the_window_is_low
     begins = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp())
     lowered = lower_window(made(10), begins, Decimal(4))
     world = Remaining("month", home=lowered, other=lowered)
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     await show_rights(world, WEST, is_raised=True, minted=4)
     done = await changer.go_on(BUDGET)
     assert [done.limit, done.target] == [9, 9]
@@ -376,7 +371,7 @@ async def test_a_raise_that_the_limit_does_not_know_yet_is_not_retired() -> None
     lowered = lower_window(made(10), begins, Decimal(4))
     lowered = replace(lowered, announced=LimitStep.of(4, {Account(WEST): 1}, since=since))
     world = Remaining("month", home=lowered, other=lowered)
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     await show_rights(world, WEST, is_raised=True, minted=4)
     again = replace(create(Account(WEST), Decimal(12)), reclaimed={Account(HOME): Decimal(9)})
     await world.stores[WEST].write(Put(rights_item(again, counter_of("month"))))
@@ -402,7 +397,7 @@ async def test_a_raise_of_the_running_window_is_minted_too(
     later = int(world.given_up_at.timestamp()) + 30 * 86_400
     steps = (*made(10).steps, LimitStep.of(15, {Account(HOME): 1}, since=later))
     world.shown["other"] = Limit(2, steps, raises={RAISE: Decimal(5)}, raised={RAISE: at})
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     await changer.go_on(BUDGET, is_reclaimed=True)
     world.clock.pass_by(DAY)
     assert (await changer.go_on(BUDGET)).limit == 10  # the lost home's share, that nobody saw
@@ -420,7 +415,7 @@ async def test_a_raise_whose_rights_a_region_shows_is_not_minted_again(
     """A reclaim goes by the newest item that any region shows, and waits for all of them."""
     world = Remaining(home=made(10), other=None)
     world.shown["other"] = with_raise(world, made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     for each in (WEST, SOUTH):
         await show_rights(world, each, is_raised=each == region)
     await changer.go_on(BUDGET)
@@ -437,14 +432,14 @@ async def test_a_budget_of_which_only_the_rights_arrived_is_made_without_minting
 ) -> None:
     """By its limit alone, and that of the rights: a reclaim mints what the lost home had."""
     world = Remaining(home=None, other=None)
-    administrator = Administrator(await world.reach())
+    administrator = Administrator(await world.access())
     await show_rights(world, region, is_raised=True)
     with pytest.raises(StateConflict, match="rights of 15 and no limit, by a lost home"):
         await administrator.create(BUDGET, 10)
     assert await administrator.create(BUDGET, 15)
     assert not await administrator.create(BUDGET, 15)
     assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
-    done = await LimitChanger(await world.reach()).raise_limit(BUDGET, 5, RAISE, None)
+    done = await LimitChanger(await world.access()).raise_limit(BUDGET, 5, RAISE, None)
     assert [done.limit, done.target] == [15, 15]
 
 
@@ -457,7 +452,7 @@ async def test_a_budget_of_which_only_the_limit_arrived_is_minted_once_all_is_re
     if is_raised:
         world.shown["other"] = with_raise(world, made(10))
     limit = 15 if is_raised else 10
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     for at, has in ((0, 0), (DAY, limit), (0, limit)):
         world.clock.pass_by(at)
         done = await changer.go_on(BUDGET, is_reclaimed=True)
@@ -469,7 +464,7 @@ async def test_a_budget_of_which_only_the_limit_arrived_is_minted_once_all_is_re
 async def test_a_lowering_of_which_only_the_limit_arrived_goes_on() -> None:
     """What the lost home had retired was minted again by the reclaim."""
     world = Remaining(home=made(6, 2), other=made(6, 2))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     await show_rights(world, WEST, is_raised=False)
     home = plan_of(Account(WEST), Decimal(10), lost=Account(HOME))
     await world.stores[WEST].write(Put(rights_item(home, BUDGET)))
@@ -480,7 +475,7 @@ async def test_a_lowering_of_which_only_the_limit_arrived_goes_on() -> None:
 async def test_a_lowering_of_which_only_the_rights_arrived_is_in_the_limit() -> None:
     """After the day: before it the limit may be that of a raise whose rights are on their way."""
     world = Remaining(home=made(10), other=made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     rights = replace(create(Account(HOME), Decimal(10)), retired=Decimal(4), version=2)
     await world.stores[SOUTH].write(Put(rights_item(rights, BUDGET)))
     for at, target in ((0, 10), (DAY, 6)):
@@ -492,7 +487,7 @@ async def test_a_lowering_of_which_only_the_rights_arrived_is_in_the_limit() -> 
 async def test_a_reclaimed_share_that_nobody_saw_counts_in_a_windows_limit() -> None:
     """Else the window is lowered by less than was asked for."""
     world = Remaining(window="month", home=made(10), other=made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     home = plan_of(Account(WEST), Decimal(10), lost=Account(HOME))
     await world.stores[WEST].write(Put(rights_item(home, f"{BUDGET}@2026-11")))
     assert (await changer.lower_limit(BUDGET, 6, None)).limit == 6
@@ -506,7 +501,7 @@ async def test_a_lowering_waits_for_what_others_have_of_a_half_that_never_arrive
     Once that is reclaimed home owes it, south's go there, and it is done.
     """
     world = Remaining(home=made(10), other=made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     fetched = replace(create(Account(SOUTH), Decimal(0)), taken={Account(HOME): Decimal(4)})
     for store in world.stores.values():
         await store.write(Put(rights_item(fetched, BUDGET)))
@@ -514,7 +509,7 @@ async def test_a_lowering_waits_for_what_others_have_of_a_half_that_never_arrive
         done = await changer.lower_limit(BUDGET, 0, None)
         assert [done.limit, done.target] == [4, 0]
         assert (done.is_done, done.unreclaimed) == (False, (HOME,))
-    state = await Administrator(await world.reach()).state(Window(BUDGET, BUDGET))
+    state = await Administrator(await world.access()).state(Window(BUDGET, BUDGET))
     assert {region.region: region.owed for region in state.regions}[HOME] == 4
     assert (await rights_in(world, SOUTH)).available == 4  # no less of a limit that may be raised
     await _reclaimed_at_home(world, owed=Decimal(4))
@@ -535,7 +530,7 @@ async def test_a_lowering_is_not_done_before_what_the_limit_names_is_reclaimed(
     The limit goes on naming it, by whichever weights it is lowered.
     """
     world = Remaining(window, home=made(10), other=made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     for weights in (None, {WEST: 1}):
         done = await changer.lower_limit(BUDGET, 0, weights)
         assert done.limit == (0 if window == "none" else 10)
@@ -560,11 +555,11 @@ async def test_of_a_window_that_began_after_a_loss_nobody_who_is_gone_has_any(
     begins = datetime(2026, 12, 1, tzinfo=UTC)
     world.given_up_at = begins - timedelta(seconds=lost)
     world.clock.pass_by((begins - world.clock.now()).total_seconds() + 7_200)
-    done = await LimitChanger(await world.reach()).lower_limit(BUDGET, 10, None)
+    done = await LimitChanger(await world.access()).lower_limit(BUDGET, 10, None)
     assert [done.limit, done.target] == [10, 10]
     assert done.unreclaimed == ((HOME,) if is_named else ())
     assert done.is_done != is_named
-    above = await LimitChanger(await world.reach()).lower_limit(BUDGET, 4, None)
+    above = await LimitChanger(await world.access()).lower_limit(BUDGET, 4, None)
     assert [above.limit, above.target] == [10, 4]
     assert above.unreclaimed == (HOME,), "its share keeps the limit above, until it is reclaimed"
 
@@ -573,7 +568,7 @@ async def test_of_a_window_that_began_after_a_loss_nobody_who_is_gone_has_any(
 async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(*, is_lowered: bool) -> None:
     """By what a reclaim does last, or a confirmation: else it could be spent."""
     world = Remaining("month", home=made(10), other=made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     if is_lowered:
         await changer.lower_limit(BUDGET, 0, None)
     again = replace(create(Account(WEST), Decimal(10)), reclaimed={Account(HOME): Decimal(10)})
@@ -593,7 +588,7 @@ async def test_a_confirmation_stands_though_nothing_can_be_retired_now(
         raise StoreError("slow")
 
     world = Remaining("month", home=made(10), other=made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     await changer.lower_limit(BUDGET, 0, None)
     monkeypatch.setattr(changing, "go_down", failing)
     done = await changer.go_on(BUDGET)
@@ -605,14 +600,14 @@ async def test_a_window_goes_to_no_more_than_it_has() -> None:
     since = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
     limit = replace(made(10), announced=LimitStep.of(60, {Account(WEST): 1}, since=since))
     world = Remaining("month", home=limit, other=limit)
-    done = await LimitChanger(await world.reach()).lower_limit(BUDGET, 50, None)
+    done = await LimitChanger(await world.access()).lower_limit(BUDGET, 50, None)
     assert [done.limit, done.target, done.later] == [10, 10, 50]
 
 
 async def test_a_raise_is_made_whatever_was_lost() -> None:
     """It says that it is done: what a lost region had is no less, nor more, by it."""
     world = Remaining(home=made(10), other=made(10))
-    changer = LimitChanger(await world.reach())
+    changer = LimitChanger(await world.access())
     await show_rights(world, WEST, is_raised=False)
     raised = await changer.raise_limit(BUDGET, 5, "order-2", None)
     assert [raised.limit, raised.is_done] == [15, True]
@@ -622,17 +617,17 @@ async def test_a_raise_is_made_whatever_was_lost() -> None:
 async def test_a_budget_that_was_made_since_names_nobody_who_is_gone() -> None:
     """It is lowered at once."""
     world = Remaining(home=None, other=None)
-    reach = await world.reach()
-    assert await Administrator(reach).create(BUDGET, 10)
-    done = await LimitChanger(reach).lower_limit(BUDGET, 4, None)
+    access = await world.access()
+    assert await Administrator(access).create(BUDGET, 10)
+    done = await LimitChanger(access).lower_limit(BUDGET, 4, None)
     assert [done.limit, done.is_done] == [4, True]
 
 
 async def test_a_lowering_pays_what_a_region_owes() -> None:
     """Else others spend beside it as much more than the limit. What is free elsewhere pays."""
     world = Remaining(home=None, other=None)
-    reach = await world.reach()
-    assert await Administrator(reach).create(BUDGET, 10)
+    access = await world.access()
+    assert await Administrator(access).create(BUDGET, 10)
     west = replace(await rights_in(world, WEST), sent={Account(SOUTH): Decimal(10)}, version=2)
     await world.stores[WEST].write(Put(rights_item(west, BUDGET)))
     south = replace(create(Account(SOUTH), Decimal(0)), taken={Account(WEST): Decimal(10)})
@@ -640,7 +635,7 @@ async def test_a_lowering_pays_what_a_region_owes() -> None:
     owing = replace(west, charged=Decimal(3), version=3)
     await world.stores[WEST].write(Put(rights_item(owing, BUDGET)))
     await world.stores[SOUTH].write(Put(rights_item(south, BUDGET)))
-    changer = LimitChanger(reach)
+    changer = LimitChanger(access)
     done = await changer.lower_limit(BUDGET, 8, None)
     assert [done.limit, done.is_done] == [8, True]
     assert (await rights_in(world, SOUTH)).available == 5
@@ -650,12 +645,12 @@ async def test_a_lowering_pays_what_a_region_owes() -> None:
 async def test_home_pays_what_another_region_owes() -> None:
     """It takes that up with its next grant, or by a pass: on its way it counts."""
     world = Remaining(home=None, other=None)
-    reach = await world.reach()
-    assert await Administrator(reach).create(BUDGET, 10)
+    access = await world.access()
+    assert await Administrator(access).create(BUDGET, 10)
     owing = replace(create(Account(SOUTH), Decimal(0)), charged=Decimal(3))
     for store in world.stores.values():
         await store.write(Put(rights_item(owing, BUDGET)))
-    done = await LimitChanger(reach).lower_limit(BUDGET, 10, None)
+    done = await LimitChanger(access).lower_limit(BUDGET, 10, None)
     assert [done.limit, done.is_done] == [10, True]
     home = await rights_in(world, WEST)
     assert whole(home.available, *home.sent.values()) == [7, 3]

@@ -1,29 +1,28 @@
-"""What a part works with that reads or writes budgets through any region of the table."""
+"""`RegionAccess`: how parts read and write budgets through any region of the table."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from random import Random
 
 from ledger.core.errors import StoreError, Unreachable
 from ledger.limits.items import ControlItems
-from ledger.limits.rights import Rights
+from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.windows import Limit, newest_of
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_requests
+from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier, Tries
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """The store of this region, and what opens those of the others when they are needed."""
+@dataclass(frozen=True, slots=True)
+class RegionAccess:
+    """The store of one region; `others` opens those of the other regions when they are needed."""
 
     store: Store
     settings: LiveSettings
-    clock: Clock
-    randomness: Random
+    services: Services
     others: Callable[[], Awaitable[Mapping[str, Store]]]
 
     async def store_of(self, region: str) -> Store:
@@ -41,9 +40,27 @@ class Reach:
 
     def items(self, store: Store) -> ControlItems:
         """Return the control items of budgets in the region of a store."""
-        return ControlItems(
-            store, settings=self.settings, clock=self.clock, randomness=self.randomness
-        )
+        return ControlItems(store, settings=self.settings, services=self.services)
+
+    @property
+    def here(self) -> ControlItems:
+        """The control items of budgets in this region."""
+        return self.items(self.store)
+
+    @property
+    def account(self) -> Account:
+        """The account of this region."""
+        return account_in(self.store.region, self.settings.current.terms)
+
+    @property
+    def accounts(self) -> list[Account]:
+        """The accounts of all regions that may be written to."""
+        terms = self.settings.current.terms
+        return [account_in(region, terms) for region in terms.written]
+
+    def signed(self) -> signed_within:
+        """Sign the requests within under the contract as this process knows it now."""
+        return signed_within(self.settings.validity, self.services.clock)
 
     async def items_everywhere(self) -> dict[str, ControlItems]:
         """Return those of each region that can be reached."""
@@ -93,7 +110,6 @@ class Reach:
 
     def tries(self, store: Store, *, seconds: float) -> Tries:
         """Begin a write through a store that is repeated for so many seconds."""
-        retrier = Retrier.of(
-            store, clock=self.clock, randomness=self.randomness, backoff=DEADLINE_BACKOFF
-        )
-        return retrier.begin("write", deadline=self.clock.monotonic() + seconds)
+        clock, randomness = self.services.clock, self.services.randomness
+        retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF)
+        return retrier.begin("write", deadline=clock.monotonic() + seconds)
