@@ -19,6 +19,7 @@ from ledger.limits.state import BudgetState
 from ledger.methods import Methods
 from ledger.runtime.calls import each_in_time, reading
 from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.services import Services
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import OfPipeline
 from ledger.store.port import Store
@@ -213,23 +214,26 @@ class Table(Methods):
         from ledger.pipeline.running import open_stores  # noqa: PLC0415
         from ledger.pipeline.sources.dead_letters import DeadLetterFile  # noqa: PLC0415
         from ledger.pipeline.sources.files import FileSource  # noqa: PLC0415
-        from ledger.pipeline.stages.worker import Pipeline  # noqa: PLC0415
+        from ledger.pipeline.stages.worker import (  # noqa: PLC0415
+            LanePlace,
+            Pipeline,
+            PipelineMetering,
+        )
 
+        services = Services(self._clock, self._random, self.ledger.metrics)
         live = OfPipeline(live_settings(self.ledger), name)
         opening = open_stores(
             live.current,
             self.region,
-            metrics=self.ledger.metrics,
-            clock=self._clock,
+            services=services,
             opened={self.region: self._store},
         )
         async with AsyncExitStack() as stack:
             with reading(timeout):
                 stores = await stack.enter_async_context(opening)
             yield Pipeline(
-                lane,
+                LanePlace(self.region, lane),
                 FileSource(Path(source)) if isinstance(source, str | Path) else source,
-                region=self.region,
                 stores=stores,
                 settings=live,
                 dead_letters=(
@@ -237,9 +241,6 @@ class Table(Methods):
                     if isinstance(dead_letters, str | Path)
                     else dead_letters
                 ),
-                clock=self._clock,
-                randomness=self._random,
-                metrics=PipelineMetrics.of(self._registry),
-                ledger_metrics=self.ledger.metrics,
-                on_counted=on_counted,
+                services=services,
+                metering=PipelineMetering(PipelineMetrics.of(self._registry), on_counted),
             )

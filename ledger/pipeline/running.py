@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -29,10 +29,10 @@ from ledger.pipeline.sources.files import FileSource
 from ledger.pipeline.sources.following import FOLLOW_SECONDS, Followed
 from ledger.pipeline.sources.source import Source
 from ledger.pipeline.stages.homes import regions_of
-from ledger.pipeline.stages.worker import Pipeline
-from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
+from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.gc import tune_gc
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.settings import Settings
@@ -175,10 +175,9 @@ async def open_run(
     Raises:
         LedgerError: as `open_lane`.
     """
-    clock = SystemClock()
-    metrics = Metrics.of(progress.registry)
-    async with open_lane(settings, region, metrics=metrics, clock=clock) as (stores, live):
-        run = Run(region, stores, live, progress, clock=clock, metrics=metrics, report=report)
+    services = Services.of(registry=progress.registry)
+    async with open_lane(settings, region, services) as (stores, live):
+        run = Run(region, stores, live, progress, services=services, report=report)
         tune_gc()
 
         def stop(received: signal.Signals) -> None:
@@ -199,8 +198,7 @@ class Run:
         live: LiveSettings,
         progress: Progress | StreamProgress,
         *,
-        clock: Clock,
-        metrics: Metrics,
+        services: Services,
         report: Callable[[str], None],
     ) -> None:
         self.is_stopping = False
@@ -208,15 +206,15 @@ class Run:
         self._stores = stores
         self._live = live
         self._progress = progress
-        self._clock = clock
-        self._metrics = metrics
+        self._clock = services.clock
+        self._services = services
+        self._metering = PipelineMetering(PipelineMetrics.of(progress.registry))
         self._report = report
         self._letters: dict[Path, DeadLetterFile] = {}
         self._pipelines: set[Pipeline] = set()
         self._waiting: set[anyio.CancelScope] = set()
-        self._random = system_random()
         store = stores[region]
-        retrier = Retrier.of(store, clock=clock, randomness=self._random)
+        retrier = Retrier.of(store, clock=services.clock, randomness=services.randomness)
         self.store = store
         self._claims = Claims(store, retrier, pipeline=live.current.pipeline.name)
 
@@ -316,17 +314,13 @@ class Run:
             LedgerError: it could not continue.
         """
         pipeline = Pipeline(
-            name,
+            LanePlace(self._region, name),
             source,
-            region=self._region,
             stores=self._stores,
             settings=self._live,
             dead_letters=self._letters.setdefault(dead, DeadLetterFile(dead, self._clock)),
-            clock=self._clock,
-            randomness=self._random,
-            metrics=PipelineMetrics.of(self._progress.registry),
-            ledger_metrics=self._metrics,
-            on_counted=self._progress.begin(name),
+            services=self._services,
+            metering=replace(self._metering, on_counted=self._progress.begin(name)),
         )
 
         async def stop_then(event: anyio.Event) -> None:
@@ -360,8 +354,7 @@ async def open_stores(
     settings: Settings,
     region: str,
     *,
-    metrics: Metrics,
-    clock: Clock,
+    services: Services,
     opened: Mapping[str, Store] = {},
 ) -> AsyncIterator[Mapping[str, Store]]:
     """Open the stores of a lane's region and of every home region of records.
@@ -375,13 +368,14 @@ async def open_stores(
     if region in opened:
         needed |= await regions_of(opened[region], settings)
     missing = sorted(needed - opened.keys())
-    async with opening.open_stores(settings, missing, metrics=metrics, clock=clock) as stores:
+    opens = opening.open_stores(settings, missing, metrics=services.metrics, clock=services.clock)
+    async with opens as stores:
         yield {**opened} | stores
 
 
 @asynccontextmanager
 async def open_lane(
-    settings: Settings, region: str, *, metrics: Metrics, clock: Clock
+    settings: Settings, region: str, services: Services
 ) -> AsyncIterator[tuple[Mapping[str, Store], LiveSettings]]:
     """Open the stores of a lane's region and of its records' homes, under the table's contract.
 
@@ -389,12 +383,11 @@ async def open_lane(
         ContractMissing, ContractConflict: the table has no contract, or another one.
         And as `open_stores`.
     """
+    clock, metrics = services.clock, services.metrics
     async with opening.open_store(settings, region, metrics=metrics, clock=clock) as store:
         view = ContractView(store, settings, clock=clock)
         await view.open()
-        others = open_stores(
-            view.current, region, metrics=metrics, clock=clock, opened={region: store}
-        )
+        others = open_stores(view.current, region, services=services, opened={region: store})
         async with others as stores:
             yield stores, view
 

@@ -24,11 +24,11 @@ from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.running import open_stores
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.pipeline.sources.files import FileSource
-from ledger.pipeline.stages.worker import Pipeline
-from ledger.runtime.clock import SystemClock
+from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
-from ledger.runtime.metrics import Metrics, summed
+from ledger.runtime.metrics import summed
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 REGION, TABLE = "us-east-1", "ledger"
@@ -68,20 +68,17 @@ def messages(count: int, share: float) -> tuple[list[bytes], list[bytes]]:
 
 async def cost_of(path: Path, count: int, settings: Settings) -> Cost:
     """Bring a file of so many messages in by a lane of its own."""
-    registry, clock = CollectorRegistry(), SystemClock()
-    metrics = Metrics.of(registry)
-    async with open_stores(settings, REGION, metrics=metrics, clock=clock) as stores:
+    registry = CollectorRegistry()
+    services = Services.of(registry=registry)
+    async with open_stores(settings, REGION, services=services) as stores:
         worker = Pipeline(
-            path.stem,
+            LanePlace(REGION, path.stem),
             FileSource(path),
-            region=REGION,
             stores=stores,
             settings=settings,
             dead_letters=DeadLetterList(),
-            clock=clock,
-            randomness=Random(1),  # noqa: S311 (waits)
-            metrics=PipelineMetrics.of(registry),
-            ledger_metrics=metrics,
+            services=services,
+            metering=PipelineMetering(PipelineMetrics.of(registry)),
         )
         tune_gc()
         started = process_time()

@@ -19,8 +19,9 @@ from ledger.pipeline.core.items import MAP_PREFIX, lane_id, position_key
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.pipeline.sources.source import ListSource
-from ledger.pipeline.stages.worker import Pipeline
+from ledger.pipeline.stages.worker import LanePlace, Pipeline
 from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.opening import open_stores
 from ledger.store.port import Store
@@ -70,14 +71,12 @@ async def live(
     faulty = {name: FaultyStore(store, decide) for name, store in stores.items()}
     with suppress(AccessDenied):
         await Pipeline(
-            "lane",
+            LanePlace(region, "lane"),
             ListSource(records),
-            region=region,
             stores=faulty,
             settings=settings,
             dead_letters=DeadLetterList(),
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
         ).run()
 
 

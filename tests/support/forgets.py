@@ -42,7 +42,8 @@ from ledger.pipeline.stages import state_stage
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.state_batch import StateBatch
 from ledger.pipeline.stages.state_stage import StateStage
-from ledger.pipeline.stages.worker import Pipeline
+from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.testing.clock import START, ManualClock
@@ -121,9 +122,8 @@ class ForgettingWorld(PipelineWorld):
         name, chance = f"worker {self._workers}", self._chance
         process = self._process(name, health)
         return Pipeline(
-            lane.name,
+            LanePlace(lane.region, lane.name),
             SlowSource(lane.records, stream(self.seed, f"source {name}"), self.pause_seconds),
-            region=lane.region,
             stores={name: SimStore(process, name, self.faults) for name in (HOME, AWAY)},
             settings=keeping(
                 chance.choice((KEEP, KEEP, 2 * KEEP, None)),
@@ -132,10 +132,8 @@ class ForgettingWorld(PipelineWorld):
                 home=BOTH_HOMES,
             ),
             dead_letters=self.letters,
-            clock=process.clock,
-            randomness=stream(self.seed, f"draws {name}"),
-            metrics=METRICS,
-            ledger_metrics=LEDGER_METRICS,
+            services=Services(process.clock, stream(self.seed, f"draws {name}"), LEDGER_METRICS),
+            metering=PipelineMetering(METRICS),
         )
 
     def _process(self, name: str, health: Reliability) -> Process:

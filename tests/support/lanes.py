@@ -12,8 +12,9 @@ from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetterList, DeadLetters
 from ledger.pipeline.sources.source import ListSource, Source
-from ledger.pipeline.stages.worker import OnCounted, Pipeline
+from ledger.pipeline.stages.worker import LanePlace, OnCounted, Pipeline, PipelineMetering
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -39,17 +40,15 @@ def lane_worker(
     if not isinstance(stores, Mapping):
         stores = {region: stores or MemoryStore(region)}
     return Pipeline(
-        lane,
+        LanePlace(region, lane),
         ListSource(records) if isinstance(records, Sequence) else records,
-        region=region,
         stores=stores,
         settings=settings or pipeline_settings(**pipeline),
         dead_letters=letters or DeadLetterList(),
-        clock=clock or ManualClock(instant=True),
-        randomness=seeded(seed),
-        metrics=metrics,
-        ledger_metrics=ledger_metrics,
-        on_counted=on_counted or (lambda _position: None),
+        services=Services(
+            clock or ManualClock(instant=True), seeded(seed), ledger_metrics or Metrics()
+        ),
+        metering=PipelineMetering(metrics or PipelineMetrics(), on_counted),
     )
 
 

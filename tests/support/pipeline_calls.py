@@ -13,7 +13,7 @@ from support.stream_events import event_of, kinesis_records
 
 from ledger.pipeline.aws.invocations import Invocations
 from ledger.pipeline.sources.dead_letters import DeadLetterList
-from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 
@@ -44,8 +44,7 @@ async def run_the_pipeline(
         lambda_ = Invocations(
             settings,
             _Given(stores, settings),
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
         )
         for version in (first, first + 1):  # states of the second are remembered
             raws = [message(trade, version, 10 * version) for trade in taken]

@@ -25,8 +25,9 @@ from ledger.pipeline.core.items import MAP_PREFIX, PIPELINE_PREFIX
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetterList
-from ledger.pipeline.stages.worker import Pipeline
+from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import Table
 
@@ -213,9 +214,8 @@ class PipelineWorld:
         process = self._process(f"worker {self._workers}", health)
         draw = stream(self.seed, f"source {self._workers}")
         return Pipeline(
-            lane.name,
+            LanePlace(lane.region, lane.name),
             SlowSource(lane.records, draw, self.pause_seconds),
-            region=lane.region,
             stores={name: SimStore(process, name, self.faults) for name in (HOME, AWAY)},
             settings=pipeline_settings(
                 batch_max=batch_max or self.draw.choice((1, 3, 10)),
@@ -227,10 +227,10 @@ class PipelineWorld:
                 **self.form,
             ),
             dead_letters=self.letters,
-            clock=process.clock,
-            randomness=stream(self.seed, f"draws {self._workers}"),
-            metrics=METRICS,
-            ledger_metrics=LEDGER_METRICS,
+            services=Services(
+                process.clock, stream(self.seed, f"draws {self._workers}"), LEDGER_METRICS
+            ),
+            metering=PipelineMetering(METRICS),
         )
 
     def _process(self, name: str, health: Reliability) -> Process:

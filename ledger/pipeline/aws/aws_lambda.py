@@ -32,10 +32,11 @@ from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
 from ledger.pipeline.sources.streams import NOTHING, Part
 from ledger.runtime import cloudwatch
-from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
 from ledger.runtime.gc import is_gc_tuned, tune_gc
 from ledger.runtime.loops import new_runner
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.settings.variables import PIPELINE_VARIABLE, read_variables
@@ -97,8 +98,7 @@ class Environment:
         self._invocations = Invocations(
             settings,
             self._kept,
-            clock=self._clock,
-            randomness=system_random(),
+            services=Services.of(clock=self._clock),
             metrics=self._metrics,
         )
         self._mappings = MappingCheck(self._kept.mappings, self._clock)

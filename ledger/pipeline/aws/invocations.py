@@ -13,7 +13,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any, Protocol
 
 import anyio
@@ -30,9 +29,8 @@ from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
 from ledger.pipeline.sources.source import ListSource
 from ledger.pipeline.stages.homes import regions_of
-from ledger.pipeline.stages.worker import Pipeline
-from ledger.runtime.clock import Clock
-from ledger.runtime.metrics import Metrics
+from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -117,18 +115,15 @@ class Invocations:
         settings: Settings,
         connections: Connections,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         metrics: PipelineMetrics | None = None,
     ) -> None:
         settings = settings.of_pipeline()
         form_of(settings)  # refuses settings that could count nothing
         self._settings = settings
         self._connections = connections
-        self._clock = clock
-        self._random = randomness
-        self._metrics = metrics or PipelineMetrics()
-        self._ledger_metrics = Metrics()
+        self._services = services
+        self._metering = PipelineMetering(metrics or PipelineMetrics())
         self._lanes: OrderedDict[str, _Lane] = OrderedDict()
         self._looked: dict[str, float] = {}
 
@@ -177,16 +172,13 @@ class Invocations:
         await self._check_beginning(batch, own, settings.current.pipeline.name)
         lane = _Lane(name)
         lane.pipeline = Pipeline(
-            batch.lane,
+            LanePlace(batch.region, batch.lane),
             lane,
-            region=batch.region,
             stores=stores,
             settings=settings,
             dead_letters=await self._connections.dead_letters(batch.region),
-            clock=self._clock,
-            randomness=self._random,
-            metrics=self._metrics,
-            ledger_metrics=self._ledger_metrics,
+            services=self._services,
+            metering=self._metering,
         )
         return lane
 
@@ -200,7 +192,7 @@ class Invocations:
             LeftOut: it has one.
             LedgerError: the stream cannot be read.
         """
-        first, now = batch.deliveries[0].position, self._clock.monotonic()
+        first, now = batch.deliveries[0].position, self._services.clock.monotonic()
         lane = lane_id(batch.region, batch.lane)
         if not batch.is_kinesis or now - self._looked.get(lane, float("-inf")) < LOOK_SECONDS:
             return

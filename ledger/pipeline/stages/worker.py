@@ -11,8 +11,8 @@ what was left. Two workers of one lane do no harm, but neither any good.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import partial
-from random import Random
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -32,8 +32,7 @@ from ledger.pipeline.stages.pace import WAIT_TIMES, Pace
 from ledger.pipeline.stages.reduce_stage import Reduced, ReduceStage
 from ledger.pipeline.stages.state_stage import Prepared, StateStage
 from ledger.runtime.calls import interrupting
-from ledger.runtime.clock import Clock
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -59,11 +58,30 @@ def _ignore(_position: str) -> None:
     """Default callback: ignore."""
 
 
+@dataclass(frozen=True, slots=True)
+class LanePlace:
+    """A lane, by its region and its name there."""
+
+    region: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineMetering:
+    """The metrics of lanes, and who is told how far the totals show a lane.
+
+    `on_counted` is called with positions up to which the totals show everything, after each batch
+    or more of them.
+    """
+
+    metrics: PipelineMetrics = field(default_factory=PipelineMetrics)
+    on_counted: OnCounted | None = None
+
+
 class Pipeline:
     """Brings the records of one lane into the totals, each record's newest version once.
 
-    `stores` has the lane's own region and every region that is home to a record. `on_counted` is
-    called with positions up to which the totals show everything, after each batch or more of them.
+    `stores` has the lane's own region and every region that is home to a record.
 
     Raises:
         SettingsError: no category is configured, or the store of a region is missing.
@@ -72,25 +90,21 @@ class Pipeline:
 
     def __init__(
         self,
-        lane: str,
+        lane: LanePlace,
         source: Source,
         *,
-        region: str,
         stores: Mapping[str, Store],
         settings: LiveSettings,
         dead_letters: DeadLetters,
-        clock: Clock,
-        randomness: Random,
-        metrics: PipelineMetrics | None = None,
-        ledger_metrics: Metrics | None = None,
-        on_counted: OnCounted | None = None,
+        services: Services,
+        metering: PipelineMetering | None = None,
     ) -> None:
-        current = settings.current
+        current, clock = settings.current, services.clock
         form = form_of(current)
-        missing = {region, *form.homes} - stores.keys()
+        missing = {lane.region, *form.homes} - stores.keys()
         if missing:
             raise SettingsError(f"the pipeline needs a store of {', '.join(sorted(missing))}")
-        store = stores[region]
+        store = stores[lane.region]
         self._source = source
         self._settings = current
         self._live = settings
@@ -98,25 +112,25 @@ class Pipeline:
         self._stores = stores
         self._has_home = False
         self._clock = clock
-        self._random = randomness
-        self._metrics = metrics or PipelineMetrics()
-        self._ledger_metrics = ledger_metrics or Metrics()
-        self._on_counted = on_counted or _ignore
+        self._services = services
+        metering = metering or PipelineMetering()
+        self._metrics = metering.metrics
+        self._on_counted = metering.on_counted or _ignore
         self._form = form
         self._lanes = Lanes(
-            lane_id(region, lane),
+            lane_id(lane.region, lane.name),
             store,
             clock,
             pipeline=current.pipeline.name,
             states=current.pipeline.state_table or "",
             life_seconds=current.contract_life,
         )
-        retrier = Retrier.of(store, clock=clock, randomness=randomness)
+        retrier = Retrier.of(store, clock=clock, randomness=services.randomness)
         self._state = StateStage(
             self._lanes,
             form,
             stores,
-            region=region,
+            region=lane.region,
             settings=current,
             dead_letters=dead_letters,
             retrier=retrier,
@@ -191,7 +205,8 @@ class Pipeline:
                 self._restarted(type(error).__name__)
             else:
                 self._restarted(LaneFenced.__name__)
-            await self._clock.sleep(RESTARTS.wait_seconds(max(1, failures), self._random.random()))
+            jitter = self._services.randomness.random()
+            await self._clock.sleep(RESTARTS.wait_seconds(max(1, failures), jitter))
 
     def _restarted(self, cause: str) -> None:
         self._metrics.restarts.labels(self._store.region, self._lanes.lane, cause).inc()
@@ -238,7 +253,7 @@ class Pipeline:
                 self._store,
                 settings=self._live,
                 clock=self._clock,
-                metrics=self._ledger_metrics,
+                metrics=self._services.metrics,
                 tasks=background,
             )
             try:

@@ -20,6 +20,7 @@ from ledger.pipeline.sources.dead_letters import DeadLetters
 from ledger.pipeline.sources.places import place_of
 from ledger.pipeline.sources.source import Source
 from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 
@@ -113,8 +114,7 @@ class ShardOfEvents:
         return Invocations(
             self.connected.given,
             self.connected,
-            clock=self.clock,
-            randomness=self.randomness,
+            services=Services.of(clock=self.clock, randomness=self.randomness),
             metrics=self.metrics,
         )
 

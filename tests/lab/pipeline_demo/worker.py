@@ -31,12 +31,13 @@ from ledger.pipeline.running import open_stores
 from ledger.pipeline.sources.dead_letters import DeadLetterFile
 from ledger.pipeline.sources.files import FileSource
 from ledger.pipeline.sources.places import place_of
-from ledger.pipeline.stages.worker import Pipeline
+from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
-from ledger.runtime.metrics import Metrics, summed
+from ledger.runtime.metrics import summed
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -115,17 +116,13 @@ class _Worker:
             self.crashes = shard.failed
             return
         pipeline = Pipeline(
-            job.lane,
+            LanePlace(job.region, job.lane),
             source,
-            region=job.region,
             stores=faulty,
             settings=settings,
             dead_letters=letters,
-            clock=SystemClock(),
-            randomness=self._draw,
-            metrics=PipelineMetrics.of(registry),
-            ledger_metrics=Metrics.of(registry),
-            on_counted=self._send_counted,
+            services=Services.of(randomness=self._draw, registry=registry),
+            metering=PipelineMetering(PipelineMetrics.of(registry), self._send_counted),
         )
         while not await self._lives(pipeline):
             self.crashes += 1
@@ -149,9 +146,7 @@ async def _run_all(workers: Sequence[_Worker], files: _Files) -> dict[str, float
     job, registry = workers[0].job, CollectorRegistry()
     settings = read_config(job.config)
     async with AsyncExitStack() as stack:
-        opened = open_stores(
-            settings, job.region, metrics=Metrics.of(registry), clock=SystemClock()
-        )
+        opened = open_stores(settings, job.region, services=Services.of(registry=registry))
         stores = await stack.enter_async_context(opened)
         stack.enter_context(MUTANTS[job.mutant]() if job.mutant else nullcontext())
         tune_gc()  # as `ledger pipeline run` does

@@ -4,16 +4,14 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.ledgers import HOME
+from support.ledgers import HOME, make_services
 from support.pipelines import message, pipeline_settings, shown, truth
 
 from ledger.pipeline.progress import Progress
 from ledger.pipeline.running import Lane, Run
-from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.forwarding import ForwardingStore
-from ledger.testing.clock import ManualClock
 
 FORMER = [message(f"T{trade}", 1, trade) for trade in range(9)]
 OTHER = [FORMER[0], *(message(f"X{trade}", 1, 10 + trade) for trade in range(9))]
@@ -44,8 +42,7 @@ async def test_a_file_is_read_that_was_found_although_another_has_its_path(tmp_p
             {HOME: Exporting(store)},
             pipeline_settings(),
             progress,
-            clock=ManualClock(instant=True),
-            metrics=Metrics(CollectorRegistry()),
+            services=make_services(),
             report=pytest.fail,
         )
         await run.bring_in(Lane(None, HOME, file, tmp_path / "dead"))

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from support.ledgers import AWAY, HOME, seeded
+from support.ledgers import AWAY, HOME, make_services
 from support.pipelines import (
     BOTH_HOMES,
     POISON,
@@ -115,8 +115,7 @@ def environment(
 ) -> Invocations:
     """Return one environment of the function: what it remembers, it remembers until it ends."""
     settings = kept.given = pipeline_settings(**pipeline)
-    clock = ManualClock(instant=True)
-    return Invocations(settings, kept, clock=clock, randomness=seeded(), metrics=metrics)
+    return Invocations(settings, kept, services=make_services(), metrics=metrics)
 
 
 async def again(lambda_: Invocations, records: Sequence[Event], seconds: float = 60) -> str | None:
@@ -438,7 +437,7 @@ async def test_a_lane_is_looked_at_now_and_then() -> None:
     """Not each time that it begins, as those of many shards do with most of their events."""
     kept, clock = Kept(), ManualClock(instant=True)
     assert await again(environment(kept), RECORDS[:2]) is None
-    lambda_ = Invocations(kept.given, kept, clock=clock, randomness=seeded())
+    lambda_ = Invocations(kept.given, kept, services=make_services(clock))
     others = [kinesis_records([message("T1", 9, 1)], shard=f"s{n}") for n in range(LANES_MAX)]
     for start in (2, 4, 6):
         assert await again(lambda_, RECORDS[start : start + 2]) is None
