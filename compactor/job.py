@@ -45,6 +45,7 @@ from ledger.primitives.leases.keeping import Keeping, in_loop
 from ledger.primitives.leases.state import LeaseGrant, NotHeld
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -314,7 +315,8 @@ class Compactor:
         """Return heartbeats from a thread: a pass over many entries blocks its event loop."""
         if self._given_stores is not None:
             return in_loop
-        return thread_to(settings, settings.home, metrics=self._ledger_metrics, clock=self._clock)
+        services = Services(self._clock, self._random, self._ledger_metrics)
+        return thread_to(settings, settings.home, services)
 
     def _watcher(self, home: Store, settings: LiveSettings) -> PassWatcher | None:
         """Return the watcher of the settings' watches; None without any."""

@@ -40,9 +40,10 @@ from compactor.waiting import sleep_or_stop
 from compactor.watching import PassWatcher
 from ledger.core.errors import LeaseLost, LedgerError, StoreError
 from ledger.primitives.leases.keeping import Keeping, in_loop
-from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
 from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
 from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings.live import LiveSettings
@@ -117,11 +118,10 @@ class Candidate:
             name,
             owner=self._owner,
             terms=LeaseTerms(lease_seconds=compactor.lease, heartbeat_seconds=compactor.heartbeat),
-            clock=self._clock,
-            randomness=self._random,
-            key=lease_key(name),
-            keeping=self._keeping,
-            delete_on_release=delete_on_release,
+            services=Services.of(clock=self._clock, randomness=self._random),
+            options=LeaseOptions(
+                key=lease_key(name), keeping=self._keeping, delete_on_release=delete_on_release
+            ),
         )
 
     def check_clock(self) -> None:

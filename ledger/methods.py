@@ -29,21 +29,23 @@ from ledger.primitives.counters import (
     item_method_named,
     method_named,
 )
-from ledger.primitives.leases import Lease, LeaseRecord, LeaseTerms
+from ledger.primitives.leases import Lease, LeaseOptions, LeaseRecord, LeaseTerms
 from ledger.primitives.leases.connecting import thread_to
 from ledger.primitives.leases.keeping import Keeping, in_loop
 from ledger.primitives.leases.listing import list_leases
 from ledger.primitives.sequences import (
     ADDED_MAX,
     AfterRace,
+    AppendOptions,
     CounterSequence,
     Queue,
     SortKeySequence,
 )
-from ledger.primitives.versions import ConditionGuard, LockGuard, Repeats
+from ledger.primitives.versions import ConditionGuard, GuardOptions, LockGuard, Repeats
 from ledger.primitives.versions.turns import WAITING_MAX
 from ledger.runtime.calls import each_in_time
 from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.wrappers.opened import OpenedStore
@@ -72,6 +74,7 @@ class Methods:
         self.region: str = ledger.region
         self._clock = clock
         self._random = randomness
+        self._services = Services(clock, randomness, ledger.metrics)
         self._is_given = is_given
         self._queues: WeakValueDictionary[str, Queue] = WeakValueDictionary()
         self._layouts = Layouts()
@@ -214,8 +217,7 @@ class Methods:
             return CounterSequence(
                 self._store,
                 name,
-                clock=self._clock,
-                randomness=self._random,
+                services=self._services,
                 block=1 if block is None else block,
                 kept_seconds=kept_seconds,
             )
@@ -223,12 +225,15 @@ class Methods:
         return SortKeySequence(
             self._store,
             name,
-            clock=self._clock,
-            randomness=self._random,
-            after_race="query" if after_race is None else after_race,
-            added_max=ADDED_MAX if added_max is None else added_max,
-            consistent=True if consistent is None else consistent,
-            queue=self._queues.setdefault(checked_new_counter(name, "name of a sequence"), Queue()),
+            services=self._services,
+            options=AppendOptions(
+                after_race="query" if after_race is None else after_race,
+                added_max=ADDED_MAX if added_max is None else added_max,
+                consistent=True if consistent is None else consistent,
+                queue=self._queues.setdefault(
+                    checked_new_counter(name, "name of a sequence"), Queue()
+                ),
+            ),
         )
 
     def lease(
@@ -258,18 +263,14 @@ class Methods:
                 raise InvalidInput(
                     "in_thread needs a table that opens its own store, not one given to it"
                 )
-            metrics = self.ledger.metrics
-            keeping = thread_to(self.settings, self.region, metrics=metrics, clock=self._clock)
+            keeping = thread_to(self.settings, self.region, self._services)
         return Lease(
             self._store,
             name,
             owner=self._owner() if owner is None else owner,
             terms=terms,
-            clock=self._clock,
-            randomness=self._random,
-            key=key,
-            keeping=keeping,
-            delete_on_release=delete_on_release,
+            services=self._services,
+            options=LeaseOptions(key=key, keeping=keeping, delete_on_release=delete_on_release),
         )
 
     def leases(self, *, timeout: float | None = None) -> AsyncIterator[LeaseRecord]:
@@ -336,8 +337,7 @@ class Methods:
             )
             return ConditionGuard(
                 self._store,
-                clock=self._clock,
-                randomness=self._random,
+                services=self._services,
                 repeats=repeats,
                 tombstone_seconds=tombstone_seconds,
                 failures_max=failures_max,
@@ -345,14 +345,15 @@ class Methods:
         return LockGuard(
             self._store,
             owner=self._owner() if owner is None else owner,
-            clock=self._clock,
-            randomness=self._random,
-            terms=_DEFAULT_TERMS if terms is None else terms,
-            check_first=True if check_first is None else check_first,
-            waiting_max=WAITING_MAX if waiting_max is None else waiting_max,
-            repeats=repeats,
-            tombstone_seconds=tombstone_seconds,
-            failures_max=failures_max,
+            services=self._services,
+            options=GuardOptions(
+                terms=_DEFAULT_TERMS if terms is None else terms,
+                check_first=True if check_first is None else check_first,
+                waiting_max=WAITING_MAX if waiting_max is None else waiting_max,
+                repeats=repeats,
+                tombstone_seconds=tombstone_seconds,
+                failures_max=failures_max,
+            ),
         )
 
     @property

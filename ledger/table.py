@@ -19,7 +19,6 @@ from ledger.limits.state import BudgetState
 from ledger.methods import Methods
 from ledger.runtime.calls import each_in_time, reading
 from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.services import Services
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import OfPipeline
 from ledger.store.port import Store
@@ -220,12 +219,11 @@ class Table(Methods):
             PipelineMetering,
         )
 
-        services = Services(self._clock, self._random, self.ledger.metrics)
         live = OfPipeline(live_settings(self.ledger), name)
         opening = open_stores(
             live.current,
             self.region,
-            services=services,
+            services=self._services,
             opened={self.region: self._store},
         )
         async with AsyncExitStack() as stack:
@@ -241,6 +239,6 @@ class Table(Methods):
                     if isinstance(dead_letters, str | Path)
                     else dead_letters
                 ),
-                services=services,
+                services=self._services,
                 metering=PipelineMetering(PipelineMetrics.of(self._registry), on_counted),
             )

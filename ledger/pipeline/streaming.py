@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Protocol
 
 import anyio
@@ -28,7 +27,8 @@ from ledger.pipeline.sources.kafka import KafkaStream, topic_of
 from ledger.pipeline.sources.source import Source
 from ledger.pipeline.sources.streams import Memory, Part, Stream, ready
 from ledger.primitives.leases import Lease, LeaseTerms, NotHeld
-from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.signals import Signalled
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -68,8 +68,7 @@ class StreamRun:
     run: Runner
     store: Store
     dead: Path
-    clock: Clock
-    randomness: Random
+    services: Services
     report: Callable[[str], None]
     problems: list[str]
     pipeline: str = ""
@@ -101,7 +100,7 @@ class StreamRun:
                     scope.cancel()
 
                 tasks.start_soon(until_one_ends)
-                await self.clock.sleep(seconds)
+                await self.services.clock.sleep(seconds)
                 scope.cancel()
 
     def item_key(self, lane: str, sort_key: str) -> tuple[str, str]:
@@ -117,7 +116,7 @@ class StreamRun:
             return None if item is None else _caught_up(item)
 
         async def note(position: str) -> None:
-            at = f"{self.clock.now().timestamp():.0f}"
+            at = f"{self.services.clock.now().timestamp():.0f}"
             await self._put(key, {"position": {"S": position}, "at": {"N": at}})
 
         return Memory(caught_up, note)
@@ -141,7 +140,7 @@ class _Share:
     def __init__(self, stream_run: StreamRun) -> None:
         self.ended = anyio.Event()
         self._of = stream_run
-        self._owner = f"{stream_run.randomness.getrandbits(OWNER_BITS):016x}"
+        self._owner = f"{stream_run.services.randomness.getrandbits(OWNER_BITS):016x}"
         self._finished: set[str] = set()
         self._failed: set[str] = set()
         self._held: set[str] = set()
@@ -168,7 +167,7 @@ class _Share:
             for part in ready(parts, self._finished)
             if part.lane not in self._held | self._failed
         ]
-        self._of.randomness.shuffle(free)
+        self._of.services.randomness.shuffle(free)
         for part in free:
             if await tasks.start(self._hold, part):
                 return True
@@ -214,8 +213,7 @@ class _Share:
                 name,
                 owner=self._owner,
                 terms=LeaseTerms(lease_seconds=LEASE_SECONDS),
-                clock=self._of.clock,
-                randomness=self._of.randomness,
+                services=self._of.services,
             )
         return self._leases[lane]
 
@@ -246,7 +244,8 @@ async def bring_in_stream(
         InvalidInput: the address is not one of these.
         LedgerError: the stream or the table cannot be read.
     """
-    clock = SystemClock()
+    services = Services.of(registry=progress.registry)
+    clock = services.clock
     async with (
         open_stream(address, settings, region, clock=clock, skips_lost=skips_lost) as stream,
         open_run(settings, region, progress, report) as (run, received, _),
@@ -256,8 +255,7 @@ async def bring_in_stream(
             run=run,
             store=run.store,
             dead=dead,
-            clock=clock,
-            randomness=system_random(),
+            services=services,
             report=report,
             problems=progress.problems,
             pipeline=settings.pipeline.name,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.engines import REGIONS
 from support.guarding import Handling, event, record_put
-from support.ledgers import seeded
+from support.ledgers import make_services, seeded
 from support.worlds import cut
 
 from ledger.core.errors import LeaseLost
@@ -24,6 +24,7 @@ from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Handled, LockGuard
 from ledger.runtime.clock import SystemClock
+from ledger.runtime.services import Services
 from ledger.store.opening import open_stores
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Rejected
@@ -63,6 +64,11 @@ async def two() -> AsyncIterator[Two]:
 def draws() -> dict[str, Any]:
     """Return a clock, and randomness that no one else has."""
     return {"clock": CLOCK, "randomness": seeded(next(_seeds))}
+
+
+def services() -> Services:
+    """Return services with randomness that no one else has."""
+    return make_services(CLOCK, next(_seeds))
 
 
 def counters(two: Two, method: str, name: str) -> dict[str, Counter]:
@@ -133,12 +139,12 @@ async def test_two_regions_give_a_number_twice(two: Two) -> None:
     """Each way gives 1 on both sides; by sort key one of the two items is then lost."""
     two.cut()
     for region, store in two.stores.items():
-        assert await CounterSequence(store, "orders", **draws()).next() == Numbered(1)
-        tickets = SortKeySequence(store, "tickets", **draws())
+        assert await CounterSequence(store, "orders", services=services()).next() == Numbered(1)
+        tickets = SortKeySequence(store, "tickets", services=services())
         assert await tickets.append({"of": {"S": region}}) == Numbered(1)
     await two.meet()
     kept = [
-        await SortKeySequence(store, "tickets", **draws()).read(1)
+        await SortKeySequence(store, "tickets", services=services()).read(1)
         for region, store in two.stores.items()
     ]
     assert kept == [{"of": {"S": THERE}}] * 2
@@ -149,12 +155,12 @@ async def test_guards_of_two_regions_handle_a_version_twice(two: Two) -> None:
     handler = Handling()
 
     def locked(region: str) -> LockGuard:
-        return LockGuard(two.stores[region], owner=region, **draws())
+        return LockGuard(two.stores[region], owner=region, services=services())
 
     two.cut()
     for region, store in two.stores.items():
         assert await locked(region).handle(event(1), handler) == Handled(1)
-        guard = ConditionGuard(store, **draws())
+        guard = ConditionGuard(store, services=services())
         assert await guard.handle(event(1, "balance"), [record_put(1)]) == Handled(1)
     assert handler.versions == [1, 1]
     await two.meet()
@@ -167,7 +173,7 @@ async def test_a_lease_never_seen_before_is_held_on_both_sides(two: Two) -> None
     """Two regions that begin a lease at once both hold it, until one sees the other's."""
     terms = LeaseTerms(lease_seconds=30.0, heartbeat_seconds=10.0)
     here, there = (
-        Lease(two.stores[region], "nightly", owner=region, terms=terms, **draws())
+        Lease(two.stores[region], "nightly", owner=region, terms=terms, services=services())
         for region in (HERE, THERE)
     )
     two.cut()

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 from support.clients import together
@@ -34,8 +33,10 @@ from ledger.primitives.versions import (
     Refused,
     Skipped,
 )
-from ledger.runtime.clock import SystemClock, system_random
+from ledger.primitives.versions.lock import GuardOptions
+from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
@@ -63,12 +64,12 @@ async def store(settings: Settings) -> AsyncIterator[Store]:
 
 def counting(store: Store, name: str) -> CounterSequence:
     """Return a client's counter sequence."""
-    return CounterSequence(store, name, clock=SystemClock(), randomness=system_random())
+    return CounterSequence(store, name, services=Services.of())
 
 
 def appending(store: Store, project: str) -> SortKeySequence:
     """Return a client's sequence by sort keys."""
-    return SortKeySequence(store, project, clock=SystemClock(), randomness=system_random())
+    return SortKeySequence(store, project, services=Services.of())
 
 
 async def test_numbers_of_a_counter_are_given_once(store: Store) -> None:
@@ -154,7 +155,7 @@ async def test_an_item_is_put_under_the_next_number(store: Store) -> None:
 
 async def test_the_worked_example_by_condition(store: Store) -> None:
     """The engine's own judgement of the condition lets versions 1, 4 and 5 through."""
-    guard = ConditionGuard(store, clock=SystemClock(), randomness=system_random())
+    guard = ConditionGuard(store, services=Services.of())
     item = {"pk": {"S": "record"}, "sk": {"S": "put"}}
     assert [await guard.put(item, version=version) for version in ARRIVALS] == EXPECTED
     outcomes = [
@@ -166,7 +167,7 @@ async def test_the_worked_example_by_condition(store: Store) -> None:
 
 async def test_many_records_by_condition(store: Store) -> None:
     """The engine takes new records as statements, and puts over older ones what is newer."""
-    guard = ConditionGuard(store, clock=SystemClock(), randomness=system_random())
+    guard = ConditionGuard(store, services=Services.of())
     items = [{"pk": {"S": "record"}, "sk": {"S": f"many {one}"}} for one in range(60)]
     assert await guard.put_many([(item, 2) for item in items]) == [Handled(2)] * 60
     told = await guard.put_many([(item, place % 4) for place, item in enumerate(items)])
@@ -194,7 +195,7 @@ async def test_changes_with_keys_share_requests(settings: Settings) -> None:
 async def test_the_worked_example_by_lock(store: Store) -> None:
     """Lock, fence and version in real transactions let versions 1, 4 and 5 through."""
     handler = Handling()
-    guard = LockGuard(store, owner="test", clock=SystemClock(), randomness=system_random())
+    guard = LockGuard(store, owner="test", services=Services.of())
     outcomes = [await guard.handle(event(version, "by lock"), handler) for version in ARRIVALS]
     assert outcomes == EXPECTED
     assert handler.versions == [1, 4, 5]
@@ -202,9 +203,7 @@ async def test_the_worked_example_by_lock(store: Store) -> None:
 
 async def test_deletes_and_adoption_by_condition(store: Store) -> None:
     """The engine keeps a tombstone's version, and adopts what has none, once."""
-    guard = ConditionGuard(
-        store, clock=SystemClock(), randomness=system_random(), tombstone_seconds=3600
-    )
+    guard = ConditionGuard(store, services=Services.of(), tombstone_seconds=3600)
     key, item = ("record", "deleted"), {"pk": {"S": "record"}, "sk": {"S": "deleted"}}
     assert await guard.delete(key, version=3) == Handled(3)
     assert await guard.put(item, version=2) == Skipped(2, 3)
@@ -214,7 +213,7 @@ async def test_deletes_and_adoption_by_condition(store: Store) -> None:
     assert await guard.adopt(key, version=5) == Adopted(5)
     assert await guard.adopt(key, version=6) == Skipped(6, 5)
     assert await guard.adopt(("record", "none"), version=6) == Refused({0: None})
-    again = ConditionGuard(store, clock=SystemClock(), randomness=system_random(), repeats="handle")
+    again = ConditionGuard(store, services=Services.of(), repeats="handle")
     assert await again.put(item, version=5) == Handled(5)
     assert await again.put(item, version=4) == Skipped(4, 5)
 
@@ -227,9 +226,7 @@ async def test_dead_letters_are_counted_listed_and_released(store: Store) -> Non
 
     poison = event(1, "poison", deletes=True, body=b"\x00\xff")
     one, two = (
-        LockGuard(
-            store, owner=owner, clock=SystemClock(), randomness=system_random(), failures_max=2
-        )
+        LockGuard(store, owner=owner, services=Services.of(), options=GuardOptions(failures_max=2))
         for owner in ("one", "two")
     )
     with pytest.raises(LookupError):
@@ -246,7 +243,7 @@ async def test_dead_letters_are_counted_listed_and_released(store: Store) -> Non
 async def test_of_those_that_wait_the_newest_is_handled(store: Store) -> None:
     """Handed in at once, versions behind the first are handled at most once each, 5 among them."""
     handler, ends = Handling(), list[object]()
-    guard = LockGuard(store, owner="turns", clock=SystemClock(), randomness=system_random())
+    guard = LockGuard(store, owner="turns", services=Services.of())
 
     async def deliver(version: int) -> None:
         ends.append(await guard.handle(event(version, "turns"), handler))
@@ -261,8 +258,7 @@ async def test_of_those_that_wait_the_newest_is_handled(store: Store) -> None:
 def contender(store: Store, owner: str) -> Lease:
     """Return one of several contenders for a lease."""
     terms = LeaseTerms(lease_seconds=30.0, heartbeat_seconds=10.0, polls_per_heartbeat=200)
-    own: Any = {"clock": SystemClock(), "randomness": system_random()}
-    return Lease(store, "nightly", owner=owner, terms=terms, **own)
+    return Lease(store, "nightly", owner=owner, terms=terms, services=Services.of())
 
 
 async def test_contenders_for_a_lease_come_one_after_another(store: Store) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proof.simulator import loop
 from support.guarding import RECORD, SUBJECT, condition_guard, record_in, record_put
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services, seeded
 from support.numbering import LossCounter
 
 from ledger.core.errors import StoreError
@@ -17,7 +17,6 @@ from ledger.primitives.versions import Event, Handled, is_tombstone, version_of
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, Seeded
 from ledger.store.writes import Delete
-from ledger.testing.clock import ManualClock
 
 SEEDS = st.integers(0, 10**9)
 SHARES = st.floats(0, 0.7)
@@ -39,9 +38,7 @@ async def append_all(seed: int, share: float) -> None:
     told: dict[str, int] = {}
     refused: set[str] = set()
     for call in range(CALLS):
-        client = SortKeySequence(
-            store, "s", clock=ManualClock(instant=True), randomness=seeded(seed + call)
-        )
+        client = SortKeySequence(store, "s", services=make_services(seed=seed + call))
         try:
             outcome = await client.append({"content": {"S": str(call)}})
         except StoreError:
@@ -68,9 +65,7 @@ async def append_twice(seed: int, share: float) -> None:
     answers: dict[str, set[int]] = {}
     for call in range(2 * CALLS):
         name = str(call // 2)
-        client = SortKeySequence(
-            store, "s", clock=ManualClock(instant=True), randomness=seeded(seed + call)
-        )
+        client = SortKeySequence(store, "s", services=make_services(seed=seed + call))
         with suppress(StoreError):
             outcome = await client.append({"content": {"S": name}}, token=name)
             if isinstance(outcome, Numbered):
@@ -90,9 +85,7 @@ async def count_all(seed: int, share: float, block: int) -> None:
     """Take numbers under faults, and compare what is missing with what is stated."""
     store = FaultyStore(MemoryStore(HOME), Seeded(seed, share=share))
     losses = LossCounter(store, block=block)
-    client = CounterSequence(
-        losses, "s", clock=ManualClock(instant=True), randomness=seeded(seed), block=block
-    )
+    client = CounterSequence(losses, "s", services=make_services(seed=seed), block=block)
     numbers: list[int] = []
     for call in range(CALLS):
         try:

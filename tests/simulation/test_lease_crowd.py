@@ -48,14 +48,7 @@ async def crowd(contenders: int) -> Crowd:
     turns: list[float] = []
 
     def lease_of(client: Client, owner: str) -> Lease:
-        return Lease(
-            client.store,
-            "job",
-            owner=owner,
-            terms=TERMS,
-            clock=client.clock,
-            randomness=client.randomness,
-        )
+        return Lease(client.store, "job", owner=owner, terms=TERMS, services=client.services)
 
     async def turn(number: int) -> None:
         lease = lease_of(clients.client(f"contender {number}"), f"contender {number}")

@@ -93,8 +93,7 @@ async def crowd(seed: int, contenders: int, *, fenced: bool) -> list[tuple[int, 
             "number",
             owner=f"contender {number}",
             terms=TERMS,
-            clock=client.clock,
-            randomness=client.randomness,
+            services=client.services,
         )
         for turn in range(TURNS_MAX):
             try:

@@ -62,7 +62,7 @@ class Arrivals:
 
         async def bring(number: int) -> None:
             client = clients.client(f"process {number}")
-            guard = ConditionGuard(client.store, clock=client.clock, randomness=client.randomness)
+            guard = ConditionGuard(client.store, services=client.services)
             for _ in range(CALLS):
                 call = [
                     (f"{draw.randrange(RECORDS)}", draw.randrange(VERSIONS))

@@ -197,12 +197,7 @@ def hasty_lock_of(client: Client, storm: Storm) -> Guard:
 
 def condition_of(client: Client, _: Storm) -> Guard:
     """Return a process's guard by condition."""
-    return ConditionGuard(
-        client.store,
-        clock=client.clock,
-        randomness=client.randomness,
-        failures_max=FAILURES_MAX,
-    )
+    return ConditionGuard(client.store, services=client.services, failures_max=FAILURES_MAX)
 
 
 async def by_lock(storm: Storm, guard: Guard, event: Event) -> object:
@@ -316,7 +311,7 @@ class Adoption:
 
         async def work(name: str, act: Callable[[ConditionGuard], Awaitable[object]]) -> None:
             client = clients.client(name)
-            guard = self.kind(client.store, clock=client.clock, randomness=client.randomness)
+            guard = self.kind(client.store, services=client.services)
             await client.clock.sleep(5 * draw.random())
             for _ in range(DELIVERIES_MAX):
                 with suppress(StoreError, DamagedItem):

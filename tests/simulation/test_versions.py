@@ -57,7 +57,7 @@ def guarded(client: Client, kind: type[LockGuard] = LockGuard) -> LockGuard:
 
 def by_condition(client: Client) -> ConditionGuard:
     """Return a client's guard by condition."""
-    return ConditionGuard(client.store, clock=client.clock, randomness=client.randomness)
+    return ConditionGuard(client.store, services=client.services)
 
 
 class OutsideOnly(LockGuard):

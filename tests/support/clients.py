@@ -15,6 +15,7 @@ from support.ledgers import AWAY, HOME, sample
 
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 
@@ -31,6 +32,11 @@ class Client:
     clock: Clock
     randomness: Random
     process: Process
+
+    @property
+    def services(self) -> Services:
+        """The services of the process."""
+        return Services.of(clock=self.clock, randomness=self.randomness)
 
 
 @dataclass

@@ -8,15 +8,17 @@ from random import Random
 from typing import Any
 
 from anyio.lowlevel import checkpoint
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services, seeded
 
 from ledger.core.entry import Item
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import NO_OWNER, LeaseTerms
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard, Skipped
+from ledger.primitives.versions.lock import GuardOptions
 from ledger.primitives.versions.state import LOCK_SORT_KEY
 from ledger.primitives.versions.turns import Turns
 from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -121,12 +123,15 @@ def lock_guard(
     return LockGuard(
         store,
         owner="handler",
-        clock=clock or ManualClock(),
-        randomness=randomness or seeded(next(_seeds)),
-        terms=terms,
-        check_first=check_first,
-        backoff=Backoff(tries_max=tries_max),
-        **options,
+        services=Services.of(
+            clock=clock or ManualClock(), randomness=randomness or seeded(next(_seeds))
+        ),
+        options=GuardOptions(
+            terms=terms,
+            check_first=check_first,
+            backoff=Backoff(tries_max=tries_max),
+            **options,
+        ),
     )
 
 
@@ -134,8 +139,7 @@ def condition_guard(store: Store, *, tries_max: int = 8, **options: Any) -> Cond
     """Return a guard by condition, with draws of its own; sleeps are over at once."""
     return ConditionGuard(
         store,
-        clock=ManualClock(instant=True),
-        randomness=seeded(next(_seeds)),
+        services=make_services(seed=next(_seeds)),
         backoff=Backoff(tries_max=tries_max),
         **options,
     )

@@ -18,6 +18,7 @@ from support.ledgers import HOME, sample
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError
 from ledger.primitives.sequences import CounterSequence, MaybeNumbered, Numbered, SortKeySequence
+from ledger.primitives.sequences.sort_key import AppendOptions
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
@@ -92,9 +93,7 @@ class LossCounter(ForwardingStore):
 
 def counting(client: Client, *, block: int = 1, store: Store | None = None) -> CounterSequence:
     """Return a client's counter sequence, through its own store or one in front of that."""
-    return CounterSequence(
-        store or client.store, "s", clock=client.clock, randomness=client.randomness, block=block
-    )
+    return CounterSequence(store or client.store, "s", services=client.services, block=block)
 
 
 def appending(
@@ -105,10 +104,10 @@ def appending(
     return SortKeySequence(
         client.store,
         "s",
-        clock=client.clock,
-        randomness=client.randomness,
-        after_race="add_one" if after_race == "add_one" else "query",
-        consistent=consistent,
+        services=client.services,
+        options=AppendOptions(
+            after_race="add_one" if after_race == "add_one" else "query", consistent=consistent
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from support.counting import known_counter
 from support.lanes import lane_worker
-from support.ledgers import HOME, make_settings, make_writer, seeded
+from support.ledgers import HOME, make_services, make_settings, make_writer
 from support.pipelines import deliveries, message
 from support.sharing import sharing
 from support.throttled import WRITES, ThrottlingTransport, store_over
@@ -109,7 +109,7 @@ async def test_a_heartbeat(
     """A heartbeat of a lease that is held."""
     transport.throttled = frozenset()
     terms = LeaseTerms(lease_seconds=60, heartbeat_seconds=20)
-    lease = Lease(store, "l", owner="me", terms=terms, clock=clock, randomness=seeded())
+    lease = Lease(store, "l", owner="me", terms=terms, services=make_services(clock))
     await lease.acquire()
     transport.throttled = WRITES
     transport.sent.clear()

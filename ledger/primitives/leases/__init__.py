@@ -1,7 +1,7 @@
 """Leases: one owner at a time, judged by elapsed time only. See README.md."""
 
 from ledger.primitives.leases.holding import Beat
-from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, LeaseTerms, NotHeld
 
-__all__ = ["Beat", "Lease", "LeaseGrant", "LeaseRecord", "LeaseTerms", "NotHeld"]
+__all__ = ["Beat", "Lease", "LeaseGrant", "LeaseOptions", "LeaseRecord", "LeaseTerms", "NotHeld"]

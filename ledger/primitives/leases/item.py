@@ -6,14 +6,14 @@ record version number (rvn) sent is remembered with the time before it was sent,
 that is rejected because of it recognizes it.
 """
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
 
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.primitives.leases.state import LeaseRecord, holds_on, record_item, record_of
-from ledger.runtime.clock import Clock, ElapsedTime
+from ledger.runtime.clock import ElapsedTime
+from ledger.runtime.services import Services
 from ledger.store.conditions import Absent, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -48,10 +48,10 @@ class Sent:
 class Sending:
     """The rvns that one contender has sent, and when; for any thread."""
 
-    def __init__(self, clock: Clock, randomness: random.Random) -> None:
-        self._clock = clock
-        self._randomness = randomness
-        self._elapsed = ElapsedTime(clock)
+    def __init__(self, services: Services) -> None:
+        self._clock = services.clock
+        self._randomness = services.randomness
+        self._elapsed = ElapsedTime(services.clock)
         self._sent: dict[str, Sent] = {}
         self._lock = Lock()
 

@@ -16,11 +16,10 @@ is `ledger.primitives.leases.holding`; every write is conditional on the record 
 """
 
 import math
-import random
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -56,7 +55,7 @@ from ledger.runtime.calls import (
     seconds_left,
     until_end,
 )
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.supervised import supervised
 from ledger.runtime.tasks import background_tasks
 from ledger.store.port import Store
@@ -73,17 +72,32 @@ from ledger.store.writes import (
 ELSEWHERE = "contend for it through that region, or let its holder there hand it over"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseOptions:
+    """Options of a contender.
+
+    The item is under `key`, by default in its own partition (`own_key`). `elsewhere` is the advice
+    in the error of a lease that belongs to another region. `keeping` sends the heartbeats of
+    `held`. With `delete_on_release` a release deletes the item, with the data in it.
+    """
+
+    key: Key | None = None
+    elsewhere: str = ELSEWHERE
+    keeping: Keeping = in_loop
+    delete_on_release: bool = False
+
+
+_USUAL = LeaseOptions()
+
+
 class Lease:
     """One contender for one lease, in the region of its store.
 
-    Its item is under `key`, by default in its own partition (`own_key`). `elsewhere` is
-    the advice in the error of a lease that belongs to another region. `owner` must be unique to
-    this object: a new one at each start of a process. `randomness` makes the rvns and must not
-    repeat another contender's. `keeping` sends the heartbeats of `held`. With `delete_on_release`
-    a release deletes the item, with the data in it. `lost` is the event of the current holding, a
-    new one at each acquisition. Its methods are for one task at a time, besides the heartbeats that
-    `held` sends; `check`, `confirm`, `fence`, `transact`, `look`, `lost` and `held_until` are for
-    any task.
+    `owner` must be unique to this object: a new one at each start of a process. The randomness of
+    its services makes the rvns and must not repeat another contender's. `lost` is the event of the
+    current holding, a new one at each acquisition. Its methods are for one task at a time, besides
+    the heartbeats that `held` sends; `check`, `confirm`, `fence`, `transact`, `look`, `lost` and
+    `held_until` are for any task.
 
     Raises:
         InvalidInput: the owner is not a string or empty, the terms are not `LeaseTerms`, the name
@@ -97,12 +111,8 @@ class Lease:
         *,
         owner: str,
         terms: LeaseTerms,
-        clock: Clock,
-        randomness: random.Random,
-        key: Key | None = None,
-        elsewhere: str = ELSEWHERE,
-        keeping: Keeping = in_loop,
-        delete_on_release: bool = False,
+        services: Services,
+        options: LeaseOptions = _USUAL,
     ) -> None:
         self.name = name
         self.owner: str = checked_owner(owner, name)
@@ -110,14 +120,14 @@ class Lease:
         self.lost: anyio.Event = anyio.Event()
         self._beats: deque[Beat] = deque(maxlen=BEATS_MAX)
         self._store = store
-        self._elsewhere = elsewhere
-        self._keeping = keeping
-        self._deletes = checked_bool("delete_on_release", delete_on_release)
-        place = own_key(name) if key is None else checked_key(key)
-        self._sending = Sending(clock, randomness)
+        self._elsewhere = options.elsewhere
+        self._keeping = options.keeping
+        self._deletes = checked_bool("delete_on_release", options.delete_on_release)
+        place = own_key(name) if options.key is None else checked_key(options.key)
+        self._sending = Sending(services)
         self._item = LeaseItem(store, place, self._sending)
-        self._clock = clock
-        self._random = randomness
+        self._clock = services.clock
+        self._random = services.randomness
         self._watch = Watch()
         self._highest_epoch = 0
         self._pace = Pace(terms.poll_seconds)

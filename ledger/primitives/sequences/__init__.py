@@ -12,7 +12,7 @@ from ledger.primitives.sequences.numbers import (
 )
 from ledger.primitives.sequences.offers import AfterRace
 from ledger.primitives.sequences.queueing import Queue
-from ledger.primitives.sequences.sort_key import ADDED_MAX, SortKeySequence
+from ledger.primitives.sequences.sort_key import ADDED_MAX, AppendOptions, SortKeySequence
 
 __all__ = [
     "ADDED_MAX",
@@ -20,6 +20,7 @@ __all__ = [
     "BLOCK_MAX",
     "NUMBER_MAX",
     "AfterRace",
+    "AppendOptions",
     "CounterSequence",
     "MakeItem",
     "MaybeNumbered",

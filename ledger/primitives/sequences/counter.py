@@ -18,7 +18,6 @@ and its number is the token's::
     repeat                                          marker? 7 ────────────────────── 7
 """
 
-import random
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -39,7 +38,7 @@ from ledger.primitives.sequences.numbers import (
 )
 from ledger.primitives.tokens import checked_kept, checked_token
 from ledger.runtime.calls import changing, unless_ended
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store.conditions import Absent, AnyOf, Compares
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -71,8 +70,7 @@ class CounterSequence:
         store: Store,
         name: str,
         *,
-        clock: Clock,
-        randomness: random.Random,
+        services: Services,
         block: int = 1,
         kept_seconds: float | None = None,
         backoff: Backoff = BACKOFF,
@@ -83,6 +81,7 @@ class CounterSequence:
             )
         self._store = store
         self._name = name
+        clock, randomness = services.clock, services.randomness
         self._clock = clock
         self._block = block
         self._kept_seconds = checked_kept(kept_seconds)

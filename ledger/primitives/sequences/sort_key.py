@@ -12,8 +12,8 @@ still land: its own number is read and offered again until it is taken. A caller
 marker in one transaction with the items, so at most one of all transactions with it is applied.
 """
 
-import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from ledger.core.choices import checked_bool
@@ -43,7 +43,7 @@ from ledger.primitives.sequences.offers import AfterRace, Offer
 from ledger.primitives.sequences.queueing import Queue, Turn
 from ledger.primitives.tokens import checked_token
 from ledger.runtime.calls import changing, reading
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.retrier import Retrier
@@ -58,14 +58,31 @@ _NONCE_BITS = 128
 Appended = Numbered | NotNumbered | MaybeNumbered
 
 
-class SortKeySequence:
-    """The numbered items of one project, beginning at 1; any number of clients append to them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendOptions:
+    """Options of a client that appends.
 
     `after_race` is how a client continues when its number was taken: `query` reads the highest
     again, `add_one` offers the next number unseen, up to `added_max` times, and then goes on by
     query. An eventually consistent query costs half and may lose more races; it never makes a gap.
     Calls of one process go one after another where they share a `queue`, as those of one `Table`
-    do. Items must not be deleted: the number of a deleted last item is given again. All clients
+    do.
+    """
+
+    after_race: AfterRace = "query"
+    added_max: int = ADDED_MAX
+    consistent: bool = True
+    queue: Queue | None = None
+    backoff: Backoff = BACKOFF
+
+
+_USUAL = AppendOptions()
+
+
+class SortKeySequence:
+    """The numbered items of one project, beginning at 1; any number of clients append to them.
+
+    Items must not be deleted: the number of a deleted last item is given again. All clients
     must write in one region. Methods are for any task.
 
     Raises:
@@ -79,19 +96,20 @@ class SortKeySequence:
         store: Store,
         project: str,
         *,
-        clock: Clock,
-        randomness: random.Random,
-        after_race: AfterRace = "query",
-        added_max: int = ADDED_MAX,
-        consistent: bool = True,
-        backoff: Backoff = BACKOFF,
-        queue: Queue | None = None,
+        services: Services,
+        options: AppendOptions = _USUAL,
     ) -> None:
         self._store = store
         self._project = project
         self._partition = partition_of(project)
-        self._random = randomness
-        self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
+        self._random = services.randomness
+        self._retrier = Retrier.of(
+            store,
+            clock=services.clock,
+            randomness=services.randomness,
+            backoff=options.backoff,
+        )
+        after_race, added_max = options.after_race, options.added_max
         if after_race not in get_args(AfterRace):
             known = ", ".join(get_args(AfterRace))
             raise InvalidInput(f"after_race must be one of {known}, got {after_race!r}")
@@ -101,8 +119,8 @@ class SortKeySequence:
             )
         self._after_race = after_race
         self._added_max = added_max
-        self._consistent = checked_bool("consistent", consistent)
-        self._queue = Queue() if queue is None else queue
+        self._consistent = checked_bool("consistent", options.consistent)
+        self._queue = Queue() if options.queue is None else options.queue
 
     async def append(
         self,

@@ -3,7 +3,7 @@
 from ledger.primitives.versions.condition import ConditionGuard
 from ledger.primitives.versions.dead_letters import DeadLetters
 from ledger.primitives.versions.letters import DeadLetter
-from ledger.primitives.versions.lock import Handler, LockGuard
+from ledger.primitives.versions.lock import GuardOptions, Handler, LockGuard
 from ledger.primitives.versions.state import (
     VERSION_MAX,
     Adopted,
@@ -26,6 +26,7 @@ __all__ = [
     "DeadLetter",
     "DeadLetters",
     "Event",
+    "GuardOptions",
     "Handled",
     "Handler",
     "LockGuard",

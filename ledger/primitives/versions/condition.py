@@ -10,7 +10,6 @@ ever gets newer. Nothing is locked or read before. A delete leaves a tombstone, 
 as a record has.
 """
 
-import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from ledger.core import keys
@@ -37,7 +36,7 @@ from ledger.primitives.versions.state import (
     version_of,
 )
 from ledger.runtime.calls import arranging, changing, reading
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store.conditions import AllOf, Condition, Has, Not
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -62,14 +61,14 @@ class ConditionGuard:
         self,
         store: Store,
         *,
-        clock: Clock,
-        randomness: random.Random,
+        services: Services,
         repeats: Repeats = "skip",
         tombstone_seconds: float | None = None,
         failures_max: int | None = None,
         backoff: Backoff = BACKOFF,
     ) -> None:
         self._store = store
+        clock, randomness = services.clock, services.randomness
         self._clock = clock
         self._rules = Rules(repeats, tombstone_seconds)
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)

@@ -12,13 +12,13 @@ holder that is paused past its lease continues without the lock; its commit is r
 fence, but nothing here stops what its handler writes by itself.
 """
 
-import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput, LeaseLost
-from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, checked_terms
 from ledger.primitives.versions.committing import Committed, Committing
 from ledger.primitives.versions.dead_letters import DeadLetters, handle_counting
@@ -37,7 +37,7 @@ from ledger.primitives.versions.state import (
 )
 from ledger.primitives.versions.turns import WAITING_MAX, Turns
 from ledger.runtime.calls import arranging, seconds_left, unless_ended
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import BACKOFF, Retrier
@@ -58,14 +58,32 @@ version was not written. Before each such step it asks `lease.check()`, which ra
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardOptions:
+    """Options of a guard by lock.
+
+    Without `check_first` every event takes the lock. Up to `waiting_max` calls wait in this process
+    for their turn, and of those of one subject and kind the newest is handled; 0: every call
+    contends for the lock by itself. The others are as in `ConditionGuard`.
+    """
+
+    terms: LeaseTerms = TERMS
+    check_first: bool = True
+    waiting_max: int = WAITING_MAX
+    repeats: Repeats = "skip"
+    tombstone_seconds: float | None = None
+    failures_max: int | None = None
+    backoff: Backoff = BACKOFF
+
+
+_USUAL = GuardOptions()
+
+
 class LockGuard:
     """Handles events one at a time for each subject, the newest version of each kind only.
 
-    `owner` names this process in the lock; each call adds its own ending. Without `check_first`
-    every event takes the lock. Up to `waiting_max` calls wait in this process for their turn, and
-    of those of one subject and kind the newest is handled; 0: every call contends for the lock by
-    itself. `repeats`, `tombstone_seconds` and `failures_max` are as in `ConditionGuard`. All must
-    write in one region. Methods are for any task.
+    `owner` names this process in the lock; each call adds its own ending. All must write in one
+    region. Methods are for any task.
 
     Raises:
         InvalidInput: an option has a value that it cannot have.
@@ -76,28 +94,25 @@ class LockGuard:
         store: Store,
         *,
         owner: str,
-        clock: Clock,
-        randomness: random.Random,
-        terms: LeaseTerms = TERMS,
-        check_first: bool = True,
-        waiting_max: int = WAITING_MAX,
-        repeats: Repeats = "skip",
-        tombstone_seconds: float | None = None,
-        failures_max: int | None = None,
-        backoff: Backoff = BACKOFF,
+        services: Services,
+        options: GuardOptions = _USUAL,
     ) -> None:
         if not isinstance(owner, str) or not owner:
             raise InvalidInput(f"owner must be a text that is not empty, got {owner!r}")
         self._store = store
         self._owner = owner
+        clock, randomness = services.clock, services.randomness
         self._clock = clock
-        self._random = randomness
-        self._terms = checked_terms(terms)
-        self._check_first = checked_bool("check_first", check_first)
-        self._rules = Rules(repeats, tombstone_seconds)
-        self._turns = Turns(rules=self._rules, clock=clock, owner=owner, waiting_max=waiting_max)
-        retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
+        self._services = services
+        self._terms = checked_terms(options.terms)
+        self._check_first = checked_bool("check_first", options.check_first)
+        self._rules = Rules(options.repeats, options.tombstone_seconds)
+        self._turns = Turns(
+            rules=self._rules, clock=clock, owner=owner, waiting_max=options.waiting_max
+        )
+        retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=options.backoff)
         self._committing = Committing(store, retrier, randomness, self._rules)
+        failures_max = options.failures_max
         self.dead_letters: DeadLetters = DeadLetters(store, retrier, failures_max=failures_max)
         self._counted = None if failures_max is None else self.dead_letters
 
@@ -175,13 +190,12 @@ class LockGuard:
 
     def _lease(self, event: Event) -> Lease:
         """Return a separate contender for one call: a lease has one owner, one task."""
+        ending = f"{self._services.randomness.getrandbits(_OWNER_BITS):016x}"
         return Lease(
             self._store,
             f"versions of {event.subject}",
-            owner=f"{self._owner}#{self._random.getrandbits(_OWNER_BITS):016x}",
+            owner=f"{self._owner}#{ending}",
             terms=self._terms,
-            clock=self._clock,
-            randomness=self._random,
-            key=event.lock_key,
-            elsewhere=ELSEWHERE,
+            services=self._services,
+            options=LeaseOptions(key=event.lock_key, elsewhere=ELSEWHERE),
         )

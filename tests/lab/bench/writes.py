@@ -14,6 +14,7 @@ from ledger.core.entry import Item
 from ledger.ledger import Ledger
 from ledger.primitives.versions import ConditionGuard
 from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.services import Services
 from ledger.writing.asked import ChangeLike
 from ledger.writing.plan import Change
 
@@ -94,7 +95,9 @@ async def version_put_many(round_: Round) -> Measured:
 @asynccontextmanager
 async def _guard(round_: Round) -> AsyncIterator[ConditionGuard]:
     async with Ledger.open(round_.settings(), registry=round_.registry) as ledger:
-        yield ConditionGuard(ledger.store, clock=_clock, randomness=system_random())
+        yield ConditionGuard(
+            ledger.store, services=Services.of(clock=_clock, randomness=system_random())
+        )
 
 
 def _record(number: int) -> Item:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from prometheus_client import CollectorRegistry
 from support.compacting import HEARTBEAT, HOLD, LEASE, World, compactor_settings
-from support.ledgers import HOME, WEST
+from support.ledgers import HOME, WEST, make_services
 from support.live import Live
 
 from compactor.metrics import CompactorMetrics
@@ -19,7 +19,7 @@ from compactor.report import CompactorReport
 from ledger.core.contract import NO_HOME, Validity
 from ledger.core.errors import ContractStale, LeaseLost
 from ledger.core.hints import HINT_PARTITIONS
-from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, lease_key
 from ledger.runtime.validity import check_validity
 from ledger.settings import Settings
@@ -61,9 +61,8 @@ async def run_pass(
         "compactor",
         owner="one",
         terms=LeaseTerms(lease_seconds=LEASE, heartbeat_seconds=HEARTBEAT),
-        clock=world.clock,
-        randomness=Random(1),  # noqa: S311 (repeatable)
-        key=lease_key(f"compactor@{HOME}"),
+        services=make_services(world.clock, 1),
+        options=LeaseOptions(key=lease_key(f"compactor@{HOME}")),
     )
 
     async def work() -> CompactorReport:

@@ -61,11 +61,14 @@ from ledger.limits.rights import Account, GrantName, key_of, rights_item
 from ledger.limits.spends import spend_of
 from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
+from ledger.primitives.leases.lease import LeaseOptions
 from ledger.primitives.leases.listing import list_leases
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
+from ledger.primitives.versions.lock import GuardOptions
 from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import (
@@ -149,7 +152,8 @@ async def read_all(store: RecordingStore) -> None:
 
 async def use_all_methods(store: RecordingStore) -> None:
     """Count, number, guard and lead in every way that there is."""
-    own: Any = {"clock": SystemClock(), "randomness": system_random()}
+    services = Services.of()
+    own: Any = {"clock": services.clock, "randomness": services.randomness}
     for name, method in METHODS.items():
         if name != "collection":
             counter = method.make(cast("Store", store), name, **own)
@@ -158,27 +162,36 @@ async def use_all_methods(store: RecordingStore) -> None:
             await counter.value()
             if name != "slots":
                 await counter.reconcile(counted=5)
-    orders = CounterSequence(store, "orders", kept_seconds=60, **own)
+    orders = CounterSequence(store, "orders", kept_seconds=60, services=services)
     await orders.next()
     await orders.next(token="cart-1")
-    tickets = SortKeySequence(store, "tickets", **own)
+    tickets = SortKeySequence(store, "tickets", services=services)
     await tickets.append({"title": {"S": "first"}})
     for _ in range(2):
         await tickets.append_many([{"title": {"S": "second"}}] * 2, token="mail-1")
     await tickets.read(1)
-    await ConditionGuard(store, **own).handle(Event("customer-7", 1), [])
-    guard = LockGuard(store, owner="here", terms=LEASE_TERMS, failures_max=1, **own)
+    await ConditionGuard(store, services=services).handle(Event("customer-7", 1), [])
+    guard = LockGuard(
+        store,
+        owner="here",
+        services=services,
+        options=GuardOptions(terms=LEASE_TERMS, failures_max=1),
+    )
     await guard.handle(Event("customer-8", 1), handled)
     await guard.dead_letters.failed(Event("customer-8", 2), "why")
-    await ConditionGuard(store, **own).dead_letters.failed(Event("customer-9", 1), "why")
+    await ConditionGuard(store, services=services).dead_letters.failed(
+        Event("customer-9", 1), "why"
+    )
     letters = [letter async for letter in guard.dead_letters.letters()]
     assert await guard.dead_letters.release(letters[0].event)
-    lease = Lease(store, "nightly", owner="here", terms=LEASE_TERMS, **own)
+    lease = Lease(store, "nightly", owner="here", terms=LEASE_TERMS, services=services)
     async with lease.held():
         await lease.heartbeat(data={"page": {"N": "1"}})
         await lease.transact([Put({"pk": {"S": "~lease~nightly"}, "sk": {"S": "notes"}})])
-    own["delete_on_release"] = True
-    async with Lease(store, "once", owner="here", terms=LEASE_TERMS, **own).held():
+    once = LeaseOptions(delete_on_release=True)
+    async with Lease(
+        store, "once", owner="here", terms=LEASE_TERMS, services=services, options=once
+    ).held():
         pass
 
 
@@ -252,8 +265,7 @@ async def test_the_notifier_has_just_enough_beside_the_others() -> None:
     await kept.forget(f"{DUE}{event.id}")
     await kept.put_dead(event, "500", START)
     assert [letter.said async for letter in kept.dead()] == ["500"]
-    own: Any = {"clock": SystemClock(), "randomness": system_random()}
-    lease = Lease(store, WORKER_LEASE, owner="here", terms=LEASE_TERMS, **own)
+    lease = Lease(store, WORKER_LEASE, owner="here", terms=LEASE_TERMS, services=Services.of())
     async with lease.held():
         await lease.heartbeat()
     assert_just_enough(Role.NOTIFIER, recorder.calls, [HOME, OTHER])

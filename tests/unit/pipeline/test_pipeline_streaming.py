@@ -1,11 +1,10 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 
 import anyio
 import pytest
-from support.ledgers import HOME, make_settings
+from support.ledgers import HOME, make_services, make_settings
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.core.records import Delivery
@@ -81,8 +80,7 @@ class FakeProcess:
             run=self,
             store=desk.store,
             dead=Path("dead"),
-            clock=desk.clock,
-            randomness=Random(number),  # noqa: S311 (repeatable)
+            services=make_services(desk.clock, number),
             report=self.told.append,
             problems=self.problems,
         )

@@ -8,6 +8,7 @@ from ledger.core.entry import Item
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
@@ -21,7 +22,13 @@ TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10)
 def contender(owner: str, store: Store, clock: Clock) -> Lease:
     """Return a contender for one lease."""
     randomness = random.Random(owner)  # noqa: S311 (repeatable)
-    return Lease(store, "job", owner=owner, terms=TERMS, clock=clock, randomness=randomness)
+    return Lease(
+        store,
+        "job",
+        owner=owner,
+        terms=TERMS,
+        services=Services.of(clock=clock, randomness=randomness),
+    )
 
 
 def result(by: str) -> Item:

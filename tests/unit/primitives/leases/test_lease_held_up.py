@@ -4,15 +4,15 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from random import Random
 
 import anyio
 import pytest
 from support.leases import KEY, TERMS, UNREACHABLE, World
+from support.ledgers import make_services
 
 from ledger.core.errors import LeaseLost, StoreError, Unreachable
 from ledger.primitives.leases.keeping import Keeping, in_loop, in_thread
-from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseGrant, record_of
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
@@ -92,10 +92,8 @@ def contender(table: Table, clock: SteppingClock, keeping: Keeping = in_loop) ->
         "compactor",
         owner="one",
         terms=TERMS,
-        clock=clock,
-        randomness=Random(1),  # noqa: S311 (repeatable)
-        key=KEY,
-        keeping=keeping,
+        services=make_services(clock, 1),
+        options=LeaseOptions(key=KEY, keeping=keeping),
     )
 
 

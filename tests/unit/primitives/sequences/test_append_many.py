@@ -1,7 +1,7 @@
 """Several contents under consecutive numbers: all of them, or none."""
 
 import pytest
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput
@@ -14,6 +14,7 @@ from ledger.primitives.sequences import (
     SortKeySequence,
     sort_key_of,
 )
+from ledger.primitives.sequences.sort_key import AppendOptions
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
@@ -32,10 +33,8 @@ def sequence(
     return SortKeySequence(
         store,
         "project",
-        clock=ManualClock(instant=True),
-        randomness=seeded(seed),
-        after_race=after_race,
-        backoff=Backoff(tries_max=tries_max),
+        services=make_services(seed=seed),
+        options=AppendOptions(after_race=after_race, backoff=Backoff(tries_max=tries_max)),
     )
 
 
@@ -125,7 +124,6 @@ def test_how_often_one_is_added_has_bounds(added_max: object) -> None:
         SortKeySequence(
             MemoryStore(HOME),
             "project",
-            clock=ManualClock(),
-            randomness=seeded(),
-            added_max=added_max,  # type: ignore[arg-type]
+            services=make_services(ManualClock()),
+            options=AppendOptions(added_max=added_max),  # type: ignore[arg-type]
         )

@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 from support.numbering import LossCounter
 
 from ledger.core.errors import DamagedItem, InvalidInput, Throttled
@@ -27,7 +27,6 @@ from ledger.store.wrappers.faults import (
     Raises,
 )
 from ledger.store.writes import Put, Unknown
-from ledger.testing.clock import ManualClock
 
 KEY = ("~sequence~orders", "counter")
 
@@ -35,12 +34,7 @@ KEY = ("~sequence~orders", "counter")
 def sequence(store: Store, *, block: int = 1, tries_max: int = 8) -> CounterSequence:
     """Return a client of the orders' sequence, on a clock whose sleeps are over at once."""
     return CounterSequence(
-        store,
-        "orders",
-        clock=ManualClock(instant=True),
-        randomness=seeded(),
-        block=block,
-        backoff=Backoff(tries_max=tries_max),
+        store, "orders", services=make_services(), block=block, backoff=Backoff(tries_max=tries_max)
     )
 
 
@@ -79,7 +73,7 @@ async def test_many_sequences_live_in_one_table() -> None:
     """Each name counts for itself, in a partition of its own."""
     store = MemoryStore(HOME)
     for name in ("invoices", "orders", "invoices"):
-        client = CounterSequence(store, name, clock=ManualClock(instant=True), randomness=seeded())
+        client = CounterSequence(store, name, services=make_services())
         last = await client.next()
     assert last == Numbered(2)
     assert sorted(store.table.partitions) == ["~sequence~invoices", "~sequence~orders"]

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from support.clients import together
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidEntry, InvalidInput, Throttled
@@ -30,7 +30,7 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
-from ledger.testing.clock import START, ManualClock
+from ledger.testing.clock import START
 
 COUNTER = ("~sequence~orders", "counter")
 MARKER = ("~sequence~~number~order-17", "orders")
@@ -44,8 +44,7 @@ def sequence(
     return CounterSequence(
         store,
         "orders",
-        clock=ManualClock(instant=True),
-        randomness=seeded(seed),
+        services=make_services(seed=seed),
         kept_seconds=kept_seconds,
         backoff=Backoff(tries_max=tries_max),
     )

@@ -9,11 +9,12 @@ import pytest
 from lab.compare.model import VirtualClock
 from proof.simulator import loop
 from support.clients import together
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput
 from ledger.primitives.sequences import Numbered, Queue, SortKeySequence
+from ledger.primitives.sequences.sort_key import AppendOptions
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
@@ -63,7 +64,9 @@ class Stale(Trips):
 def sequence(store: Store, queue: Queue | None = None, *, seed: int = 7) -> SortKeySequence:
     """Return a sequence of one process."""
     clock = ManualClock(instant=True)
-    return SortKeySequence(store, "p", clock=clock, randomness=seeded(seed), queue=queue)
+    return SortKeySequence(
+        store, "p", services=make_services(clock, seed), options=AppendOptions(queue=queue)
+    )
 
 
 def numbers(table: Table) -> list[int]:

@@ -1,7 +1,7 @@
 """Sequences by sort keys: no gaps, one item a call, whatever is lost or races."""
 
 import pytest
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidInput, Throttled, Unreachable
@@ -14,6 +14,7 @@ from ledger.primitives.sequences import (
     SortKeySequence,
     sort_key_of,
 )
+from ledger.primitives.sequences.sort_key import AppendOptions
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
@@ -29,7 +30,6 @@ from ledger.store.wrappers.faults import (
     Raises,
 )
 from ledger.store.writes import Put
-from ledger.testing.clock import ManualClock
 
 CONTENT: Item = {"title": {"S": "a ticket"}}
 PARTITION = "~sequence~project"
@@ -42,10 +42,8 @@ def sequence(
     return SortKeySequence(
         store,
         "project",
-        clock=ManualClock(instant=True),
-        randomness=seeded(seed),
-        after_race=after_race,
-        backoff=Backoff(tries_max=tries_max),
+        services=make_services(seed=seed),
+        options=AppendOptions(after_race=after_race, backoff=Backoff(tries_max=tries_max)),
     )
 
 
@@ -104,9 +102,7 @@ async def test_each_project_has_numbers_of_its_own() -> None:
     """Two projects in one table both begin at 1."""
     store = MemoryStore(HOME)
     for project in ("one", "two"):
-        client = SortKeySequence(
-            store, project, clock=ManualClock(instant=True), randomness=seeded()
-        )
+        client = SortKeySequence(store, project, services=make_services())
         assert await client.append(CONTENT) == Numbered(1)
 
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from support.clients import together
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidEntry, InvalidInput, Unreachable
@@ -17,6 +17,7 @@ from ledger.primitives.sequences import (
     SortKeySequence,
     sort_key_of,
 )
+from ledger.primitives.sequences.sort_key import AppendOptions
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.retry import Backoff
@@ -31,7 +32,6 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Outcome, Rejected
-from ledger.testing.clock import ManualClock
 
 PARTITION = "~sequence~project"
 MARKER = ("~sequence~~item~order-17", "project")
@@ -45,9 +45,8 @@ def sequence(store: Store, *, seed: int = 7, tries_max: int = 8) -> SortKeySeque
     return SortKeySequence(
         store,
         "project",
-        clock=ManualClock(instant=True),
-        randomness=seeded(seed),
-        backoff=Backoff(tries_max=tries_max),
+        services=make_services(seed=seed),
+        options=AppendOptions(backoff=Backoff(tries_max=tries_max)),
     )
 
 
@@ -107,7 +106,7 @@ async def test_a_token_is_of_one_sequence() -> None:
     """Another project takes the same token for itself; markers have partitions of their own."""
     store = MemoryStore(HOME)
     await sequence(store).append(CONTENT, token="order-17")
-    other = SortKeySequence(store, "other", clock=ManualClock(instant=True), randomness=seeded())
+    other = SortKeySequence(store, "other", services=make_services())
     assert await other.append(OTHER, token="order-17") == Numbered(1)
     await other.append(OTHER, token="order-18")
     assert sorted(store.table.partitions) == [

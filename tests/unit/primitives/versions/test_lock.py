@@ -14,7 +14,7 @@ from support.guarding import (
     record_put,
 )
 from support.leases import FIRST
-from support.ledgers import AWAY, HOME, seeded
+from support.ledgers import AWAY, HOME, make_services
 
 from ledger.core.errors import InvalidInput, LeaseLost
 from ledger.primitives.leases.lease import Lease
@@ -199,7 +199,7 @@ async def test_an_owner_and_an_event_are_checked() -> None:
     """An owner is a text, since an empty one means released; only an event is handled."""
     for owner in ("", None, 7):
         with pytest.raises(InvalidInput, match="owner must be a text that is not empty"):
-            LockGuard(Noting(), owner=owner, clock=ManualClock(), randomness=seeded())  # type: ignore[arg-type]
+            LockGuard(Noting(), owner=owner, services=make_services(ManualClock()))  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="event must be an Event, got int 7"):
         await lock_guard(Noting()).handle(7, Handling())  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="check_first must be True or False, got 'no'"):
