@@ -6,6 +6,7 @@ The ledger is one of the parts (`table.ledger`): the table adds nothing to its c
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -171,8 +172,7 @@ class Table(Methods):
             self._store,
             live,
             others=self._given_others if self._is_given else others,
-            clock=self._import_clock,
-            randomness=self._random,
+            services=replace(self._services, clock=self._import_clock),
             stop=stop,
             on_batch=on_batch,
         )

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ledger.ledger import Ledger, live_settings
-from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.extras import needing
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.table import Table
@@ -28,8 +28,7 @@ async def sender(metrics: WebhookMetrics) -> AsyncIterator["Sender"]:
     """
     with needing("sending webhooks"):
         from ledger.webhooks.worker import senders  # noqa: PLC0415 (httpx is an extra)
-    clock, randomness = SystemClock(), system_random()
-    async with senders(clock=clock, randomness=randomness, metrics=metrics) as made:
+    async with senders(services=Services.of(), metrics=metrics) as made:
         yield made
 
 
@@ -68,8 +67,7 @@ async def delivering(
             list(hooks.values()),
             made,
             lease=table.lease(LEASE),
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
             metrics=metrics,
         )
         tasks.start_soon(worker.run)

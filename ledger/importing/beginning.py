@@ -22,12 +22,12 @@ from ledger.core.errors import ImportRefused, RegionUnreadable, StoreError
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.batches import Marking, batch_number, columns_of, losses_of
 from ledger.importing.survey import StopSign
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.retrier import Retrier
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import Unknown
 
 MARKER_PAGES_MAX = 100_000
@@ -72,15 +72,17 @@ class Beginning:
         settings: LiveSettings,
         marking: Marking,
         *,
-        clock: Clock,
-        retrier: Retrier,
+        services: Services,
         stop: StopSign,
     ) -> None:
         self._store = store
         self._settings = settings
         self._marking = marking
+        clock, randomness = services.clock, services.randomness
         self._clock = clock
-        self._retrier = retrier
+        self._retrier = Retrier.of(
+            store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
+        )
         self._stop = stop
 
     async def begin(self, others: Mapping[str, Store], *, after_loss: bool) -> Begun:

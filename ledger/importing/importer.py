@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
 import anyio
 import anyio.lowlevel
@@ -26,10 +25,9 @@ from ledger.importing.source import Source, open_source
 from ledger.importing.survey import StopSign, Survey, second_pass, survey
 from ledger.importing.writing import BatchDone, BatchWriter, check_home
 from ledger.runtime.calls import interrupting
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 
 BATCHES_PARALLEL = 4
 GOES_ON = "run it again: nothing is counted twice"
@@ -88,8 +86,7 @@ class Importer:
         settings: LiveSettings,
         *,
         others: OpenOthers = no_others,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         stop: StopSign | None = None,
         on_batch: Callable[[BatchDone], None] | None = None,
     ) -> None:
@@ -97,11 +94,7 @@ class Importer:
         self._store = store
         self._others = others
         self._settings = settings
-        self._clock = clock
-        self._random = randomness
-        self._retrier = Retrier.of(
-            store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
-        )
+        self._services = services
         self._stop = stop or StopSign()
         self._on_batch = on_batch or (lambda _done: None)
 
@@ -179,12 +172,10 @@ class Importer:
             self._settings,
             surveyed.marking,
             begun,
-            clock=self._clock,
-            randomness=self._random,
-            retrier=self._retrier,
+            services=self._services,
             stop=self._stop,
         )
-        hints = ImportHints(self._store, self._settings, clock=self._clock)
+        hints = ImportHints(self._store, self._settings, clock=self._services.clock)
         run = _Run(writer, hints, begun, second_pass(source, surveyed), self._stop, self._on_batch)
         async with anyio.create_task_group() as workers:
             for _worker in range(BATCHES_PARALLEL):
@@ -198,8 +189,7 @@ class Importer:
             self._store,
             self._settings,
             surveyed.marking,
-            clock=self._clock,
-            retrier=self._retrier,
+            services=self._services,
             stop=self._stop,
         )
         async with self._others() as others:

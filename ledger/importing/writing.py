@@ -9,7 +9,6 @@ succeed. So an attempt whose answer was lost is simply followed by another::
 
 from dataclasses import dataclass
 from datetime import timedelta
-from random import Random
 
 from ledger.core.contract import NO_HOME
 from ledger.core.entry import Item
@@ -31,13 +30,13 @@ from ledger.importing.batches import (
 )
 from ledger.importing.beginning import Begun, check_columns
 from ledger.importing.survey import StopSign
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.retrier import Retrier
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
 
 WRITE_DEADLINES = 4
@@ -94,18 +93,19 @@ class BatchWriter:
         marking: Marking,
         begun: Begun,
         *,
-        clock: Clock,
-        randomness: Random,
-        retrier: Retrier,
+        services: Services,
         stop: StopSign,
     ) -> None:
         self._store = store
         self._settings = settings
         self._marking = marking
         self._begun = begun
+        clock, randomness = services.clock, services.randomness
         self._clock = clock
         self._random = randomness
-        self._retrier = retrier
+        self._retrier = Retrier.of(
+            store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
+        )
         self._stop = stop
 
     async def write(self, batch: Batch) -> BatchDone | None:

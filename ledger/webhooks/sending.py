@@ -10,7 +10,6 @@
 import logging
 from dataclasses import dataclass
 from http import HTTPStatus
-from random import Random
 from typing import Protocol
 
 import anyio
@@ -18,7 +17,7 @@ import httpx
 
 from ledger.core.errors import InvalidInput
 from ledger.core.http_times import retry_after_seconds
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.threaded import ThreadedCall
 from ledger.webhooks.addresses import Resolve, checked_address, resolved
 from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Ended, Event, wait_after
@@ -57,14 +56,13 @@ class Sender:
         self,
         http: httpx.AsyncClient,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         metrics: Counting,
         resolve: Resolve = resolved,
     ) -> None:
         self._http = http
-        self._clock = clock
-        self._random = randomness
+        self._clock = services.clock
+        self._random = services.randomness
         self._metrics = metrics
         self._resolve = resolve
         self._secrets: dict[str, ThreadedCall[tuple[bytes, ...]]] = {}

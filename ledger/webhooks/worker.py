@@ -20,7 +20,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from random import Random
 
 import httpx
 
@@ -31,7 +30,7 @@ from ledger.feed.page import FeedPage
 from ledger.ledger import Ledger, live_settings, store_here
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.watching.deciding import Decider
 from ledger.watching.listing import states_of
@@ -68,16 +67,15 @@ class Worker:
         sender: Sender,
         *,
         lease: Lease,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         metrics: WebhookMetrics,
     ) -> None:
         self._ledger = ledger
         self._hooks = hooks
         self._sender = sender
         self._lease = lease
-        self._clock = clock
-        self._random = randomness
+        self._services = services
+        self._clock = services.clock
         self._metrics = metrics
 
     async def run(self) -> None:
@@ -112,9 +110,8 @@ class Worker:
     async def _followed(self, hook: Hook) -> None:
         """Deliver one webhook."""
         delivery = Delivery(
-            self._ledger, hook, self._sender,
-            clock=self._clock, randomness=self._random, metrics=self._metrics,
-        )  # fmt: skip
+            self._ledger, hook, self._sender, services=self._services, metrics=self._metrics
+        )
         while True:
             try:
                 await delivery.step()
@@ -134,15 +131,14 @@ class Delivery:
         hook: Hook,
         sender: Sender,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         metrics: WebhookMetrics,
     ) -> None:
         self._ledger = ledger
         self._hook = hook
         self._sender = sender
-        self._clock = clock
-        self._random = randomness
+        self._clock = services.clock
+        self._random = services.randomness
         self._metrics = metrics
         store = store_here(ledger)
         self._kept = Kept(store, hook.name)
@@ -152,8 +148,8 @@ class Delivery:
             store,
             partial(ledger.total, max_age=0),
             settings=live_settings(ledger),
-            clock=clock,
-            randomness=randomness,
+            clock=services.clock,
+            randomness=services.randomness,
         )
         self._position: Position | None = None
         self._is_down = False
@@ -302,8 +298,7 @@ def said_of(sent: Sent) -> str:
 @asynccontextmanager
 async def senders(
     *,
-    clock: Clock,
-    randomness: Random,
+    services: Services,
     metrics: WebhookMetrics,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Sender]:
@@ -321,4 +316,4 @@ async def senders(
         follow_redirects=False,
         timeout=TRY_SECONDS_MAX,
     ) as http:
-        yield Sender(http, clock=clock, randomness=randomness, metrics=metrics)
+        yield Sender(http, services=services, metrics=metrics)

@@ -7,9 +7,10 @@ from typing import Any
 
 import httpx
 from prometheus_client import CollectorRegistry
-from support.ledgers import seeded
+from support.ledgers import make_services
 
 from ledger.ledger import Ledger
+from ledger.runtime.services import Services
 from ledger.testing import ManualClock, MemoryGlobalTable
 from ledger.webhooks.hooks import Hook
 from ledger.webhooks.metrics import WebhookMetrics
@@ -76,8 +77,7 @@ class Sending:
         http = httpx.AsyncClient(transport=httpx.MockTransport(self.receiver.handle))
         return Sender(
             http,
-            clock=self.clock,
-            randomness=seeded(),
+            services=make_services(self.clock),
             metrics=self.metrics,
             resolve=self.receiver.resolve,
         )
@@ -88,8 +88,7 @@ class Sending:
             ledger,
             hook,
             self.sender(),
-            clock=_Instant(table.clock),
-            randomness=table._new_random(),
+            services=Services.of(clock=_Instant(table.clock), randomness=table._new_random()),
             metrics=self.metrics,
         )
 

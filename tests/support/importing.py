@@ -20,6 +20,7 @@ from ledger.importing.importer import Importer, ImportReport
 from ledger.importing.source import Source
 from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.writes import Action, Outcome, Put, Unknown
@@ -125,14 +126,8 @@ async def imported(
     seed: int | None = None,
 ) -> ImportReport:
     """Import a file of this content, both passes."""
-    importer = Importer(
-        store,
-        settings,
-        clock=ManualClock(instant=True),
-        randomness=seeded(seed),
-        stop=stop,
-        on_batch=on_batch,
-    )
+    services = Services.of(clock=ManualClock(instant=True), randomness=seeded(seed))
+    importer = Importer(store, settings, services=services, stop=stop, on_batch=on_batch)
     return await importer.run(source_of(content), await surveyed(content, form))
 
 

@@ -35,6 +35,7 @@ from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.services import Services
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 
@@ -230,8 +231,7 @@ async def _written(source: Source, surveyed: Survey, way: _Way, stop: StopSign) 
                     stores.pop(home),
                     table.view,
                     others=lambda: nullcontext(stores),
-                    clock=clock,
-                    randomness=randomness,
+                    services=Services.of(clock=clock, randomness=randomness),
                     stop=stop,
                     on_batch=on_batch,
                 )

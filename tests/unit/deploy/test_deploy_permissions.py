@@ -348,13 +348,7 @@ async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
         with open_source(str(path)) as source:
             surveyed = await survey(source, Form(), stop=StopSign())
             assert surveyed is not None
-            importer = Importer(
-                store,
-                SETTINGS,
-                others=opening(others),
-                clock=SystemClock(),
-                randomness=system_random(),
-            )
+            importer = Importer(store, SETTINGS, others=opening(others), services=Services.of())
             report = await importer.run(source, surveyed)
     assert report.rows_there == 240
     assert_just_enough(Role.IMPORTER, recorder.calls, [HOME, OTHER])

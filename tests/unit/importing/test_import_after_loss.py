@@ -10,12 +10,12 @@ from support.importing import (
     csv_of,
     entries_of,
     markers_of,
-    seeded,
     source_of,
     sums_of,
     sums_of_csv,
     surveyed,
 )
+from support.ledgers import make_services
 from support.live import Live
 
 from ledger.core.entry import Item, key_of
@@ -94,8 +94,7 @@ class World:
             store,
             Live(*settings),
             others=opening(MemoryStore(name, self.tables[name]) for name in others),
-            clock=self.clock,
-            randomness=seeded(1),
+            services=make_services(self.clock, 1),
             stop=stop,
         )
         return await importer.run(source_of(CONTENT), await surveyed(CONTENT), **how)
@@ -285,11 +284,7 @@ async def test_a_begin_marker_that_arrives_late_is_waited_for() -> None:
 
     late = Late(B, world.tables[B])
     importer = Importer(
-        world.home(A),
-        BEFORE,
-        others=opening([late]),
-        clock=world.clock,
-        randomness=seeded(1),
+        world.home(A), BEFORE, others=opening([late]), services=make_services(world.clock, 1)
     )
     report = await importer.run(source_of(CONTENT), await surveyed(CONTENT))
     assert report.finished
@@ -310,8 +305,7 @@ async def test_a_region_that_fails_meanwhile_is_named() -> None:
         world.home(A, B),
         BEFORE,
         others=opening([Failing(B, world.tables[B])]),
-        clock=world.clock,
-        randomness=seeded(1),
+        services=make_services(world.clock, 1),
     )
     with pytest.raises(RegionUnreadable, match=B):
         await importer.run(source_of(CONTENT), await surveyed(CONTENT))

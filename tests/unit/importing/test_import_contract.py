@@ -14,12 +14,12 @@ from support.importing import (
     csv_of,
     imported,
     markers_of,
-    seeded,
     source_of,
     sums_of,
     sums_of_csv,
     surveyed,
 )
+from support.ledgers import make_services
 from support.live import Live, SignedStore
 
 from ledger.core.contract import NO_HOME, Validity
@@ -66,9 +66,7 @@ async def test_a_batch_whose_marker_only_another_region_shows_is_not_written_aga
     first, *_ = markers_of(former)
     away.table.set((first["pk"]["S"], first["sk"]["S"]), first)
     live = Live(SETTINGS)
-    importer = Importer(
-        here, live, others=opening(away), clock=ManualClock(instant=True), randomness=seeded(1)
-    )
+    importer = Importer(here, live, others=opening(away), services=make_services(seed=1))
     content = csv_of(2 * BATCH_ROWS)
     report = await importer.run(source_of(content), await surveyed(content))
     assert (report.batches, report.batches_there) == (1, 1)
@@ -79,13 +77,7 @@ async def test_a_region_that_cannot_be_read_stops_an_import_before_it_writes() -
     """It might show the markers of batches that are there already."""
     away = FaultyStore(MemoryStore(AWAY), lambda _call: Raises(Unreachable("no answer")))
     here = FateStore(Table())
-    importer = Importer(
-        here,
-        Live(SETTINGS),
-        others=opening(away),
-        clock=ManualClock(instant=True),
-        randomness=seeded(1),
-    )
+    importer = Importer(here, Live(SETTINGS), others=opening(away), services=make_services(seed=1))
     with pytest.raises(RegionUnreadable, match=AWAY):
         await importer.run(source_of(csv_of(ROWS)), await surveyed(csv_of(ROWS)))
     assert here.sent == []
@@ -95,7 +87,7 @@ async def run(
     store: MemoryStore, live: Live, *, clock: ManualClock | None = None, rows: int = ROWS
 ) -> ImportReport:
     """Import a file under settings that change."""
-    importer = Importer(store, live, clock=clock or ManualClock(instant=True), randomness=seeded(1))
+    importer = Importer(store, live, services=make_services(clock or ManualClock(instant=True), 1))
     return await importer.run(source_of(csv_of(rows)), await surveyed(csv_of(rows)))
 
 

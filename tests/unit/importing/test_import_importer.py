@@ -35,6 +35,7 @@ from ledger.importing.source import Source
 from ledger.importing.survey import StopSign, survey
 from ledger.importing.writing import WRITE_DEADLINES
 from ledger.runtime.clock import system_random
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.reads import Page
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Rejected, Unknown, Write
@@ -111,7 +112,9 @@ async def test_an_unknown_end_is_said_and_mended_by_another_run() -> None:
     clock = ManualClock(instant=True)
     fates: list[Fate] = ["lands later"] * 1_000
     store = FateStore(table, fates)
-    importer = Importer(store, SETTINGS, clock=clock, randomness=system_random())
+    importer = Importer(
+        store, SETTINGS, services=Services.of(clock=clock, randomness=system_random())
+    )
     with pytest.raises(OutcomeUnknown, match="run the same command again") as unknown:
         await importer.run(source_of(csv_of(99)), await surveyed(csv_of(99)))
     assert "lines 2 to 100" in str(unknown.value)
@@ -379,7 +382,9 @@ async def test_a_file_that_grows_is_imported_as_it_was_checked() -> None:
     table = Table()
     found = await surveyed(csv_of(150))
     importer = Importer(
-        FateStore(table), SETTINGS, clock=ManualClock(instant=True), randomness=system_random()
+        FateStore(table),
+        SETTINGS,
+        services=Services.of(clock=ManualClock(instant=True), randomness=system_random()),
     )
     report = await importer.run(source_of(csv_of(200)), found)
     assert report.rows == 150
@@ -400,7 +405,9 @@ async def test_a_file_that_changes_is_noticed(change: Callable[[str], str], batc
     table = Table()
     found = await surveyed(csv_of(200))
     importer = Importer(
-        FateStore(table), SETTINGS, clock=ManualClock(instant=True), randomness=system_random()
+        FateStore(table),
+        SETTINGS,
+        services=Services.of(clock=ManualClock(instant=True), randomness=system_random()),
     )
     with pytest.raises(ImportRefused, match="has changed since it was checked"):
         await importer.run(source_of(change(csv_of(200))), found)
@@ -415,8 +422,7 @@ def test_only_the_home_region_writes_imports() -> None:
         Importer(
             MemoryStore("eu-west-1"),
             SETTINGS,
-            clock=ManualClock(instant=True),
-            randomness=system_random(),
+            services=Services.of(clock=ManualClock(instant=True), randomness=system_random()),
         )
 
 

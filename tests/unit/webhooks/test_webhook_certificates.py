@@ -10,7 +10,7 @@ import trustme
 from prometheus_client import CollectorRegistry
 from support.bytes_server import BytesServer, answering_bytes
 from support.hooks import hook_of
-from support.ledgers import seeded
+from support.ledgers import make_services
 
 from ledger.testing import ManualClock
 from ledger.webhooks.events import Ended, Event
@@ -49,7 +49,7 @@ async def sending() -> AsyncIterator[Sender]:
     AUTHORITY.configure_trust(trusted)
     metrics = WebhookMetrics.of(CollectorRegistry())
     clock = ManualClock(instant=True)
-    async with senders(clock=clock, randomness=seeded(), metrics=metrics, tls=trusted) as sender:
+    async with senders(services=make_services(clock), metrics=metrics, tls=trusted) as sender:
         sender._resolve = _here
         yield sender
 
