@@ -20,7 +20,6 @@ from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.pipeline.sources.source import ListSource
 from ledger.pipeline.stages.worker import LanePlace, Pipeline
-from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.opening import open_stores
@@ -98,7 +97,7 @@ async def test_two_regions_end_with_the_truth(engine: str) -> None:
                 await live(region, lanes[region], stores, settings, calls_max)
 
         async with open_stores(settings) as stores, open_ledgers(settings) as ledgers:
-            audit = Audit(stores, settings, clock=SystemClock(), randomness=system_random())
+            audit = Audit(stores, settings, services=Services.of())
             meanwhile: list[Report] = []
 
             async def look() -> None:
@@ -108,7 +107,7 @@ async def test_two_regions_end_with_the_truth(engine: str) -> None:
             assert [report.differences for report in meanwhile] == [[]]
             await world.wait_replicated()
             for _ in range(2):
-                audit = Audit(stores, settings, clock=SystemClock(), randomness=system_random())
+                audit = Audit(stores, settings, services=Services.of())
                 report = await audit.run()
                 assert (report.records, report.differences) == (TRADES, [])
             for counter, value in truth(messages).items():

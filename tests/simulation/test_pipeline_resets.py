@@ -23,6 +23,7 @@ from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX
 from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +64,11 @@ class ResetWorld(PipelineWorld):
         await anyio.sleep(SETTLED_SECONDS)
         stores, clock = self._process_of("audit")
         settings = pipeline_settings(home=BOTH_HOMES)
-        audit = Audit(stores, settings, clock=clock, randomness=stream(self.seed, "audit"))
+        audit = Audit(
+            stores,
+            settings,
+            services=Services.of(clock=clock, randomness=stream(self.seed, "audit")),
+        )
         self.wrong += [f"audit: {difference}" for difference in (await audit.run()).differences]
         await anyio.sleep(SETTLED_SECONDS)
         self.world.end()
@@ -97,8 +102,9 @@ class ResetWorld(PipelineWorld):
             await Reset(
                 stores,
                 pipeline_settings(home=BOTH_HOMES),
-                clock=clock,
-                randomness=stream(self.seed, f"reset {self._runs}"),
+                services=Services.of(
+                    clock=clock, randomness=stream(self.seed, f"reset {self._runs}")
+                ),
                 is_forced=self.is_forced,
             ).run()
         except LedgerError:

@@ -12,7 +12,7 @@ from proof.simulator.process import RELIABLE
 from proof.simulator.randomness import stream
 from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
-from support.ledgers import AWAY, HOME, seeded
+from support.ledgers import AWAY, HOME, make_services
 from support.pipelines import BOTH_HOMES, SETTLED_SECONDS, PipelineWorld, pipeline_settings
 
 from ledger.core.errors import LedgerError
@@ -26,6 +26,7 @@ from ledger.pipeline.core.transitions import State
 from ledger.pipeline.sources.source import Source
 from ledger.pipeline.stages import state_stage, state_writes
 from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Condition, Equals
 from ledger.store.port import Store
@@ -78,7 +79,9 @@ class AuditedWorld(PipelineWorld):
         stores, clock = self._reliable()
         settings = pipeline_settings(home=BOTH_HOMES)
         random = stream(self.seed, f"audit {self._tasks}")
-        report = await Audit(stores, settings, clock=clock, randomness=random).run()
+        report = await Audit(
+            stores, settings, services=Services.of(clock=clock, randomness=random)
+        ).run()
         self.reports.append(report)
         self.wrong += [f"audit {report.number}: {difference}" for difference in report.differences]
 
@@ -110,7 +113,13 @@ class AuditedWorld(PipelineWorld):
             stores, clock = self._reliable()
             random = stream(self.seed, f"mend {self._tasks}")
             settings = pipeline_settings(home=BOTH_HOMES)
-            mend = Mend(stores, settings, clock=clock, randomness=random, lane=name, closes=True)
+            mend = Mend(
+                stores,
+                settings,
+                services=Services.of(clock=clock, randomness=random),
+                lane=name,
+                closes=True,
+            )
             try:
                 await mend.run_lane()
             except LedgerError:
@@ -125,7 +134,7 @@ async def audited(
     """Audit one region's table."""
     settings, clock = _one_region(store), clock or ManualClock(instant=True)
     audit = Audit(
-        {store.region: store}, settings, clock=clock, randomness=seeded(), on_progress=on_progress
+        {store.region: store}, settings, services=make_services(clock), on_progress=on_progress
     )
     return await audit.run()
 
@@ -145,8 +154,7 @@ async def mended(
     mend = Mend(
         {store.region: store},
         _one_region(store),
-        clock=ManualClock(instant=True),
-        randomness=seeded(),
+        services=make_services(),
         lane=lane,
         closes=closes,
     )
@@ -165,8 +173,7 @@ async def rebuilt(
     rebuild = Rebuild(
         {store.region: store},
         _one_region(store, **pipeline),
-        clock=ManualClock(instant=True),
-        randomness=seeded(seed),
+        services=make_services(seed=seed),
         is_dry=is_dry,
         on_progress=on_progress,
     )

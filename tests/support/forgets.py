@@ -16,7 +16,7 @@ from proof.simulator.process import RELIABLE, Process, Reliability
 from proof.simulator.randomness import stream
 from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
-from support.ledgers import AWAY, HOME, seeded
+from support.ledgers import AWAY, HOME, make_services
 from support.pipelines import (
     BOTH_HOMES,
     FIELDS,
@@ -81,8 +81,7 @@ async def forgotten(
     return await Forget(
         {HOME: store},
         one_region(keeping(keep, **overrides)),
-        clock=clock or ManualClock(instant=True),
-        randomness=seeded(),
+        services=make_services(clock or ManualClock(instant=True)),
     ).run()
 
 
@@ -90,7 +89,7 @@ async def audit_of(store: Store, keep: float | None = KEEP, **overrides: Any) ->
     """Audit one region's table."""
     settings = one_region(keeping(keep, **overrides))
     clock = ManualClock(instant=True)
-    return await Audit({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+    return await Audit({HOME: store}, settings, services=make_services(clock)).run()
 
 
 ILL = Reliability(steps_per_fault=60, crash_share=0.0, stall_seconds_max=(3.0, 30.0, 300.0))
@@ -192,8 +191,9 @@ class ForgettingWorld(PipelineWorld):
         task = kind(
             {name: SimStore(process, name, NO_FAULTS) for name in (HOME, AWAY)},
             keeping(home=BOTH_HOMES),
-            clock=process.clock,
-            randomness=stream(self.seed, f"task {self._tasks}"),
+            services=Services.of(
+                clock=process.clock, randomness=stream(self.seed, f"task {self._tasks}")
+            ),
         )
         try:
             result = await task.run()

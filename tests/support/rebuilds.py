@@ -39,6 +39,7 @@ from ledger.pipeline.core.records import Form
 from ledger.pipeline.core.registry import region_key, required_of
 from ledger.pipeline.sources.source import ListSource, Source
 from ledger.pipeline.stages.lanes import Lanes
+from ledger.runtime.services import Services
 
 FORM: dict[str, Any] = {
     "categories": ["both/{Hierarchy.RiskType}/{Hierarchy.Desk}"],
@@ -126,8 +127,9 @@ class RebuiltWorld(PipelineWorld):
         held = HeldRebuild(
             {name: SimStore(process, name, faults) for name in (HOME, AWAY)},
             pipeline_settings(home=BOTH_HOMES, **FORM),
-            clock=process.clock,
-            randomness=stream(self.seed, f"rebuild {self._tasks}"),
+            services=Services.of(
+                clock=process.clock, randomness=stream(self.seed, f"rebuild {self._tasks}")
+            ),
         )
         held.world = self
         again = is_last and self.lacks
@@ -190,7 +192,11 @@ class RebuiltWorld(PipelineWorld):
         process = self._process("audit", RELIABLE)
         stores = {name: SimStore(process, name, NO_FAULTS) for name in (HOME, AWAY)}
         settings = pipeline_settings(home=BOTH_HOMES, **FORM)
-        audit = Audit(stores, settings, clock=process.clock, randomness=stream(self.seed, "audit"))
+        audit = Audit(
+            stores,
+            settings,
+            services=Services.of(clock=process.clock, randomness=stream(self.seed, "audit")),
+        )
         self.wrong += map(str, (await audit.run()).differences)
 
 

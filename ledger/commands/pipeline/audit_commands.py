@@ -13,10 +13,11 @@ from ledger.core.durations import spoken
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.audit import Audit, LaneReport, Report
 from ledger.pipeline.auditing.mend import Mend, Mended
-from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 PipelineName = Annotated[
@@ -124,8 +125,7 @@ async def _audit(settings: Settings) -> Report:
         return await Audit(
             table.stores,
             table.view,
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
             on_progress=_show_progress,
         ).run()
 
@@ -135,8 +135,7 @@ async def _mend_totals(settings: Settings) -> Mapping[str, Decimal]:
         return await Mend(
             table.stores,
             table.view,
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
             on_progress=_show_progress,
         ).run_totals()
 
@@ -146,8 +145,7 @@ async def _mend_lane(settings: Settings, lane: str, *, closes: bool) -> Mended:
         return await Mend(
             table.stores,
             table.view,
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
             lane=lane,
             closes=closes,
             on_progress=_show_progress,

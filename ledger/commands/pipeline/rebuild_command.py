@@ -15,10 +15,11 @@ from ledger.pipeline.auditing.rebuild import Rebuild
 from ledger.pipeline.sources.claims import LaneFile, files_in
 from ledger.pipeline.sources.contents import LINE_BYTES_MAX
 from ledger.pipeline.sources.files import FileSource
-from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 
@@ -118,8 +119,7 @@ async def _rebuild(
         return await Rebuild(
             table.stores,
             table.view,
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
             is_dry=is_dry,
             on_progress=lambda line: say(line, err=True),
         ).run(sources)

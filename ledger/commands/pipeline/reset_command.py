@@ -8,10 +8,11 @@ import typer
 from ledger.contract.opening import open_table
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.reset import Done, Reset
-from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 
@@ -86,8 +87,7 @@ async def _reset(settings: Settings, *, is_forced: bool) -> Done:
         return await Reset(
             table.stores,
             table.view,
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
             is_forced=is_forced,
             on_progress=_show_progress,
         ).run()

@@ -9,10 +9,11 @@ from ledger.pipeline.auditing.forget import Forget, Forgotten
 from ledger.pipeline.auditing.move import Move, Moved
 from ledger.pipeline.core.state_places import shown
 from ledger.pipeline.core.times import at_seconds
-from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 LANES_SHOWN_MAX = 3
@@ -75,8 +76,7 @@ async def _forget(settings: Settings) -> Forgotten:
         return await Forget(
             table.stores,
             table.view,
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
             on_progress=_show_progress,
         ).run()
 
@@ -86,7 +86,6 @@ async def _move(settings: Settings) -> Moved:
         return await Move(
             table.stores,
             table.view,
-            clock=SystemClock(),
-            randomness=system_random(),
+            services=Services.of(),
             on_progress=_show_progress,
         ).run()

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from random import Random
 
 from ledger.core import amounts, keys
 from ledger.core.contract import Terms
@@ -41,7 +40,7 @@ from ledger.pipeline.core.registry import (
 )
 from ledger.pipeline.core.sums import add_in
 from ledger.pipeline.core.transitions import State
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.settings.templates import template_of
@@ -109,15 +108,13 @@ class Audit(Task):
         stores: Mapping[str, Store],
         settings: LiveSettings,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
             stores,
             settings,
-            clock=clock,
-            randomness=randomness,
+            services=services,
             name=AUDIT,
             on_progress=on_progress,
         )

@@ -31,7 +31,6 @@ young enough by `keep_states` and the workers' clocks when they were read.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from random import Random
 
 from ledger.core.clock_offset import check_offset
 from ledger.core.durations import spoken
@@ -45,7 +44,7 @@ from ledger.pipeline.core.registry import forgotten_of, region_key
 from ledger.pipeline.core.times import at_seconds
 from ledger.pipeline.core.transitions import State, beyond
 from ledger.pipeline.stages.state_writes import still_there
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import AllOf, Equals
 from ledger.store.port import Store
@@ -74,15 +73,13 @@ class Forget(Task):
         stores: Mapping[str, Store],
         settings: LiveSettings,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
             stores,
             settings,
-            clock=clock,
-            randomness=randomness,
+            services=services,
             name=FORGET,
             on_progress=on_progress,
         )

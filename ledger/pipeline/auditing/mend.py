@@ -14,7 +14,6 @@ in one transaction that deletes it: once for each audit.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from random import Random
 
 from ledger.core import amounts, ids
 from ledger.core.errors import InvalidInput, Unreachable
@@ -35,7 +34,7 @@ from ledger.pipeline.core.registry import (
 from ledger.pipeline.core.sums import Changes, add_in, digest, total
 from ledger.pipeline.core.transitions import State, beyond, without
 from ledger.pipeline.stages.state_writes import still_there
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Equals
 from ledger.store.port import Store
@@ -65,17 +64,14 @@ class Mend(Task):
         stores: Mapping[str, Store],
         settings: LiveSettings,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         lane: str = "",
         closes: bool = False,
         on_progress: Callable[[str], None] = silent,
     ) -> None:
         how = "--close " if closes else ""
         name = f"mend {how}{lane}".rstrip()
-        super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=name, on_progress=on_progress
-        )
+        super().__init__(stores, settings, services=services, name=name, on_progress=on_progress)
         self._lane = lane
         self._closes = closes
         self._found: dict[str, Decimal] = {}

@@ -21,7 +21,6 @@ No audit runs meanwhile: it would read a state twice, or never. If interrupted, 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from random import Random
 
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput, Unreachable
@@ -36,7 +35,7 @@ from ledger.pipeline.core.registry import region_key
 from ledger.pipeline.core.state_places import StatePlaces, in_table, named, places_of, shown
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.stages.state_writes import still_there
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -62,15 +61,12 @@ class Move(Task):
         stores: Mapping[str, Store],
         settings: LiveSettings,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         on_progress: Callable[[str], None] = silent,
     ) -> None:
         target = settings.current.pipeline.state_table or ""
         name = f"move-states to {shown(target)}"
-        super().__init__(
-            stores, settings, clock=clock, randomness=randomness, name=name, on_progress=on_progress
-        )
+        super().__init__(stores, settings, services=services, name=name, on_progress=on_progress)
         self._records = 0
 
     async def run(self) -> Moved:

@@ -26,7 +26,6 @@ such a state has the former categories, until this is run again.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from random import Random
 
 from ledger.core import amounts
 from ledger.core.capacity import item_size
@@ -54,7 +53,7 @@ from ledger.pipeline.core.transitions import State, with_image
 from ledger.pipeline.sources.source import Source
 from ledger.pipeline.stages.homes import settled_home
 from ledger.pipeline.stages.state_writes import still_there
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, AllOf, Equals
@@ -97,16 +96,14 @@ class Rebuild(Task):
         stores: Mapping[str, Store],
         settings: LiveSettings,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         is_dry: bool = False,
         on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
             stores,
             settings,
-            clock=clock,
-            randomness=randomness,
+            services=services,
             name=REBUILD,
             on_progress=on_progress,
         )

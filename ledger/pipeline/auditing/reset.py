@@ -22,7 +22,6 @@ have died. What they had sent may still land in states that were searched: those
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from random import Random
 
 from ledger.core.entry import Item, key_of, number_of
 from ledger.core.errors import InvalidInput, LedgerError, Unreachable
@@ -49,7 +48,7 @@ from ledger.pipeline.core.registry import (
 from ledger.pipeline.core.sums import Changes, digest, divided, total
 from ledger.pipeline.core.transitions import State, beyond
 from ledger.pipeline.stages.state_writes import still_there
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Has
 from ledger.store.port import Store
@@ -90,16 +89,14 @@ class Reset(Task):
         stores: Mapping[str, Store],
         settings: LiveSettings,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         is_forced: bool = False,
         on_progress: Callable[[str], None] = silent,
     ) -> None:
         super().__init__(
             stores,
             settings,
-            clock=clock,
-            randomness=randomness,
+            services=services,
             name=RESET_TASK,
             on_progress=on_progress,
         )

@@ -7,7 +7,6 @@ was interrupted; another task is refused until it has ended.
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from random import Random
 
 from ledger.core.entry import AttributeValue, Item
 from ledger.core.errors import InvalidInput, LedgerError, Unreachable
@@ -41,7 +40,7 @@ from ledger.pipeline.core.state_places import StatePlaces, places_of, shown
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.stages.reduce_stage import ReduceStage
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import AllOf, AnyOf, Condition, Equals, Has, Not
 from ledger.store.port import Store
@@ -81,22 +80,21 @@ class Task:
         stores: Mapping[str, Store],
         settings: LiveSettings,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         name: str,
         on_progress: Callable[[str], None],
     ) -> None:
         self.stores: Mapping[str, Store] = {
-            region: AnsweredStore(store, clock=clock, randomness=randomness)
+            region: AnsweredStore(store, clock=services.clock, randomness=services.randomness)
             for region, store in stores.items()
         }
         self.on_progress = on_progress
         self.settings = settings
-        self.clock = clock
+        self.clock = services.clock
         self.pipeline = settings.current.pipeline.name
         self._name = name
         self._run = ""
-        self._random = randomness
+        self._random = services.randomness
         self.places = StatePlaces(settings.current.pipeline.state_table or "")
 
     @property

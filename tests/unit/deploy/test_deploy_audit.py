@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.lanes import lane_worker
-from support.ledgers import seeded
+from support.ledgers import make_services
 from support.permissions import (
     HOME,
     OTHER,
@@ -34,7 +34,6 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call as FaultCall
 from ledger.store.wrappers.faults import FaultyStore, Raises
 from ledger.store.writes import Action, Outcome, Rejected
-from ledger.testing.clock import ManualClock
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -101,18 +100,20 @@ async def audit_and_mend(recorder: Recorder, settings: Settings) -> None:
         region: OvertakenStore(MemoryStore(region, recorder.table), recorder.calls)
         for region in (HOME, OTHER)
     }
-    given: dict[str, Any] = {"clock": ManualClock(instant=True), "randomness": seeded()}
-    commit_left = [Mend(stores, settings, lane=lane, closes=True, **given) for lane in lanes]
-    assert not (await Audit(stores, settings, **given).run()).differences
+    services = make_services()
+    commit_left = [
+        Mend(stores, settings, lane=lane, closes=True, services=services) for lane in lanes
+    ]
+    assert not (await Audit(stores, settings, services=services).run()).differences
     assert [(await mend.run_lane()).records for mend in commit_left] == [2, 2]
     damage(recorder)
-    assert (await Audit(stores, settings, **given).run()).differences
-    assert await Mend(stores, settings, **given).run_totals()
-    assert not (await Audit(stores, settings, **given).run()).differences
+    assert (await Audit(stores, settings, services=services).run()).differences
+    assert await Mend(stores, settings, services=services).run_totals()
+    assert not (await Audit(stores, settings, services=services).run()).differences
     pipeline = settings.pipeline.model_copy(update={"categories": CATEGORIES[:1]})
-    rebuilt = await Rebuild(stores, settings.replace(pipeline=pipeline), **given).run()
+    rebuilt = await Rebuild(stores, settings.replace(pipeline=pipeline), services=services).run()
     assert rebuilt.rewritten == rebuilt.records
-    await Reset(stores, settings, **given).run()
+    await Reset(stores, settings, services=services).run()
     assert not [name for name in recorder.table.partitions if name.startswith(STATE_PREFIX)]
 
 

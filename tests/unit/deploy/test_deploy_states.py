@@ -1,11 +1,10 @@
 """A table of the states' own: in the template, and what the roles of a pipeline may do there."""
 
 from contextlib import suppress
-from typing import Any
 
 from support.forgets import dated
 from support.lanes import lane_worker
-from support.ledgers import seeded
+from support.ledgers import make_services
 from support.permissions import HOME, OTHER, SETTINGS, Recorder
 from support.pipelines import CATEGORIES, FIELDS, deliveries, message
 
@@ -37,16 +36,16 @@ async def test_states_of_a_table_of_their_own_are_within_the_policies() -> None:
     await lane_worker(deliveries(raws), stores, region=HOME, settings=BEFORE).run()
     await recorder.read_contract(HOME)
     recorder.calls.clear()
-    given: dict[str, Any] = {"clock": ManualClock(instant=True), "randomness": seeded()}
+    services = make_services()
     dying = {region: FaultyStore(one, killed_in_a_transaction) for region, one in stores.items()}
     with suppress(AccessDenied):
-        await Move(dying, AFTER, **given).run()
+        await Move(dying, AFTER, services=services).run()
     by_audit, recorder.calls[:] = [*recorder.calls], []
     more = [message(f"T{number}", 2, 7) for number in (0, 8, 9)]
     await lane_worker(deliveries([*raws, *more]), stores, region=HOME, settings=AFTER).run()
     by_lane, recorder.calls[:] = [*recorder.calls], []
-    assert (await Move(stores, AFTER, **given).run()).records == 3
-    assert not (await Audit(stores, AFTER, **given).run()).differences
+    assert (await Move(stores, AFTER, services=services).run()).records == 3
+    assert not (await Audit(stores, AFTER, services=services).run()).differences
     by_audit += recorder.calls
     for role, calls in ((Role.PIPELINE, by_lane), (Role.AUDIT, by_audit)):
         assert [call for call in calls if not call.is_allowed(policy(AFTER, role))] == []
@@ -68,7 +67,7 @@ async def test_to_forget_states_is_within_the_policy_of_audits() -> None:
     await lane_worker(deliveries(raws), stores, region=HOME, settings=settings).run()
     recorder.calls.clear()
     clock = ManualClock(instant=True)
-    done = await Forget(stores, settings, clock=clock, randomness=seeded()).run()
+    done = await Forget(stores, settings, services=make_services(clock)).run()
     assert done.records == len(raws)
     document = policy(settings, Role.AUDIT)
     assert [call for call in recorder.calls if not call.is_allowed(document)] == []

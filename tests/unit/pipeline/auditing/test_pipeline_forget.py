@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.forgets import EACH, KEEP, MARGIN, audit_of, dated, forgotten, keeping, one_region
 from support.lanes import lane_worker
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 from support.pipelines import deliveries, pipeline_settings, shown, truth
 from support.tiers import few_fast
 
@@ -275,7 +275,7 @@ async def test_a_reset_forgets_what_was_forgotten() -> None:
     await forgotten(store, clock=at())
     settings = one_region(keeping())
     clock = ManualClock(instant=True)
-    done = await Reset({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+    done = await Reset({HOME: store}, settings, services=make_services(clock)).run()
     assert (done.records, shown(store.table)) == (len(RAWS) + len(NEW), {})
     assert await run(store, [*RAWS, *NEW], clock=at(START + timedelta(seconds=1))) == []
     assert shown(store.table) == truth_of([*RAWS, *NEW])

@@ -5,13 +5,12 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 from support.audits import audited, mended, without_rev
 from support.lanes import lane_worker
-from support.ledgers import AWAY, HOME, seeded
+from support.ledgers import AWAY, HOME, make_services
 from support.pipelines import (
     deliveries,
     map_items,
@@ -329,13 +328,13 @@ async def test_a_task_cut_off_in_its_end_and_another_do_not_refuse_each_other(di
         return Raises(AccessDenied("killed")) if writes == 2 else None
 
     settings, dying = pipeline_settings(), {**stores, dies_in: FaultyStore(stores[dies_in], decide)}
-    given: dict[str, Any] = {"clock": ManualClock(instant=True), "randomness": seeded()}
+    services = make_services()
     with pytest.raises(AccessDenied):
-        await Mend(dying, settings, **given).run_totals()
+        await Mend(dying, settings, services=services).run_totals()
     with pytest.raises(InvalidInput, match="`ledger pipeline mend` is under way"):
-        await Audit(stores, settings, **given).run()
-    await Mend(stores, settings, **given).run_totals()
-    assert (await Audit(stores, settings, **given).run()).number == 1
+        await Audit(stores, settings, services=services).run()
+    await Mend(stores, settings, services=services).run_totals()
+    assert (await Audit(stores, settings, services=services).run()).number == 1
 
 
 async def test_a_mend_that_does_not_close_the_lane_counts_twice() -> None:
@@ -372,8 +371,7 @@ async def test_a_closed_lane_is_reset_by_its_position(*, is_listed: bool) -> Non
     await Reset(
         {HOME: store},
         settings.replace(home=HOME, regions={HOME: settings.regions[HOME]}),
-        clock=ManualClock(instant=True),
-        randomness=seeded(),
+        services=make_services(),
         on_progress=searches.append,
     ).run()
     assert shown(store.table) == {}

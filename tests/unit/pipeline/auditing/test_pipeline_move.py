@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from support.lanes import lane_worker
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 from support.pipelines import deliveries, message, pipeline_settings, shown, truth
 
 from compactor.job import Compactor
@@ -51,13 +51,13 @@ def settings_of(table: str | None = OWN) -> Settings:
 async def moved(store: Store, table: str | None = OWN) -> Moved:
     """Move the states of one region's table."""
     clock = ManualClock(instant=True)
-    return await Move({HOME: store}, settings_of(table), clock=clock, randomness=seeded()).run()
+    return await Move({HOME: store}, settings_of(table), services=make_services(clock)).run()
 
 
 async def audited(store: Store, table: str | None = OWN) -> Report:
     """Audit one region's table."""
     clock = ManualClock(instant=True)
-    return await Audit({HOME: store}, settings_of(table), clock=clock, randomness=seeded()).run()
+    return await Audit({HOME: store}, settings_of(table), services=make_services(clock)).run()
 
 
 def states_in(table: Table) -> set[str]:
@@ -253,11 +253,11 @@ async def test_a_mend_and_a_reset_find_states_in_their_own_table() -> None:
     dying = FaultyStore(store, decide)
     with pytest.raises(AccessDenied):
         await lane_worker(deliveries(RAWS), dying, state_table=OWN).run()
-    given = {"clock": ManualClock(instant=True), "randomness": seeded()}
-    mend = Mend({HOME: store}, settings_of(), lane=LANE, **given)  # type: ignore[arg-type]
+    services = make_services()
+    mend = Mend({HOME: store}, settings_of(), lane=LANE, services=services)
     assert await mend.run_lane() == Mended(len(RAWS), truth(RAWS))
     assert shown(store.table) == truth(RAWS)
-    reset = await Reset({HOME: store}, settings_of(), **given).run()  # type: ignore[arg-type]
+    reset = await Reset({HOME: store}, settings_of(), services=services).run()
     assert isinstance(reset, Done)
     assert (reset.records, shown(store.table)) == (len(RAWS), {})
     assert states_in(store.table.named(OWN)) == set()

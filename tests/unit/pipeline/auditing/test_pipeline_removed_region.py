@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from support.lanes import lane_worker
-from support.ledgers import AWAY, HOME, seeded
+from support.ledgers import AWAY, HOME, make_services
 from support.pipelines import deliveries, map_items, message, pipeline_settings, shown, truth
 
 from ledger.core.errors import AccessDenied, FormConflict
@@ -16,6 +16,7 @@ from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX, position_key
 from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.core.registry import lane_entry
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, Raises
@@ -34,11 +35,11 @@ def left(**pipeline: Any) -> Settings:
     return settings.replace(home=HOME, regions={HOME: settings.regions[HOME]})
 
 
-def given() -> dict[str, Any]:
-    """Return a clock behind those of the lanes, and randomness."""
+def later() -> Services:
+    """Return services whose clock is behind those of the lanes."""
     clock = ManualClock(instant=True)
     clock.pass_by(1000)
-    return {"clock": clock, "randomness": seeded()}
+    return make_services(clock)
 
 
 async def abandoned(totals: str = "sums", *, is_listed: bool = True) -> MemoryStore:
@@ -71,7 +72,7 @@ def is_named(store: MemoryStore) -> bool:
 
 async def audited(store: MemoryStore, **pipeline: Any) -> Report:
     """Audit from home alone."""
-    return await Audit({HOME: store}, left(**pipeline), **given()).run()
+    return await Audit({HOME: store}, left(**pipeline), services=later()).run()
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
@@ -83,7 +84,7 @@ async def test_what_it_left_is_audited_and_mended_at_home(totals: str, *, is_lis
     assert report.differences == []
     assert report.lanes[LEFT].records == len(LATER)
     assert is_named(store)
-    mend = Mend({HOME: store}, left(totals=totals), lane=LEFT, closes=True, **given())
+    mend = Mend({HOME: store}, left(totals=totals), lane=LEFT, closes=True, services=later())
     assert (await mend.run_lane()).records == len(LATER)
     assert shown(store.table) == truth([*OURS, *THEIRS, *LATER])
     assert map_items(store.table) == []
@@ -96,10 +97,10 @@ async def test_its_records_are_rebuilt(*, is_listed: bool) -> None:
     store = await abandoned(is_listed=is_listed)
     rule: dict[str, Any] = {"categories": ["by/{Hierarchy.Desk}"]}
     with pytest.raises(FormConflict, match=f"by `ledger pipeline mend {LEFT}`; then run this"):
-        await Rebuild({HOME: store}, left(**rule), **given()).run()
+        await Rebuild({HOME: store}, left(**rule), services=later()).run()
     assert is_named(store)
-    await Mend({HOME: store}, left(**rule), lane=LEFT, closes=True, **given()).run_lane()
-    done = await Rebuild({HOME: store}, left(**rule), **given()).run()
+    await Mend({HOME: store}, left(**rule), lane=LEFT, closes=True, services=later()).run_lane()
+    done = await Rebuild({HOME: store}, left(**rule), services=later()).run()
     assert done.records == len(OURS) + len(THEIRS)
     assert shown(store.table) == {"by/A": 111, "by/B": 15}
     assert (await audited(store, **rule)).differences == []
@@ -109,7 +110,7 @@ async def test_its_records_are_rebuilt(*, is_listed: bool) -> None:
 async def test_it_is_reset_with_the_others(*, is_listed: bool) -> None:
     """Nothing is left of it but its lane, at the beginning."""
     store = await abandoned(is_listed=is_listed)
-    await Reset({HOME: store}, left(), is_forced=True, **given()).run()
+    await Reset({HOME: store}, left(), is_forced=True, services=later()).run()
     assert shown(store.table) == {}
     assert map_items(store.table) == []
     assert not [name for name in store.table.partitions if name.startswith(STATE_PREFIX)]
@@ -121,6 +122,6 @@ async def test_its_states_are_moved() -> None:
     """To a table of their own, from which they are audited."""
     store = await abandoned()
     aside: dict[str, Any] = {"state_table": "ledger-states"}
-    await Move({HOME: store}, left(**aside), **given()).run()
+    await Move({HOME: store}, left(**aside), services=later()).run()
     assert not [name for name in store.table.partitions if name.startswith(STATE_PREFIX)]
     assert (await audited(store, **aside)).differences == []

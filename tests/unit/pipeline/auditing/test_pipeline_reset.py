@@ -11,7 +11,7 @@ import pytest
 from proof.simulator.supervisor import REGISTRY
 from support.audits import audited, mended
 from support.lanes import lane_worker
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services, seeded
 from support.pipelines import (
     deliveries,
     map_items,
@@ -62,8 +62,7 @@ async def reset(
     return await Reset(
         {store.region: store},
         settings_of(**pipeline),
-        clock=clock or ManualClock(instant=True),
-        randomness=seeded(),
+        services=make_services(clock or ManualClock(instant=True)),
         is_forced=is_forced,
     ).run()
 

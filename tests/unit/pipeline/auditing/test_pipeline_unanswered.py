@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.lanes import lane_worker
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services, seeded
 from support.pipelines import deliveries, map_items, message, pipeline_settings, shown, truth
 
 from ledger.core.entry import entry_id, entry_item, key_of
@@ -55,33 +55,33 @@ def later() -> ManualClock:
 async def audit(store: Store, **pipeline: Any) -> None:
     """Audit; nothing may differ."""
     clock, settings = later(), settings_of(**pipeline)
-    report = await Audit({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+    report = await Audit({HOME: store}, settings, services=make_services(clock)).run()
     assert report.differences == []
 
 
 async def rebuild(store: Store) -> None:
     """Give the states other categories."""
     clock, settings = later(), settings_of(**BY_DESK)
-    await Rebuild({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+    await Rebuild({HOME: store}, settings, services=make_services(clock)).run()
 
 
 async def move(store: Store) -> None:
     """Move the states to a table of their own, and back."""
     for table in ("ledger-states", None):
         clock, settings = later(), settings_of(state_table=table)
-        await Move({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+        await Move({HOME: store}, settings, services=make_services(clock)).run()
 
 
 async def reset(store: Store) -> None:
     """Take everything out."""
     clock, settings = later(), settings_of()
-    await Reset({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+    await Reset({HOME: store}, settings, services=make_services(clock)).run()
 
 
 async def mend(store: Store) -> None:
     """Close a lane for good."""
     clock, settings = later(), settings_of()
-    made = Mend({HOME: store}, settings, clock=clock, randomness=seeded(), lane=LANE, closes=True)
+    made = Mend({HOME: store}, settings, services=make_services(clock), lane=LANE, closes=True)
     await made.run_lane()
 
 
@@ -139,10 +139,10 @@ async def test_a_mended_total_is_named_although_the_write_was_not_answered(fault
         store, nth = await filled(), Nth(number, fault)
         item = entry_item(Entry("risk/Delta", str(entry_id(AT, 7)), Decimal(5)))
         store.table.set(key_of(item), item)
-        given: dict[str, Any] = {"clock": later(), "randomness": seeded()}
-        assert (await Audit({HOME: store}, settings_of(), **given).run()).differences
+        services = make_services(later())
+        assert (await Audit({HOME: store}, settings_of(), services=services).run()).differences
         faulty = FaultyStore(store, nth, clock=ManualClock(instant=True))
-        mend = Mend({HOME: faulty}, settings_of(), **given)
+        mend = Mend({HOME: faulty}, settings_of(), services=services)
         assert await mend.run_totals() == {"risk/Delta": Decimal(-5)}, number
         await audit(store)
     assert number > 2

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 from support.lanes import lane_worker
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 from support.pipelines import deliveries, message, pipeline_settings, shown, truth
 
 from ledger.core.entry import Item
@@ -102,7 +102,7 @@ async def test_a_lane_left_under_a_former_audit_retains_what_it_has_committed() 
     dying = FaultyStore(
         store, lambda call: Raises(AccessDenied("killed")) if call.operation == "scan" else None
     )
-    audit = Audit({HOME: dying}, pipeline_settings(), clock=ManualClock(), randomness=seeded())
+    audit = Audit({HOME: dying}, pipeline_settings(), services=make_services(ManualClock()))
     with pytest.raises(AccessDenied):
         await audit.run()
     left = replace(before, audit=9, retain="")  # as by an audit that was before this one
