@@ -3,13 +3,13 @@
 import anyio
 
 from ledger.demo.harness.display import run_shown
-from ledger.demo.harness.options import command
 from ledger.demo.harness.report import ReportFiles, finish
 from ledger.demo.report import DemoOptions
 from ledger.demo.run import DemoRun
 from ledger.demo.sample import load_sample
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import say
 from ledger.runtime.tables import new_console
 
@@ -17,7 +17,7 @@ app = new_app()
 
 
 @app.command()
-@command(DemoOptions)
+@spread_options
 def demo(options: DemoOptions) -> None:
     """Write real bank changes from three regions, and compare the ledger with single items.
 

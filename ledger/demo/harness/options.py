@@ -1,11 +1,8 @@
-"""The options of a program of the laboratory: a frozen dataclass is its command line too."""
+"""The options that the demo shares with the programs of the laboratory."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import wraps
-from inspect import Parameter, Signature
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Annotated
 
 import typer
 
@@ -29,14 +26,12 @@ Picture = Annotated[
     Path | None, typer.Option(help="Draw the figures: .svg or .png.", dir_okay=False)
 ]
 
-OptionsT = TypeVar("OptionsT")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOptions:
     """The options of every run on a local table; `lag` and `jitter` are seconds of replication.
 
-    Programs subclass it. A field annotated with `typer.Option` is an option of their command.
+    Programs subclass it; `spread_options` makes their command of it.
     """
 
     engine: Engine = "memory"
@@ -44,26 +39,3 @@ class LabOptions:
     lag: Lag = 0.05
     jitter: Jitter = 0.3
     force: UnlistedForce = False
-
-
-def command(
-    options: type[OptionsT],
-) -> Callable[[Callable[[OptionsT], None]], Callable[..., None]]:
-    """Turn a function of one options value into a command: each field becomes an option."""
-    hints = get_type_hints(options, include_extras=True)
-    parameters = [
-        Parameter(
-            field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields(cast("Any", options))
-    ]
-
-    def decorate(run: Callable[[OptionsT], None]) -> Callable[..., None]:
-        @wraps(run)
-        def run_with(**values: Any) -> None:
-            run(options(**values))
-
-        cast("Any", run_with).__signature__ = Signature(parameters)
-        return run_with
-
-    return decorate

@@ -9,16 +9,16 @@ from lab.bench.earlier import read_reports
 from lab.bench.options import BenchOptions
 from lab.bench.runner import run_bench
 from ledger.core.errors import InvalidInput
-from ledger.demo.harness.options import command
 from ledger.demo.harness.report import ReportFiles, finish
 from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.tables import new_console
 
 app = new_app()
 
 
 @app.command()
-@command(BenchOptions)
+@spread_options
 def bench(options: BenchOptions) -> None:
     """Measure the ledger's throughput and cost, each case beside its baseline.
 

@@ -5,17 +5,17 @@ import anyio
 from lab.chaos.report import ChaosOptions
 from lab.chaos.run import ChaosRun
 from ledger.demo.harness.display import run_shown
-from ledger.demo.harness.options import command
 from ledger.demo.harness.report import ReportFiles, finish
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.tables import new_console, print_line
 
 app = new_app()
 
 
 @app.command()
-@command(ChaosOptions)
+@spread_options
 def chaos(options: ChaosOptions) -> None:
     """Inject faults into a local global table and verify every read.
 

@@ -2,16 +2,16 @@
 
 from lab.compare.options import CompareOptions
 from lab.compare.session import compare as run
-from ledger.demo.harness.options import command
 from ledger.demo.harness.report import ReportFiles, finish
 from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.tables import new_console
 
 app = new_app()
 
 
 @app.command()
-@command(CompareOptions)
+@spread_options
 def compare(options: CompareOptions) -> None:
     """Compare all ways of counting on one workload, and show which met which need.
 

@@ -14,10 +14,10 @@ from lab.pipeline_demo.report import PipelineDemoReport
 from lab.pipeline_demo.run import PipelineDemoRun
 from ledger.core.errors import InvalidInput
 from ledger.demo.harness.display import run_shown
-from ledger.demo.harness.options import command
 from ledger.demo.harness.report import ReportFiles, finish
 from ledger.runtime.clock import SystemClock, blocking_sleep
 from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.tables import new_console, print_line
 
 LINGER_SECONDS = 3.0
@@ -27,7 +27,7 @@ app = new_app()
 
 
 @app.command()
-@command(PipelineDemoOptions)
+@spread_options
 def demo(options: PipelineDemoOptions) -> None:
     """Send corrected messages through the pipeline with faults injected, and verify its totals.
 

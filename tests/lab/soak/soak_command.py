@@ -4,10 +4,10 @@ import anyio
 
 from lab.soak.report import SoakOptions
 from ledger.demo.harness.display import run_shown
-from ledger.demo.harness.options import command
 from ledger.demo.harness.report import ReportFiles, finish
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.extras import needing
 from ledger.runtime.tables import new_console
 
@@ -15,7 +15,7 @@ app = new_app()
 
 
 @app.command()
-@command(SoakOptions)
+@spread_options
 def soak(options: SoakOptions) -> None:
     """Load the service while instances, regions and requests fail; verify every answer.
 

@@ -1,13 +1,15 @@
 """Options that are declared once: a dataclass and the command line that it makes."""
 
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer.testing import CliRunner
 
-from ledger.demo.harness.options import JsonFile, LabOptions, Seed, command
+from ledger.demo.harness.options import JsonFile, LabOptions, Seed
+from ledger.runtime.command_options import spread_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,7 @@ def invoke(*words: str) -> tuple[SomeOptions | None, int]:
     """Return the options that a command line gives, and its exit status."""
     given: list[SomeOptions] = []
 
-    @command(SomeOptions)
+    @spread_options
     def run(options: SomeOptions) -> None:
         """Run something."""
         given.append(options)
@@ -51,8 +53,30 @@ def test_options_are_parsed_by_their_annotations() -> None:
 def test_the_help_is_that_of_the_function() -> None:
     """The docstring of the decorated function describes the command."""
 
-    @command(SomeOptions)
+    @spread_options
     def run(_options: SomeOptions) -> None:
         """Run something."""
 
     assert run.__doc__ == "Run something."
+
+
+def test_dataclasses_stand_beside_each_other_and_beside_plain_parameters() -> None:
+    """In the order of the parameters; a field without a default is required."""
+
+    @dataclass(frozen=True)
+    class Change:
+        counter: Annotated[str, typer.Argument()]
+        note: str = ""
+
+    given: list[object] = []
+
+    @spread_options
+    def run(change: Change, *, amount: Annotated[int, typer.Argument()], some: SomeOptions) -> None:
+        given.extend((change, amount, some))
+
+    assert list(signature(run).parameters)[:4] == ["counter", "note", "amount", "engine"]
+    app = typer.Typer()
+    app.command()(run)
+    assert CliRunner().invoke(app, ["a", "3", "--note", "n", "--size", "2"]).exit_code == 0
+    assert given == [Change("a", "n"), 3, SomeOptions(size=2)]
+    assert CliRunner().invoke(app, ["a"]).exit_code == 2
