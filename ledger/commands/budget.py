@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -14,7 +14,7 @@ import typer
 from ledger.commands.budget_recovery import AnyCounter, reclaim, recount
 from ledger.commands.options import amount_of, iso_time
 from ledger.commands.record import with_outcome
-from ledger.commands.regions import Region, region_of
+from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
@@ -23,10 +23,10 @@ from ledger.limits.explaining import explained
 from ledger.limits.limit_change import LimitChange
 from ledger.limits.outcomes import CROWDED, Granted, Refused
 from ledger.limits.state import BudgetState
-from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
+from ledger.runtime.command_line import FAILED, new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say, utc_text
 from ledger.runtime.tables import Column, Grid, number, print_grid
-from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
 from ledger.table import Table
 from ledger.wire.values import entry_fields
@@ -36,17 +36,6 @@ app = new_app(about="Make, show, change and spend from limits that hold across r
 Counter = Annotated[str, typer.Argument(help="Counter of the budget.")]
 Amount = Annotated[str, typer.Argument(help="Exact decimal number above 0, such as 3 or 2.50.")]
 HoldId = Annotated[str, typer.Argument(help="Id of the hold, as `ledger budget hold` shows it.")]
-Also = Annotated[
-    list[str] | None,
-    typer.Option(help="A wider budget to spend from as well, all or none; up to 19 times."),
-]
-Note = Annotated[str | None, typer.Option(help="Free text stored with the entry.")]
-Key = Annotated[
-    str | None,
-    typer.Option(help="Key of your own, part of the entry's id; with --at, unless a UUIDv7."),
-]
-At = Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")]
-Wait = Annotated[str, typer.Option(help="How long rights that lie elsewhere are waited for.")]
 _WEIGHT = partial(
     typer.Option,
     "--weight",
@@ -58,7 +47,41 @@ NewWeights = Annotated[list[str] | None, _WEIGHT(show_default="as before")]
 Found = TypeVar("Found")
 
 
+@dataclass(frozen=True, slots=True)
+class SpendOptions:
+    """The options of a command that spends or holds."""
+
+    also: Annotated[
+        list[str] | None,
+        typer.Option(help="A wider budget to spend from as well, all or none; up to 19 times."),
+    ] = None
+    note: Annotated[str | None, typer.Option(help="Free text stored with the entry.")] = None
+    key: Annotated[
+        str | None,
+        typer.Option(help="Key of your own, part of the entry's id; with --at, unless a UUIDv7."),
+    ] = None
+    at: Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")] = None
+    wait: Annotated[
+        str, typer.Option(help="How long rights that lie elsewhere are waited for.")
+    ] = "0s"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what `Budgets.spend` and `Budgets.hold` take of them.
+
+        Raises:
+            InvalidEntry: the time is not an ISO time with a zone.
+            InvalidInput: the wait is not a duration.
+        """
+        moment, seconds = iso_time("--at", self.at), _seconds("--wait", self.wait)
+        return {"note": self.note, "key": self.key, "at": moment, "wait": seconds}
+
+    def budgets(self, table: Table, counter: str) -> Budgets:
+        """Return the budget of a counter, with those to spend from as well."""
+        return table.budgets([counter, *self.also]) if self.also else table.budget(counter)
+
+
 @app.command()
+@spread_options
 def create(
     counter: Counter,
     limit: Annotated[str, typer.Argument(help="Exact decimal number, 0 or more.")],
@@ -67,9 +90,7 @@ def create(
         str | None, typer.Option("--id", help="Name of the raise that this counts as.")
     ] = None,
     weights: Weights = None,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Give a counter its limit, through home; safe to run again.
 
@@ -83,8 +104,8 @@ def create(
     async def call(table: Table) -> bool:
         return await table.budget(counter).create(amount, id=raise_id, weights=shared)
 
-    is_new = _run(config, region, call)
-    if as_json:
+    is_new = _run(common, call)
+    if common.as_json:
         print_json([{"budget": counter, "limit": amount, "created": is_new}])
         return
     if raise_id is not None and not is_new:
@@ -95,13 +116,12 @@ def create(
 
 
 @app.command()
+@spread_options
 def show(
     counter: AnyCounter = "",
     *,
     at: Annotated[str | None, typer.Option(help="ISO time in the window to show.")] = None,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Show limit, charged, granted and free amounts of a budget, or of all budgets.
 
@@ -116,29 +136,28 @@ def show(
             return [await table.budget(counter).state(at=moment)]
         return [state async for state in table.all_budgets()]
 
-    states = _run(config, region, call)
-    if as_json:
+    states = _run(common, call)
+    if common.as_json:
         print_json(map(_fields, states))
     else:
         print_grid(_grid(states))
 
 
 @app.command()
+@spread_options
 def explain(
     counter: Counter,
     *,
     at: Annotated[str | None, typer.Option(help="ISO time in the window to explain.")] = None,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Explain where the amount of a budget is: by region, open grant and transfer.
 
     With what is stranded, and what a reclaim of each region would put at stake.
     """
     moment = iso_time("--at", at)
-    state = _run(config, region, lambda table: table.budget(counter).state(at=moment))
-    if as_json:
+    state = _run(common, lambda table: table.budget(counter).state(at=moment))
+    if common.as_json:
         print_json([_fields(state)])
         return
     for line in explained(state):
@@ -146,6 +165,7 @@ def explain(
 
 
 @app.command("raise")
+@spread_options
 def raise_command(
     counter: Counter,
     amount: Amount,
@@ -154,9 +174,7 @@ def raise_command(
         str | None, typer.Option("--id", help="Name of the raise: with it it is made once.")
     ] = None,
     weights: NewWeights = None,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Raise the limit by an amount while spending goes on, once for each --id, within 30 days.
 
@@ -175,18 +193,17 @@ def raise_command(
                 error.args = (f"{error}; repeat with --id {name}", *error.args[1:])
             raise
 
-    _say_change(_run(config, region, call), as_json=as_json)
+    _say_change(_run(common, call), as_json=common.as_json)
 
 
 @app.command()
+@spread_options
 def lower(
     counter: Counter,
     limit: Annotated[str, typer.Argument(help="The limit to go down to, 0 or more.")],
     *,
     weights: NewWeights = None,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Lower the limit to an amount, as far as that can be done now; run again it goes on.
 
@@ -194,78 +211,64 @@ def lower(
     """
     target, shared = amount_of(limit), _weights(weights)
     change = _run(
-        config, region, lambda table: table.budget(counter).lower_limit(to=target, weights=shared)
+        common, lambda table: table.budget(counter).lower_limit(to=target, weights=shared)
     )
-    _say_change(change, as_json=as_json)
+    _say_change(change, as_json=common.as_json)
 
 
 @app.command()
-def confirm(
-    counter: Counter, *, region: Region = None, config: Config = None, as_json: AsJson = False
-) -> None:
+@spread_options
+def confirm(counter: Counter, *, common: RegionOptions) -> None:
     """Do what is due for an announced limit of windows; a process that spends does so as well."""
-    _say_change(_run(config, region, lambda table: table.budget(counter).go_on()), as_json=as_json)
+    _say_change(_run(common, lambda table: table.budget(counter).go_on()), as_json=common.as_json)
 
 
 @app.command()
+@spread_options
 def spend(
     counter: Counter,
     amount: Amount,
     *,
-    also: Also = None,
-    note: Note = None,
-    key: Key = None,
-    at: At = None,
-    wait: Wait = "0s",
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    options: SpendOptions,
+    common: RegionOptions,
 ) -> None:
     """Spend an amount if the budget has as much; exit with 1 if it has not.
 
     With --key and --at, repeating the command spends nothing more. A program spends by the library:
     a command takes a grant for each amount, and closes it; with --key a pass does, in some 20 min.
     """
-    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds("--wait", wait)
+    asked, arguments = amount_of(amount), options.arguments()
 
     async def call(table: Table) -> Granted | Refused:
-        budgets = _budgets(table, counter, also)
-        return await _told(budgets.spend(asked, note=note, key=key, at=moment, wait=seconds))
+        return await _told(options.budgets(table, counter).spend(asked, **arguments))
 
-    _say_outcome(_run(config, region, call), "spent", as_json=as_json)
+    _say_outcome(_run(common, call), "spent", as_json=common.as_json)
 
 
 @app.command()
+@spread_options
 def hold(
     counter: Counter,
     amount: Amount,
     *,
     expires: Annotated[str, typer.Option(help="How long it is held, such as 10m.")] = "10m",
-    also: Also = None,
-    note: Note = None,
-    key: Key = None,
-    at: At = None,
-    wait: Wait = "0s",
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    options: SpendOptions,
+    common: RegionOptions,
 ) -> None:
     """Keep an amount aside, which counts at once, until it is settled, voided or expires."""
-    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds("--wait", wait)
+    asked, arguments = amount_of(amount), options.arguments()
     life = timedelta(seconds=_seconds("--expires", expires, is_positive=True))
 
     async def call(table: Table) -> Granted | Refused:
-        held = await _told(
-            _budgets(table, counter, also).hold(
-                asked, expires=life, note=note, key=key, at=moment, wait=seconds
-            )
-        )
+        budgets = options.budgets(table, counter)
+        held = await _told(budgets.hold(asked, expires=life, **arguments))
         return Granted(held.entry) if isinstance(held, Hold) else held
 
-    _say_outcome(_run(config, region, call), "held", as_json=as_json)
+    _say_outcome(_run(common, call), "held", as_json=common.as_json)
 
 
 @app.command()
+@spread_options
 def settle(
     counter: Annotated[str, typer.Argument(help="Counter of the hold's entry.")],
     hold_id: HoldId,
@@ -274,9 +277,7 @@ def settle(
     over: Annotated[
         bool, typer.Option("--over", help="Charge more than there is: the cost was incurred.")
     ] = False,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Settle a hold for what it came to, once; repeated it shows the same."""
     amount = amount_of(actual)
@@ -285,17 +286,16 @@ def settle(
         held = table.budget(counter).held(Entry(counter, hold_id, Decimal(0)))
         return await _told(held.settle(amount, over=over))
 
-    _say_outcome(_run(config, region, call), "settled", as_json=as_json)
+    _say_outcome(_run(common, call), "settled", as_json=common.as_json)
 
 
 @app.command()
+@spread_options
 def void(
     counter: Annotated[str, typer.Argument(help="Counter of the hold's entry.")],
     hold_id: HoldId,
     *,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Give back all that a hold keeps aside, once; repeated it shows the same."""
 
@@ -303,18 +303,17 @@ def void(
         held = table.budget(counter).held(Entry(counter, hold_id, Decimal(0)))
         return await _told(held.void())
 
-    _say_outcome(_run(config, region, call), "voided", as_json=as_json)
+    _say_outcome(_run(common, call), "voided", as_json=common.as_json)
 
 
 @app.command()
+@spread_options
 def extend(
     counter: Annotated[str, typer.Argument(help="Counter of the hold's entry.")],
     hold_id: HoldId,
     expires: Annotated[str, typer.Argument(help="For how long from now on, such as 10m.")],
     *,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Let a hold expire later; one that is resolved, or would expire earlier, stays as it is."""
     life = timedelta(seconds=_seconds("EXPIRES", expires, is_positive=True))
@@ -323,26 +322,21 @@ def extend(
         held = table.budget(counter).held(Entry(counter, hold_id, Decimal(0)))
         return Granted((await _told(held.extend(life))).entry)
 
-    _say_outcome(_run(config, region, call), "held", as_json=as_json)
+    _say_outcome(_run(common, call), "held", as_json=common.as_json)
 
 
 app.command()(reclaim)
 app.command()(recount)
 
 
-def _run(config: Any, region: str | None, call: Callable[[Table], Awaitable[Found]]) -> Found:
-    settings = Settings.load(config)
-    place = region_of(settings, region)
+def _run(common: RegionOptions, call: Callable[[Table], Awaitable[Found]]) -> Found:
+    settings, place = common.chosen()
 
     async def opened() -> Found:
         async with Table.open(settings, region=place) as table:
             return await call(table)
 
     return anyio.run(opened)
-
-
-def _budgets(table: Table, counter: str, also: list[str] | None) -> Budgets:
-    return table.budgets([counter, *also]) if also else table.budget(counter)
 
 
 async def _told(call: Awaitable[Found]) -> Found:

@@ -1,24 +1,27 @@
 """`ledger counters`: list the counters of a prefix, with their values."""
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import anyio
 import typer
 
-from ledger.commands.listed import listed_grid
-from ledger.commands.regions import Region, region_of
+from ledger.commands.regions import RegionOptions
+from ledger.core import amounts
+from ledger.core.descriptions import Value
 from ledger.core.index import Listed
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
-from ledger.runtime.tables import print_grid
-from ledger.settings import Settings
-from ledger.wire.values import listed_fields
+from ledger.runtime.tables import Column, Grid, number, print_grid, prose
+from ledger.wire.values import listed_fields, text_of
 
 app = new_app()
 
 
 @app.command()
+@spread_options
 def counters(
     prefix: Annotated[str, typer.Argument(help="Prefix of their ids.")] = "",
     *,
@@ -32,16 +35,13 @@ def counters(
     described: Annotated[
         bool, typer.Option("--described", help="Show their descriptions, too.")
     ] = False,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """List counters by prefix with their merged changes only, from the table's index.
 
     The index covers the patterns of the contract's `index` (`ledger table set index`).
     """
-    settings = Settings.load(config)
-    place = region_of(settings, region)
+    settings, place = common.chosen()
 
     async def call() -> tuple[list[Listed], bool]:
         async with Ledger.open(settings, region=place) as ledger:
@@ -52,9 +52,40 @@ def counters(
             return found[:limit], len(found) > limit
 
     found, more = anyio.run(call)
-    if as_json:
+    if common.as_json:
         print_json({**listed_fields(listed), "region": place} for listed in found)
         return
     print_grid(listed_grid(found, place))
     if more:
         say(f"more counters follow: continue with --after '{found[-1].counter}'")
+
+
+def listed_grid(found: Iterable[Listed], region: str) -> Grid:
+    """Return counters that a region lists as a table."""
+    found = list(found)
+    is_described = any(listed.description for listed in found)
+    is_exact = all(listed.is_exact for listed in found)
+    columns = [
+        Column("counter"),
+        number("total" if is_exact else "merged total"),
+        number("changes"),
+        Column("as of (UTC)"),
+    ]
+    columns += [prose("description")] if is_described else []
+    rows = [_cells(listed, is_described=is_described) for listed in found]
+    return Grid(
+        columns,
+        rows,
+        title=f"counters in {region}" if is_exact else f"counters in {region}: merged changes only",
+    )
+
+
+def _cells(one: Listed, *, is_described: bool) -> list[str]:
+    at = "now" if one.is_exact else one.as_of.strftime("%Y-%m-%d %H:%M:%S")
+    described = [in_line(one.description or {})] if is_described else []
+    return [one.counter, amounts.to_text(one.value), f"{one.count:,}", at, *described]
+
+
+def in_line(description: Mapping[str, Value]) -> str:
+    """Return attributes in one line."""
+    return ", ".join(f"{name}={text_of(value)}" for name, value in description.items())

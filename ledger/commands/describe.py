@@ -5,19 +5,20 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.regions import Region, region_of
+from ledger.commands.regions import RegionOptions
 from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
-from ledger.settings import Settings
 from ledger.wire.values import shown, text_of
 
 app = new_app()
 
 
 @app.command()
+@spread_options
 def describe(
     counter: Annotated[str, typer.Argument(help="Counter id.")],
     attributes: Annotated[
@@ -27,17 +28,14 @@ def describe(
     remove: Annotated[
         list[str] | None, typer.Option(help="Name of an attribute to remove; may be repeated.")
     ] = None,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Show what a counter is described by, after setting and removing attributes.
 
     Written in one region; of concurrent writes in two regions the last one wins, as a whole.
     """
     asked = _asked(attributes or [], remove or [])
-    settings = Settings.load(config)
-    place = region_of(settings, region)
+    settings, place = common.chosen()
 
     async def call() -> dict[str, Value]:
         async with Ledger.open(settings, region=place) as ledger:
@@ -46,7 +44,7 @@ def describe(
             return await ledger.description(counter)
 
     found = anyio.run(call)
-    if as_json:
+    if common.as_json:
         print_json([{"counter": counter, "region": place, "description": shown(found)}])
         return
     for name, value in found.items():

@@ -8,7 +8,7 @@ import anyio
 import typer
 
 from ledger.commands.options import iso_time
-from ledger.commands.regions import Region, region_of
+from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import suffix_of
@@ -16,10 +16,10 @@ from ledger.core.keys import checked_counter
 from ledger.core.timed_keys import one_spelling
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
-from ledger.settings import Settings
 from ledger.totals.history import Bound
 from ledger.totals.total import Total
 from ledger.wire.values import entry_fields, is_known
@@ -45,6 +45,7 @@ _COLUMNS: tuple[tuple[Column, Callable[[Entry], str]], ...] = (
 
 
 @app.command()
+@spread_options
 def history(
     counter: Annotated[str, typer.Argument(help="Counter id.")],
     *,
@@ -60,9 +61,7 @@ def history(
         str | None, typer.Option(help="Only entries that were recorded under this key.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of entries shown.")] = 1000,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Show a counter's entries in order; merged entries are summed in the first line.
 
@@ -70,8 +69,7 @@ def history(
     """
     checked = checked_counter(counter)
     suffix = None if key is None else f"{suffix_of(checked, one_spelling(checked_key(key))):016x}"
-    settings = Settings.load(config)
-    place = region_of(settings, region)
+    settings, place = common.chosen()
     bounds = (_first(since, after), _last(until, before))
 
     async def call() -> tuple[Total, list[Entry], bool, bool]:
@@ -88,7 +86,7 @@ def history(
             return now, entries, False, is_archived
 
     now, entries, more, is_archived = anyio.run(call)
-    if as_json:
+    if common.as_json:
         print_json(map(entry_fields, entries))
         return
     if not is_known(now):

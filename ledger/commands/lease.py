@@ -2,18 +2,20 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import anyio
 import typer
 
 from ledger.commands.leased_run import LeasedRun
-from ledger.commands.regions import HomeRegion, home_or
+from ledger.commands.regions import HomeOptions, HomeRegion, home_or
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.primitives.leases import LeaseRecord, LeaseTerms
 from ledger.primitives.leases.state import LEASE_SECONDS_MAX, MARGIN_SHARE_MAX
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings
@@ -25,11 +27,10 @@ Name = Annotated[str, typer.Argument(help="Name of the lease.")]
 HEARTBEATS_PER_LEASE = 3
 
 
-@app.command()
-def run(
-    name: Name,
-    command: Annotated[list[str], typer.Argument(help="Command and its arguments, after --.")],
-    *,
+@dataclass(frozen=True, slots=True)
+class LeaseRunOptions:
+    """How long the lease of a command lasts, and who may hold it."""
+
     wait: Annotated[
         float | None,
         typer.Option(
@@ -37,19 +38,50 @@ def run(
             help="Seconds to wait for the lease; inf without limit.",
             show_default="a lease and a heartbeat, to replace a holder that died",
         ),
-    ] = None,
-    lease: Annotated[float, typer.Option(help="Seconds that the lease lasts.")] = 30.0,
+    ] = None
+    lease: Annotated[float, typer.Option(help="Seconds that the lease lasts.")] = 30.0
     grace: Annotated[
         float,
         typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL if the lease is lost."),
-    ] = 5.0,
+    ] = 5.0
     released_only: Annotated[
         bool, typer.Option("--released-only", help="Never replace a holder that died.")
-    ] = False,
+    ] = False
     owner: Annotated[
         str | None,
         typer.Option(help="Name shown to others.", show_default="host, process and random"),
-    ] = None,
+    ] = None
+
+    def terms(self) -> LeaseTerms:
+        """Return terms whose margin is the grace: the command is dead before another can begin.
+
+        Raises:
+            InvalidInput: the lease is out of range, or the grace is half of it or more.
+        """
+        if not 0 < self.lease <= LEASE_SECONDS_MAX:
+            raise InvalidInput(
+                f"--lease must be over 0 and at most {LEASE_SECONDS_MAX:,.0f} seconds,"
+                f" got {self.lease:g}"
+            )
+        if not self.grace < self.lease * MARGIN_SHARE_MAX:
+            raise InvalidInput(
+                f"--grace must be under half of --lease ({self.lease:g} s), so that the command"
+                f" can be ended before another may begin, got {self.grace:g}"
+            )
+        return LeaseTerms(
+            lease_seconds=self.lease,
+            heartbeat_seconds=self.lease / HEARTBEATS_PER_LEASE,
+            margin_share=self.grace / self.lease,
+        )
+
+
+@app.command()
+@spread_options
+def run(
+    name: Name,
+    command: Annotated[list[str], typer.Argument(help="Command and its arguments, after --.")],
+    *,
+    options: LeaseRunOptions,
     region: HomeRegion = None,
     config: Config = None,
 ) -> None:
@@ -65,71 +97,47 @@ def run(
     command is killed, and what it has started; but not what began a session of its own. Exit status
     75: another process holds the lease, and the command was not run; 126 and 127: it cannot be run.
     """
-    terms = _terms(lease, grace)
-    patience = lease + terms.heartbeat_seconds if wait is None else wait
-
+    terms = options.terms()
+    patience = options.lease + terms.heartbeat_seconds if options.wait is None else options.wait
     settings = Settings.load(config)
 
     async def call() -> int:
         async with Table.open(settings, region=home_or(settings, region)) as table:
             leased = LeasedRun(
-                table.lease(name, owner=owner, terms=terms),
+                table.lease(name, owner=options.owner, terms=terms),
                 command,
                 os.environ,
-                grace_seconds=grace,
+                grace_seconds=options.grace,
                 clock=SystemClock(),
                 say=lambda text: say(text, err=True),
             )
-            return await leased.run(patience, take_expired=not released_only)
+            return await leased.run(patience, take_expired=not options.released_only)
 
     raise typer.Exit(anyio.run(call))
 
 
-def _terms(lease_seconds: float, grace_seconds: float) -> LeaseTerms:
-    """Return terms whose margin is the grace: the command is dead before another can begin.
-
-    Raises:
-        InvalidInput: the lease is out of range, or the grace is half of it or more.
-    """
-    if not 0 < lease_seconds <= LEASE_SECONDS_MAX:
-        raise InvalidInput(
-            f"--lease must be over 0 and at most {LEASE_SECONDS_MAX:,.0f} seconds,"
-            f" got {lease_seconds:g}"
-        )
-    if not grace_seconds < lease_seconds * MARGIN_SHARE_MAX:
-        raise InvalidInput(
-            f"--grace must be under half of --lease ({lease_seconds:g} s), so that the command can"
-            f" be ended before another may begin, got {grace_seconds:g}"
-        )
-    return LeaseTerms(
-        lease_seconds=lease_seconds,
-        heartbeat_seconds=lease_seconds / HEARTBEATS_PER_LEASE,
-        margin_share=grace_seconds / lease_seconds,
-    )
-
-
 @app.command("list")
-def list_command(
-    *, region: HomeRegion = None, config: Config = None, as_json: AsJson = False
-) -> None:
+@spread_options
+def list_command(common: HomeOptions) -> None:
     """List the leases of the table, by a scan of all of it: every item is read and charged.
 
     Whether a holder is alive shows only over time, see `ledger lease show --watch`.
     """
-    settings = Settings.load(config)
+    settings, place = common.chosen()
 
     async def call() -> list[LeaseRecord]:
-        async with Table.open(settings, region=home_or(settings, region)) as table:
+        async with Table.open(settings, region=place) as table:
             return [record async for record in table.leases()]
 
     records = sorted(anyio.run(call), key=lambda record: record.key)
-    if as_json:
+    if common.as_json:
         print_json(map(_fields, records))
         return
     print_grid(_grid(records))
 
 
 @app.command()
+@spread_options
 def show(
     name: Name,
     *,
@@ -137,15 +145,13 @@ def show(
         bool,
         typer.Option("--watch", help="Look for up to a lease whether its holder sends heartbeats."),
     ] = False,
-    region: HomeRegion = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: HomeOptions,
 ) -> None:
     """Show who holds a lease, since when, and what is stored with it."""
-    settings = Settings.load(config)
+    settings, place = common.chosen()
 
     async def call() -> tuple[LeaseRecord, bool | None]:
-        async with Table.open(settings, region=home_or(settings, region)) as table:
+        async with Table.open(settings, region=place) as table:
             lease = table.lease(name)
             record = await lease.look()
             if record is None:
@@ -153,7 +159,7 @@ def show(
             return record, await lease.watch() if watch else None
 
     record, is_alive = anyio.run(call)
-    if as_json:
+    if common.as_json:
         print_json([_fields(record) | ({} if is_alive is None else {"alive": is_alive})])
         return
     for field, value in _fields(record).items():

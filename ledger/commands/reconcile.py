@@ -6,19 +6,20 @@ import anyio
 import typer
 
 from ledger.commands.options import amount_of, iso_time
-from ledger.commands.regions import HomeRegion, home_or
+from ledger.commands.regions import HomeOptions
 from ledger.core import amounts
 from ledger.core.reconciled import Reconciled
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
-from ledger.settings import Settings
 from ledger.wire.values import reconciled_fields
 
 app = new_app()
 
 
 @app.command()
+@spread_options
 def reconcile(
     counter: Annotated[str, typer.Argument(help="Counter id.")],
     *,
@@ -31,26 +32,24 @@ def reconcile(
     token: Annotated[
         str | None, typer.Option(help="Name of the count.", show_default="its time, if given")
     ] = None,
-    region: HomeRegion = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: HomeOptions,
 ) -> None:
     """Correct a total by a physical count, through the home region, once for each count.
 
     With --at or --token, repeating the command changes nothing more and shows the first correction,
     as long as that is in the table or its archive. A count that fits leaves an entry of 0.
     """
-    settings = Settings.load(config)
+    settings, place = common.chosen()
     found, moment = amount_of(counted), iso_time("--at", at)
 
     async def call() -> Reconciled:
-        async with Ledger.open(settings, region=home_or(settings, region)) as ledger:
+        async with Ledger.open(settings, region=place) as ledger:
             return await ledger.reconcile(
                 counter, counted=found, at=moment, reason=reason, token=token
             )
 
     done = anyio.run(call)
-    if as_json:
+    if common.as_json:
         print_json([reconciled_fields(done)])
         return
     earlier = " by an earlier call" if done.repeated else ""

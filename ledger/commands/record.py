@@ -6,14 +6,14 @@ import anyio
 import typer
 
 from ledger.commands.options import amount_of, iso_date, iso_time
-from ledger.commands.regions import Region, region_of
+from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.errors import LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
-from ledger.settings import Settings
 from ledger.wire.values import entry_fields
 
 app = new_app()
@@ -21,6 +21,7 @@ app = new_app()
 
 # A negative amount is an argument, not an option.
 @app.command(context_settings={"ignore_unknown_options": True})
+@spread_options
 def record(
     counter: Annotated[str, typer.Argument(help="Counter id.")],
     change: Annotated[str, typer.Argument(help="Exact decimal number, such as 3 or -2.50.")],
@@ -34,17 +35,14 @@ def record(
         typer.Option(help="Your own key, part of the entry's id; needs --at, unless a UUIDv7."),
     ] = None,
     at: Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")] = None,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Record a change to a counter; it is durable in its region when the command returns.
 
     With --key and --at, repeating the command changes nothing, in any region, until the retry
     horizon has passed. A UUIDv7 or a ULID as key carries its time, and needs no --at.
     """
-    settings = Settings.load(config)
-    place = region_of(settings, region)
+    settings, place = common.chosen()
     amount, day, moment = amount_of(change), iso_date(effective), iso_time("--at", at)
 
     async def call() -> Entry:
@@ -58,7 +56,7 @@ def record(
             raise
 
     entry = anyio.run(call)
-    if as_json:
+    if common.as_json:
         print_json([entry_fields(entry)])
     else:
         say(

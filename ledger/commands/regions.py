@@ -15,6 +15,7 @@ from typing import Annotated, Generic, TypeVar
 import typer
 
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
+from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.printing import say
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
@@ -34,6 +35,40 @@ HomeRegion = Annotated[
 ]
 
 Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class RegionOptions:
+    """The options that commands of one region have in common."""
+
+    region: Region = None
+    config: Config = None
+    as_json: AsJson = False
+
+    def chosen(self) -> tuple[Settings, str]:
+        """Return the settings, and the region to use.
+
+        Raises:
+            InvalidInput, SettingsError: as `region_of`.
+        """
+        settings = Settings.load(self.config)
+        return settings, region_of(settings, self.region)
+
+
+@dataclass(frozen=True, slots=True)
+class HomeOptions(RegionOptions):
+    """The same of commands whose work belongs to one region, which the machine does not decide."""
+
+    region: HomeRegion = None
+
+    def chosen(self) -> tuple[Settings, str]:
+        """Return the settings, and the region to use.
+
+        Raises:
+            InvalidInput: as `home_or`.
+        """
+        settings = Settings.load(self.config)
+        return settings, home_or(settings, self.region)
 
 
 def region_of(settings: Settings, given: str | None) -> str:

@@ -9,13 +9,14 @@ import anyio
 import typer
 
 from ledger.commands.options import iso_date
-from ledger.commands.regions import HomeRegion, home_or
+from ledger.commands.regions import HomeOptions
 from ledger.core import amounts
 from ledger.core.errors import StateConflict
 from ledger.core.keys import checked_counter
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
 from ledger.settings import Settings
 from ledger.wire.values import entry_fields
@@ -26,6 +27,7 @@ app = new_app()
 
 
 @app.command()
+@spread_options
 def reverse(
     counter: Annotated[str, typer.Argument(help="Counter id.")],
     entry: Annotated[str, typer.Argument(help="Id of the entry, as `ledger history` shows it.")],
@@ -35,9 +37,7 @@ def reverse(
         str | None,
         typer.Option(help="ISO date from which the reversal applies.", show_default="today"),
     ] = None,
-    region: HomeRegion = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: HomeOptions,
 ) -> None:
     """Reverse an entry by the opposite change, through the home region, once.
 
@@ -45,12 +45,12 @@ def reverse(
     table or its archive. An entry that was merged can be reversed if the table has an archive. One
     that is not merged is reversed once every region shows it alike: that is waited for, a little.
     """
-    settings = Settings.load(config)
+    settings, place = common.chosen()
     # Its change, and everything else, are read from the table or the archive.
     named = Entry(checked_counter(counter), entry, Decimal(0))
     call = partial(_reversed, note=note, effective=iso_date(effective))
-    made = anyio.run(call, settings, home_or(settings, region), named)
-    if as_json:
+    made = anyio.run(call, settings, place, named)
+    if common.as_json:
         print_json([entry_fields(made)])
         return
     say(

@@ -5,20 +5,21 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.listed import listed_grid
-from ledger.commands.regions import Region, region_of
+from ledger.commands.counters import listed_grid
+from ledger.commands.regions import RegionOptions
 from ledger.core.index import TOP_MAX, Listed
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json
 from ledger.runtime.tables import print_grid
-from ledger.settings import Settings
 from ledger.wire.values import listed_fields
 
 app = new_app()
 
 
 @app.command()
+@spread_options
 def top(
     prefix: Annotated[str, typer.Argument(help="Prefix of their ids; '' for all.")],
     *,
@@ -35,20 +36,17 @@ def top(
             help="Rank by totals: reads those of all, 1,000 at most.",
         ),
     ] = False,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Show the counters of a prefix that came to most, by merged changes only unless --exact."""
-    settings = Settings.load(config)
-    place = region_of(settings, region)
+    settings, place = common.chosen()
 
     async def call() -> list[Listed]:
         async with Ledger.open(settings, region=place) as ledger:
             return await ledger.top(prefix, count, smallest=smallest, exact=exact)
 
     found = anyio.run(call)
-    if as_json:
+    if common.as_json:
         print_json({**listed_fields(listed), "region": place} for listed in found)
     else:
         print_grid(listed_grid(found, place))

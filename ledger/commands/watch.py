@@ -6,37 +6,35 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.commands.regions import Region, region_of
+from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.watches import WatchState
 from ledger.ledger import Ledger
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json
 from ledger.runtime.tables import Column, Grid, number, print_grid
-from ledger.settings import Settings
 from ledger.watching.listing import states_of
 
 app = new_app()
 
 
 @app.command()
+@spread_options
 def watch(
     names: Annotated[
         list[str] | None,
         typer.Argument(help="Watches, also those made in code; by default all in the settings."),
     ] = None,
     *,
-    region: Region = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: RegionOptions,
 ) -> None:
     """Show the watched counters that crossed their bound: where each stands, and how often.
 
     A counter is listed from its first crossing on: `crossed` until the crossing is delivered, then
     `delivered`, and `armed` once the total came back.
     """
-    settings = Settings.load(config)
-    place = region_of(settings, region)
+    settings, place = common.chosen()
 
     async def call() -> list[dict[str, Any]]:
         async with Ledger.open(settings, region=place) as ledger:
@@ -47,7 +45,7 @@ def watch(
             ]
 
     rows = anyio.run(call)
-    if as_json:
+    if common.as_json:
         print_json({**row, "region": place} for row in rows)
     else:
         print_grid(watches_grid(rows, place))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from ledger.commands.counters import listed_grid
 from ledger.commands.history import history_grid
-from ledger.commands.listed import listed_grid
 from ledger.commands.total import periods_grid, totals_grid
 from ledger.commands.watch import watches_grid
 from ledger.core import amounts

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from support.leases import FIRST, World
 
-from ledger.commands.lease import _terms
+from ledger.commands.lease import LeaseRunOptions
 from ledger.commands.leased_run import LOST, NOT_HELD, LeasedRun
 from ledger.core.errors import InvalidInput
 from ledger.primitives.leases import LeaseGrant, LeaseTerms
@@ -209,4 +209,4 @@ async def settle(clock: ManualClock) -> None:
 def test_a_lease_out_of_its_range_is_a_misused_option(seconds: float) -> None:
     """It ends with 2, as other bad options do: the error is one of input, not of settings."""
     with pytest.raises(InvalidInput, match="--lease must be over 0 and at most 86,400 seconds"):
-        _terms(seconds, 0.0)
+        LeaseRunOptions(lease=seconds, grace=0.0).terms()
